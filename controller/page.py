@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Hashable
 
-from controller.free_nodes import FreeNodesFinder
+from controller.free_nodes import FreeNodesFinder, wanted_of
 from controller.ledger_store import Clock, LedgerStore
 from controller.pod_findings import waiting_message
 from controller.pod_summary import summary_of
 from controller.resources import InjectedPod, SeenPod
 from controller.watched_policies import WatchedPolicies
+from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
-from ledger.why import why
+from ledger.why import TOO_LONG, why
 from modes.resource_names import ResourceNames
 from web.source import About, Denials, no_denials
 
@@ -22,7 +23,8 @@ KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
 """Of kinds of pods, by what they want."""
-_Wanted = tuple[tuple[tuple[int, int], ...], int, tuple[str, ...] | None, str | None, bool]
+DemandsOf = Callable[[SeenPod], Awaitable[Constraints | None]]
+"""Gives what a waiting pod demands of its node; None where that is not known yet."""
 _NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
 _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
 
@@ -30,12 +32,11 @@ _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kub
 def about(
     state: LedgerStore,
     role: Callable[[], str],
-    names: ResourceNames,
+    reasons: WaitingReasons,
     policies: WatchedPolicies | None,
     denials: Denials = no_denials,
 ) -> About:
     """Return what a controller knows."""
-    reasons = WaitingReasons(state, names, policies)
 
     def created(namespace: str, pod: str) -> str:
         seen = state.pods.get((namespace, pod))
@@ -52,15 +53,17 @@ class WaitingReasons:
         self,
         state: LedgerStore,
         names: ResourceNames,
+        demands: DemandsOf,
         policies: WatchedPolicies | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._state = state
+        self._demands = demands
         self._names = names
         self._policies = policies
         self._clock = clock
         self._finder = FreeNodesFinder(state)
-        self._kept: OrderedDict[_Wanted, tuple[float, FreeNodes]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[float, FreeNodes]] = OrderedDict()
         self._next_walk = 0.0
 
     async def of(self, waiting: PendingView) -> str:
@@ -75,6 +78,8 @@ class WaitingReasons:
             return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
         # Of a pod without the label the controller does not keep what the scheduler says.
         message = waiting_message(seen.fact, free, self._names)
+        if message is None and free.not_compared:
+            return TOO_LONG
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
     def _replaced_after(self, injected: InjectedPod) -> str | None:
@@ -87,11 +92,15 @@ class WaitingReasons:
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""
         fact, by_agent = pod.fact, pod.is_limited_by_agent
-        wanted = fact.gpus, fact.pooled, fact.memory_values, fact.model, by_agent
+        demands = await self._demands(pod)
+        if demands is None:
+            return None
+        wanted = wanted_of(fact, demands, by_agent=by_agent)
         now = self._clock()
         kept = self._kept.get(wanted)
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
-            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._finder.find(fact, by_agent=by_agent)
+            found = await self._finder.find(fact, demands, by_agent=by_agent)
+            kept = self._kept[wanted] = now + KEPT_SECONDS, found
             # From its end: a walk over many nodes may itself take that long.
             self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
             self._kept.move_to_end(wanted)

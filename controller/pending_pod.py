@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from controller.kube_client import REQUEST_SECONDS, ApiServer
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
-from ledger.facts import PodFact
+from ledger.facts import PodFact, PodKey
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
@@ -76,13 +77,20 @@ class _List(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_List)
 
 
-def stored_pod(data: bytes) -> StoredPod | None:
-    """Read a list of one pod; None where it holds none.
+async def read_pod(
+    api: ApiServer, key: PodKey, uid: str | None = None, *, seconds: float = REQUEST_SECONDS
+) -> StoredPod | None:
+    """Return a pod as it is stored; None if it is gone, or another with another uid has its name.
 
     Raises:
-        msgspec.MsgspecError: it is no list of pods.
+        ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
     """
-    return next(iter(_decoder.decode(data).items), None)
+    namespace, name = key
+    # By a list of one: controllers may list pods anyway, and need no right more.
+    query = {"fieldSelector": f"metadata.name={name}"}
+    data = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query, seconds=seconds)
+    found = next(iter(_decoder.decode(data).items), None)
+    return found if found is not None and uid in {None, found.metadata.uid} else None
 
 
 def known_constraints(fact: PodFact) -> Constraints:

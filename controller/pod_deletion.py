@@ -9,7 +9,7 @@ from controller.event_writer import EventWriter
 from controller.kube_client import ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from controller.pending_pod import StoredPod, stored_pod
+from controller.pending_pod import StoredPod, read_pod
 from controller.pod_events import pod_event
 from controller.pod_findings import Finding
 from ledger.facts import PodKey
@@ -39,13 +39,7 @@ class PodDeletion:
         Raises:
             ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
         """
-        namespace, name = key
-        # By a list of one: controllers may list pods anyway, and need no right more.
-        query = {"fieldSelector": f"metadata.name={name}"}
-        found = stored_pod(
-            await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query)
-        )
-        return found if found is not None and found.metadata.uid == uid else None
+        return await read_pod(self._api, key, uid)
 
     async def delete(self, key: PodKey, stored: StoredPod) -> bool:
         """Delete a pod as it was read; return False if it has changed since, or is gone, or another leads.

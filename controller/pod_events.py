@@ -6,16 +6,20 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import msgspec
+
 from controller.event_writer import EventWriter
 from controller.free_nodes import FreeNodesFinder
-from controller.kube_client import ApiServer
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
+from controller.pending_pod import read_pod
 from controller.pod_findings import Finding, findings, waiting_message
 from controller.resources import SeenPod
 from kube.events import event, event_name
 from modes.resource_names import ResourceNames
+from service.log import get_logger
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
@@ -36,6 +40,7 @@ class PodEvents:
         metrics: ControllerMetrics,
         names: ResourceNames,
     ) -> None:
+        self._api = api
         self._events = EventWriter(api)
         self._state = state
         self._leadership = leadership
@@ -44,6 +49,7 @@ class PodEvents:
         self._free_nodes = FreeNodesFinder(state)
         self._pending: asyncio.Queue[Finding] = asyncio.Queue(MAX_PENDING)
         self._noted: dict[str, None] = {}
+        self._log = get_logger("events")
         state.on_pod(self._note)
 
     async def run(self) -> None:
@@ -82,8 +88,16 @@ class PodEvents:
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.fact.node is not None:
             return None
+        try:
+            stored = await read_pod(self._api, pod.fact.key, finding.uid)
+        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("a waiting pod cannot be read", pod=finding.pod, error=str(error))
+            return None
+        if stored is None:
+            return None
         owner = pod.injected.owner if pod.injected is not None else None
-        free = await self._free_nodes.find(pod.fact, by_agent=pod.is_limited_by_agent)
+        demands = stored.constraints
+        free = await self._free_nodes.find(pod.fact, demands, by_agent=pod.is_limited_by_agent)
         return waiting_message(pod.fact, free, self._names, owner)
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
-from ledger.why import NO_AGENT_WITH_ROOM, free_there, needs, way_out
+from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
 from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 
@@ -78,11 +78,15 @@ def waiting_message(
     None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
     many left, so that the scheduler has another reason.
     """
-    if not free.most or free.has_room:
+    if free.has_room or not (free.most or free.shut_out):
         return None
-    lack = f"; {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
-    text = f"needs {needs(fact, names)}{lack}; free there: {free_there(free)}; {way_out(free, owner)}"
-    return text[:MAX_MESSAGE]
+    parts = [f"needs {needs(fact, names)}"]
+    if free.most:
+        parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
+        parts += [f"free there: {free_there(free)}", left_out(free), way_out(free, owner)]
+    else:
+        parts += [left_out(free), "change these in its manifest"]
+    return "; ".join(filter(None, parts))[:MAX_MESSAGE]
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

@@ -28,6 +28,7 @@ from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
 from controller.page_authorization import TokenAuthorizer
 from controller.placement_api import ControllerApi
+from controller.pod_demands import PodDemands
 from controller.resource_slice import resource_slices
 from controller.resources import nodes, pods
 from controller.served_policies import WebhookPolicies
@@ -275,7 +276,8 @@ class ControllerProcess:
     def _shown(self) -> Page:
         """Make the page, behind an authorizer where more than this machine can reach it."""
         names, denials = self._options.names, self._served.denials
-        facts = page.about(self._state, self._role, names, self._policies, denials)
+        reasons = page.WaitingReasons(self._state, names, PodDemands(self._api).of, self._policies)
+        facts = page.about(self._state, self._role, reasons, self._policies, denials)
         authorizer = TokenAuthorizer(self._api) if self._exposes_page else LoopbackAuthorizer()
         return Page(self._state, facts, authorizer)
 

@@ -29,11 +29,10 @@ from controller.replacement_pace import OWNER_KINDS
 from controller.resources import SeenNode, SeenPod, nodes, pods
 from controller.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
-from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
+from ledger.own_demands import OwnDemands
 from ledger.why import PodGroup, PodSummary, asks_for_instances, why
 from ledger.why_refused import ToldEvent, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
@@ -124,15 +123,19 @@ class WhyQuery:
             trouble=details.trouble,
         )
         is_divided_for = pod.fact.node is None and asks_for_instances(pod.fact)
-        accepting = await self._accepting(demands) if is_divided_for or summary.lacks_slices else None
+        known = await self._nodes(demands) if is_divided_for or summary.lacks_slices else None
+        own = OwnDemands(demands)
         if is_divided_for:
-            dividing = tuple(
-                sorted(each.fact.name for each in accepting or () if each.mig and each.mig.change)
-            )
+            changing = [each.fact for each in (known or {}).values() if each.mig and each.mig.change]
+            dividing = tuple(sorted([node.name for node in changing if own.accept(node)]))
             summary = replace(summary, division=await self._division(pod, details), dividing=dividing)
         if not summary.lacks_slices:
             return summary
-        free = await self._free(pod, None if accepting is None else {each.fact.name for each in accepting})
+
+        def accepts(name: str) -> bool | None:
+            return known is None or (name in known and own.accept(known[name].fact))
+
+        free = await self._free(pod, accepts)
         after = None
         if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
             after = await self._replaced_after(summary.policy)
@@ -149,15 +152,14 @@ class WhyQuery:
         found = await self._events(namespace, f"involvedObject.name={name}", keep=is_told)
         return found.events[0].message if found.events else None
 
-    async def _accepting(self, demands: Constraints) -> list[SeenNode] | None:
-        """Return the nodes that a pod's own demands accept; None where nodes cannot be read."""
+    async def _nodes(self, demands: Constraints) -> dict[str, SeenNode] | None:
+        """Return the nodes by name, to be compared with a pod's own demands; None where none can be read."""
         try:
-            listed = await list_all(self._api, nodes(self._names))
+            return {each.fact.name: each for each in await list_all(self._api, nodes(self._names))}
         except _UNANSWERED as error:
             if _are_own(demands):
                 self._note("Nodes, which tell where its own nodeSelector and affinity let it go", error)
             return None
-        return [each for each in listed if _accepts(each.fact, demands)]
 
     async def _group(self, namespace: str, data: bytes) -> PodGroup | None:
         """Return the group that a waiting pod starts with, and how far the others are."""
@@ -180,7 +182,7 @@ class WhyQuery:
             return PodGroup(name, 0, 1, count_is_known=False)
         return PodGroup(name, bound, waiting)
 
-    async def _free(self, pod: SeenPod, accepted: Collection[str] | None) -> FreeNodes | None:
+    async def _free(self, pod: SeenPod, accepts: Callable[[str], bool | None]) -> FreeNodes | None:
         try:
             views = map(view_of, await list_all(self._api, gpu_ledgers()))
         except _UNANSWERED as error:
@@ -189,8 +191,9 @@ class WhyQuery:
         fact = pod.fact
         known = [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
-        wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent, accepted)
-        return free_nodes(known, wanted)
+        return free_nodes(
+            known, Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent), accepts
+        )
 
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""
@@ -293,10 +296,6 @@ def _are_own(demands: Constraints) -> bool:
     keys = {each.key for term in demands.required_terms or () for each in term.match_expressions or ()}
     fields = any(term.match_fields for term in demands.required_terms or ())
     return bool(demands.node_selector) or fields or not keys <= {GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL}
-
-
-def _accepts(node: NodeFact, demands: Constraints) -> bool:
-    return labels_match(demands, node.name, node.labels) and tolerates(demands.tolerations, node.taints)
 
 
 def is_of(object_name: str, asked: str) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import operator
+from bisect import insort
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ledger.facts import PodFact
 from ledger.view import NodeView
@@ -32,11 +35,91 @@ class FreeNodes:
     """Nodes that have all these GPUs, and that the pod's own demands on its node leave out."""
     offered_twice: int = 0
     """Nodes that have all these GPUs and get no pods, as a DRA driver offers one of these GPUs too."""
+    not_compared: int = 0
+    """Nodes that have all these GPUs, and that the pod's demands, being so long, were not compared with: all
+    other counts are the least that there are."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
     """Return what a pod asks for, as `free_nodes` takes it."""
     return pod.gpus or ((None, pod.pooled),)
+
+
+class NodeRoom(Protocol):
+    """What is left of the GPUs of one node that new pods may go to."""
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+
+    def left(self, index: int | None) -> int | None:
+        """Return the slices left of one GPU, or of the pool, at least 0; None where there is none."""
+
+    def freest(self) -> tuple[int, int] | None:
+        """Return the GPU with most slices left, the lowest of equals, and how many; None without one."""
+
+    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
+        """Whether it has all these GPUs, or the pool, and a DRA driver offers one of them too."""
+
+
+class FreeNodesSearch:
+    """Looks at nodes one by one, and keeps what is told of them.
+
+    Args:
+        amounts: what the pod asks for.
+        accepts: whether its own demands let it go to a node of a name; None where that was not compared.
+    """
+
+    def __init__(self, amounts: Amounts, accepts: Callable[[str], bool | None]) -> None:
+        self._amounts = amounts
+        self._indices = [index for index, _ in amounts]
+        self._accepts = accepts
+        index = amounts[0][0]
+        self._takes_another = len(amounts) == 1 and index is not None and not is_instance(index)
+        self._most: list[tuple[int, str]] = []
+        self._nodes = self._shut_out = self._not_compared = self._offered_twice = 0
+        self._elsewhere: tuple[str, int, int] | None = None
+        self._has_room = False
+
+    def look_at(self, node: NodeRoom) -> None:
+        """Take in a node that takes pods now, with GPUs of the memory and model that the pod is bound to."""
+        self._offered_twice += node.is_offered_twice(self._indices)
+        left = [node.left(index) for index in self._indices]
+        known = [slices for slices in left if slices is not None]
+        has_all, is_sought = len(known) == len(left), self._takes_another and self._elsewhere is None
+        if not (has_all or is_sought):
+            return
+        is_accepted = self._accepts(node.name)
+        if has_all:
+            self._count(node.name, known, is_accepted=is_accepted)
+        if is_accepted and is_sought:
+            freest = node.freest()
+            if freest is not None and freest[1] >= self._amounts[0][1]:
+                self._elsewhere = node.name, *freest
+
+    def _count(self, name: str, left: list[int], *, is_accepted: bool | None) -> None:
+        if not is_accepted:
+            self._shut_out += is_accepted is not None
+            self._not_compared += is_accepted is None
+            return
+        self._nodes += 1
+        insort(self._most, (-min(left), name))
+        del self._most[MAX_NODES_NAMED:]
+        asked = [slices for _, slices in self._amounts]
+        self._has_room = self._has_room or all(map(operator.ge, left, asked))
+
+    def found(self, *, by_agent: bool) -> FreeNodes:
+        """Return what was found; `by_agent` where only nodes with a running agent were looked at."""
+        return FreeNodes(
+            tuple([(name, -free) for free, name in self._most]),
+            self._nodes - len(self._most),
+            self._elsewhere,
+            has_room=self._has_room,
+            by_agent=by_agent,
+            shut_out=self._shut_out,
+            offered_twice=self._offered_twice,
+            not_compared=self._not_compared,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +134,21 @@ class Wanted:
     """Products that it takes; none for any."""
     with_agent: Collection[str] | None = None
     """Names of nodes with a running agent, for a pod that nothing else limits; None for any."""
-    accepted: Collection[str] | None = None
-    """Names of nodes that its selectors, affinity and tolerations let it go to; None for any."""
 
 
-def free_nodes(nodes: Iterable[NodeView], wanted: Wanted) -> FreeNodes:
-    """Find the nodes for a pod in published views of all that are known."""
-    amounts, accepted, with_agent = wanted.amounts, wanted.accepted, wanted.with_agent
-    indices = [index for index, _ in amounts]
-    able = [
-        node
-        for node in nodes
-        if _can_go(node, wanted.memory_values, wanted.models)
-        and (with_agent is None or node.name in with_agent)
-    ]
-    fitting = [node for node in able if accepted is None or node.name in accepted]
-    with_gpus = sum(_left(node, indices) is not None for node in able)
-    left = [(node.name, _left(node, indices)) for node in fitting]
-    there = sorted([(-free, name) for name, free in left if free is not None])
-    named = tuple([(name, -free) for free, name in there[:MAX_NODES_NAMED]])
-    return FreeNodes(
-        named,
-        others=len(there) - len(named),
-        elsewhere=_elsewhere(fitting, amounts),
-        has_room=any(_holds(node, amounts) for node in fitting),
-        by_agent=with_agent is not None,
-        shut_out=with_gpus - len(there),
-        offered_twice=sum(_offers_twice(node, indices) for node in able),
-    )
+def free_nodes(
+    nodes: Iterable[NodeView], wanted: Wanted, accepts: Callable[[str], bool | None] = lambda _: True
+) -> FreeNodes:
+    """Find the nodes for a pod in published views of all that are known.
+
+    `accepts` says whether its own demands let it go to a node of a name; None where that was not compared.
+    """
+    search = FreeNodesSearch(wanted.amounts, accepts)
+    for node in nodes:
+        has_agent = wanted.with_agent is None or node.name in wanted.with_agent
+        if has_agent and _can_go(node, wanted.memory_values, wanted.models):
+            search.look_at(_Published(node))
+    return search.found(by_agent=wanted.with_agent is not None)
 
 
 def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Collection[str]) -> bool:
@@ -87,34 +157,24 @@ def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Colle
     return not memory_values or str(node.gpu_mib) in memory_values
 
 
-def _left(node: NodeView, indices: list[int | None]) -> int | None:
-    free = _open(node)
-    return max(0, min(free[each] for each in indices)) if all(each in free for each in indices) else None
+class _Published:
+    """A node by its published view."""
 
+    def __init__(self, view: NodeView) -> None:
+        self.name = view.name
+        self._free = {gpu.index: max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned}
+        self._twice = {gpu.index: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
 
-def _offers_twice(node: NodeView, indices: list[int | None]) -> bool:
-    twice = {gpu.index: gpu.offered_twice for gpu in node.gpus if gpu.capacity}
-    return all(each in twice for each in indices) and any(twice[each] for each in indices)
+    def left(self, index: int | None) -> int | None:
+        return self._free.get(index)
 
+    def freest(self) -> tuple[int, int] | None:
+        numbered = [
+            (-free, index)
+            for index, free in self._free.items()
+            if index is not None and not is_instance(index)
+        ]
+        return (min(numbered)[1], -min(numbered)[0]) if numbered else None
 
-def _holds(node: NodeView, amounts: Amounts) -> bool:
-    free = _open(node)
-    return all(free.get(index, 0) >= slices for index, slices in amounts)
-
-
-def _open(node: NodeView) -> dict[int | None, int]:
-    """Slices left of the GPUs that new pods may go to."""
-    return {gpu.index: gpu.free for gpu in node.gpus if not gpu.cordoned}
-
-
-def _elsewhere(nodes: list[NodeView], amounts: Amounts) -> tuple[str, int, int] | None:
-    """Return the GPU of a node that a pod of one GPU would fit on, had it that number."""
-    asked, slices = amounts[0]
-    if len(amounts) != 1 or asked is None or is_instance(asked):
-        return None
-    for node in nodes:
-        left = _open(node).items()
-        numbered = [(-free, index) for index, free in left if index is not None and not is_instance(index)]
-        if numbered and -min(numbered)[0] >= slices:
-            return node.name, min(numbered)[1], -min(numbered)[0]
-    return None
+    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
+        return all(each in self._twice for each in indices) and any(self._twice[each] for each in indices)

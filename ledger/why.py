@@ -22,6 +22,7 @@ MAX_QUOTED = 400
 """Characters of a text that somebody else wrote."""
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
+TOO_LONG = f"its own {OWN_DEMANDS} are too long to be compared with all nodes that have such GPUs"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -123,7 +124,18 @@ def _resource(index: int, names: ResourceNames) -> str:
 def free_there(free: FreeNodes) -> str:
     """Say how many slices are left on the nodes that a pod could go to."""
     named = ", ".join(f"{name} {slices}" for name, slices in free.most)
+    if free.not_compared:
+        return f"{named} and {f'at least {free.others}' if free.others else 'perhaps'} more nodes"
     return f"{named} and {free.others} more nodes" if free.others else named
+
+
+def left_out(free: FreeNodes) -> str:
+    """Say how many nodes a pod's own demands leave out; empty where they leave out none."""
+    if not free.shut_out:
+        return ""
+    least, more = "at least " if free.not_compared else "", " more" if free.most else ""
+    nodes = "node has" if free.shut_out == 1 else "nodes have"
+    return f"{least}{free.shut_out}{more} {nodes} such GPUs, and its own {OWN_DEMANDS} leave them out"
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
@@ -241,9 +253,8 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for {needs(fact, names)}: nodes have too few left."
         yield _scheduler(pod)
         yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
-    elif not free.most and free.shut_out:
-        has = "1 node has" if free.shut_out == 1 else f"{free.shut_out} nodes have"
-        yield f"It waits for {needs(fact, names)}: {has} such GPUs, and its own {OWN_DEMANDS} leave them out."
+    elif not free.most and (free.shut_out or free.not_compared):
+        yield f"It waits for {needs(fact, names)}: {left_out(free) or TOO_LONG}."
         yield _scheduler(pod)
         yield f"What would help: change these in its manifest; {_creation(pod.owner)}."
     elif not free.most:
@@ -264,8 +275,7 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         lack = f": {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
         yield f"It waits for {needs(fact, names)}{lack}; free there: {free_there(free)}."
         if free.shut_out:
-            more = "1 more node has" if free.shut_out == 1 else f"{free.shut_out} more nodes have"
-            yield f"{more} such GPUs, and its own {OWN_DEMANDS} leave them out."
+            yield f"{_sentence(left_out(free))}."
         yield f"What would help: {way_out(free, pod.owner)}."
         if pod.replaced_after is not None:
             yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."

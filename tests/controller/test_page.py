@@ -9,13 +9,18 @@ from controller import page
 from controller.free_nodes import FreeNodesFinder
 from controller.resources import InjectedPod
 from controller.watched_policies import WatchedPolicies
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
 
 
-def reasons(state, clock, *names):
-    made = page.WaitingReasons(state, ResourceNames(), clock=clock)
+async def nothing(_pod):
+    return Constraints()
+
+
+def reasons(state, clock, *names, demands=nothing):
+    made = page.WaitingReasons(state, ResourceNames(), demands, clock=clock)
     pending = {each.name: each for each in state.ledger.pending()}
     gone = SimpleNamespace(namespace="team", name="gone")
 
@@ -52,7 +57,7 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
     policies = WatchedPolicies(tmp_path)
-    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), policies).of(pending))
+    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending))
     [free] = asyncio.run(FreeNodesFinder(state).find(seen_pod("y").fact)).most
     assert free == ("a", 2)
     assert said.startswith(
@@ -67,9 +72,9 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
     state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, gpus=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), clock=clock), []
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
     find = made._finder.find
-    made._finder.find = lambda fact, **how: walks.append(fact.name) or find(fact, **how)
+    made._finder.find = lambda fact, *how, **more: walks.append(fact.name) or find(fact, *how, **more)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):
@@ -91,13 +96,13 @@ def test_a_long_walk_is_not_followed_by_another_at_once():
     state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
     for slices in (4, 5, 6):
         state.set_pod(seen_pod(f"w{slices}", gpus=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), clock=clock), []
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
     find = made._finder.find
 
-    async def long(fact, **how):
+    async def long(fact, *how, **more):
         walks.append(fact.name)
         clock.now += 2 * page.SECONDS_BETWEEN_WALKS
-        return await find(fact)
+        return await find(fact, *how, **more)
 
     made._finder.find = long
 
@@ -108,16 +113,51 @@ def test_a_long_walk_is_not_followed_by_another_at_once():
     assert walks == ["w4"]
 
 
+def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
+    state, clock = ready_state("a", "b")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("y"))
+    labelled = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
+    state.set_pod(msgspec.structs.replace(seen_pod("z"), injected=labelled))
+
+    async def only_a(_pod):
+        by_name = Requirement("metadata.name", "In", ("a",))
+        return Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),))
+
+    left_out = "1 more node has such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+    unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
+    assert f"free there: a 2; {left_out}; it starts" in unlabelled
+    assert f"free there: a 2. {left_out}. What would help" in command
+    assert reasons(state, clock, "y")[0].startswith("a node has slices enough")
+
+
+def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("y"))
+
+    async def unknown(_pod):
+        return None
+
+    told = reasons(state, clock, "y", demands=unknown)
+    assert told == ["waits for slices; where they are free is being looked up"]
+
+
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     policy = "kind: Policy\nname: default\nquotas: {namespaces: {team: {slices: 16}}}\n"
     (tmp_path / "default.yaml").write_text(policy)
     policies = WatchedPolicies(tmp_path)
     state, _ = ready_state("a")
     state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
-    facts = page.about(state, lambda: "leading", ResourceNames(), policies)
+    facts = page.about(
+        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing), policies
+    )
     assert facts.quotas() == (Quota("namespace", "team", 16),)
     assert facts.quotas() is facts.quotas()
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
-    assert page.about(state, lambda: "", ResourceNames(), None).quotas() == ()
+    assert (
+        page.about(state, lambda: "", page.WaitingReasons(state, ResourceNames(), nothing), None).quotas()
+        == ()
+    )
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()

@@ -9,19 +9,26 @@ from controller.free_nodes import FreeNodesFinder
 from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
+from kube.scheduling import Constraints, Taint, Toleration
 from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
+from ledger.own_demands import OwnDemands
 from ledger.view import GpuView, Holding, NodeView
 
 PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"
+DEMANDS = [
+    Constraints(),
+    Constraints(node_selector={"zone": "a"}),
+    Constraints(tolerations=(Toleration("team", "Exists"),)),
+]
 
 
 @st.composite
 def node_facts(draw):
     mib, product = draw(st.sampled_from([None, 40960, 81920])), draw(st.sampled_from(["A100", "H100"]))
     indices = draw(st.sets(st.integers(0, 3), max_size=3))
-    labels = {PRODUCT: product} | ({MEMORY: str(mib)} if mib else {})
+    labels = {PRODUCT: product, "zone": draw(st.sampled_from("ab"))} | ({MEMORY: str(mib)} if mib else {})
     twice = draw(st.sampled_from([frozenset(), frozenset(), frozenset(indices), frozenset({0} & indices)]))
     is_twice = draw(st.booleans()) if twice == indices else False
     return NodeFact(
@@ -32,6 +39,7 @@ def node_facts(draw):
         pooled=draw(st.sampled_from([0, 16])),
         pooled_gpus=2,
         gpu_mib=mib,
+        taints=draw(st.sampled_from([(), (), (Taint("team", "NoSchedule"),)])),
         usable=draw(st.sampled_from([True, True, False])),
         cordoned=twice | draw(st.sets(st.integers(0, 3), max_size=1)),
         offered_twice=twice,
@@ -60,8 +68,9 @@ def asks(draw):
     st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(1, 9)), max_size=8),
     asks(),
     st.none() | st.sets(st.sampled_from("abcdef")),
+    st.sampled_from(DEMANDS),
 )
-def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
+def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent, demands):
     state = LedgerStore(lambda: 0.0)
     for fact in sorted(facts, key=lambda fact: fact.name):
         state.set_node(SeenNode(fact, fact.name))
@@ -71,9 +80,21 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
         state.set_pod(SeenPod(held, None))
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))
-    nodes, amounts = state.ledger.view().nodes, amounts_of(request)
-    found = free_nodes(nodes, Wanted(amounts, request.memory_values, request.models, with_agent))
-    assert found == asyncio.run(FreeNodesFinder(state).find(request, by_agent=with_agent is not None))
+    nodes, own = state.ledger.view().nodes, OwnDemands(demands)
+    wanted = Wanted(amounts_of(request), request.memory_values, request.models, with_agent)
+    found = free_nodes(nodes, wanted, lambda name: own.accept(state.nodes[name].fact))
+    by_agent = with_agent is not None
+    assert found == asyncio.run(FreeNodesFinder(state).find(request, demands, by_agent=by_agent))
+
+
+def test_nodes_that_were_not_compared_are_counted_apart():
+    views = [
+        NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(0, 8, ()),))
+        for name in ("a", "b", "c", "d")
+    ]
+    answers = {"a": True, "b": False}
+    found = free_nodes(views, Wanted(((0, 8),)), answers.get)
+    assert found == FreeNodes((("a", 8),), 0, ("a", 0, 8), has_room=True, shut_out=1, not_compared=2)
 
 
 def test_another_gpu_with_room_is_found():
@@ -107,9 +128,9 @@ def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_c
     views.append(
         NodeView("d", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(5, 8, ()),))
     )
-    found = free_nodes(views, Wanted(((0, 4),), accepted={"b"}))
+    found = free_nodes(views, Wanted(((0, 4),)), {"b"}.__contains__)
     assert (found.most, found.elsewhere, found.shut_out) == ((("b", 8),), ("b", 0, 8), 2)
-    found = free_nodes(views, Wanted(((0, 4),), accepted=()))
+    found = free_nodes(views, Wanted(((0, 4),)), lambda _: False)
     assert (found.most, found.has_room, found.elsewhere, found.shut_out) == ((), False, None, 3)
     assert free_nodes(views, Wanted(((0, 4),))).shut_out == 0
 
@@ -122,6 +143,6 @@ def test_nodes_that_dra_offers_too_have_no_room_and_are_counted():
         ),
         NodeView("b", usable=False, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(twice,)),
     ]
-    assert free_nodes(views, Wanted(((0, 4),), accepted=())) == FreeNodes((), 0, offered_twice=1)
+    assert free_nodes(views, Wanted(((0, 4),)), lambda _: False) == FreeNodes((), 0, offered_twice=1)
     assert free_nodes(views, Wanted(((1, 4),))).offered_twice == 0
     assert free_nodes(views, Wanted(((0, 4), (2, 4)))).offered_twice == 0

@@ -179,6 +179,21 @@ def test_nodes_that_the_pods_own_demands_leave_out_are_told_and_not_counted_as_f
     )
 
 
+def test_counts_are_the_least_where_demands_are_too_long_to_be_compared_with_all_nodes():
+    said = told(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
+    assert "free there: gpu-0 2, gpu-1 1 and at least 3 more nodes." in said
+    assert "At least 2 more nodes have such GPUs, and its own nodeSelector" in said
+    said = told(free=dataclasses.replace(FULL, others=0, not_compared=5))
+    assert "free there: gpu-0 2, gpu-1 1 and perhaps more nodes." in said
+    said = told(free=FreeNodes((), 0, shut_out=1, not_compared=5))
+    assert "81920 MiB: at least 1 node has such GPUs" in said
+    said = told(free=FreeNodes((), 0, not_compared=5))
+    assert (
+        "its own nodeSelector, affinity or tolerations are too long to be compared with all nodes that have"
+        " such GPUs. What would help: change these in its manifest" in said
+    )
+
+
 def test_a_division_under_way_is_told_instead_of_why_there_is_none():
     said = told(dividing=("gpu-1", "gpu-2"), division="goes to others first")
     assert said.endswith(

@@ -23,9 +23,12 @@ from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
 from controller.object_reader import StaleError
 from controller.page import WaitingReasons
+from controller.pending_pod import StoredPod
 from controller.placement_api import ControllerApi
+from controller.resources import SeenPod
 from controller.resources import nodes as node_resource
 from controller.resources import pods as pod_resource
+from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import COUNTED_SECONDS
@@ -82,7 +85,7 @@ class Epoch:
         self.store = LedgerStore(lambda: self.now)
         leadership: Any = SimpleNamespace(leads=True, leader="https://a:1", transition=1)
         self._api = ControllerApi(self.store, leadership, ControllerMetrics(CollectorRegistry()))
-        self.reasons = WaitingReasons(self.store, NAMES, clock=lambda: self.now)
+        self.reasons = WaitingReasons(self.store, NAMES, self._demands, clock=lambda: self.now)
         self._objects: dict[str, dict[tuple[str, str], Object]] = {
             "nodes": {},
             "pods": {},
@@ -109,6 +112,11 @@ class Epoch:
             self._set("nodes", cluster.node(name, dice), "ADDED")
         for name in self._objects:
             self._list(name)
+
+    async def _demands(self, pod: SeenPod) -> Constraints | None:
+        """Return what a pod demands of its node, as it is stored."""
+        found = self._objects["pods"].get(pod.fact.key)
+        return msgspec.convert(found, StoredPod).constraints if found is not None else None
 
     # As an API server, and as who counts troubles.
 

@@ -6,7 +6,9 @@ import asyncio
 import random
 
 from controller.ledger_store import LedgerStore
-from controller.page import about
+from controller.page import WaitingReasons, about
+from controller.resources import SeenPod
+from kube.scheduling import Constraints
 from modes.resource_names import ResourceNames
 from tests.campaign.controller.asks import NAMESPACES
 from tests.web.asking import Request, is_whole
@@ -51,11 +53,17 @@ SECONDS = 20.0
 """After which a stream that says nothing is a finding."""
 
 
+async def any_node(_pod: SeenPod) -> Constraints:
+    """Say of each pod that it demands nothing of its node."""
+    return Constraints()
+
+
 class Pages:
     """A page of a ledger that goes on changing."""
 
     def __init__(self, store: LedgerStore) -> None:
-        facts = about(store, lambda: "leading", ResourceNames(), None)
+        reasons = WaitingReasons(store, ResourceNames(), any_node)
+        facts = about(store, lambda: "leading", reasons, None)
         self._page = Page(store, facts, TokenAuthorizer())
 
     async def check(self, dice: random.Random) -> int:

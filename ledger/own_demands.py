@@ -1,0 +1,38 @@
+"""To which nodes a waiting pod's own nodeSelector, affinity and tolerations let it go, as people are told."""
+
+from __future__ import annotations
+
+from kube.matching import TolerationIndex, labels_match
+from kube.scheduling import Constraints
+from ledger.facts import NodeFact
+
+MAX_COMPARISONS = 250_000
+"""For one answer: 50 with each of 5,000 nodes. What a pod demands is its author's, and may be long."""
+
+
+class OwnDemands:
+    """Compares nodes with what one pod demands, each once, as long as the comparisons last."""
+
+    def __init__(self, constraints: Constraints) -> None:
+        terms = constraints.required_terms or ()
+        asked = [
+            each for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))
+        ]
+        self._constraints = constraints
+        self._tolerations = TolerationIndex(constraints.tolerations)
+        self._each = 1 + len(constraints.node_selector) + sum([1 + len(each.values or ()) for each in asked])
+        self._left = MAX_COMPARISONS - len(constraints.tolerations)
+        self._known: dict[str, bool] = {}
+
+    def accept(self, node: NodeFact) -> bool | None:
+        """Return whether the pod may go to a node; None where that takes more comparisons than are left."""
+        known = self._known.get(node.name)
+        if known is not None:
+            return known
+        cost = self._each + len(node.taints)
+        if cost > self._left:
+            return None
+        self._left -= cost
+        found = labels_match(self._constraints, node.name, node.labels)
+        found = self._known[node.name] = found and self._tolerations.tolerates(node.taints)
+        return found
