@@ -11,16 +11,13 @@ from msgspec import structs
 
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement import best_gpus as choosing
-from ledger.placement import nearest as node_choice
-from ledger.placement.nearest import MAX_ASKED
 from ledger.placement.numa import MAX_NUMA_NODES
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from tests.effort import examples
 from tests.ledger.checker import SlowNode, card_choices, has_room, score
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 
 SEVERAL = [
@@ -61,27 +58,6 @@ def test_where_no_numa_node_has_as_many_gpus_free_the_pod_gets_those_of_several(
     ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
     assert placed(ledger, PlacementRequest(Fraction(16, 8))).indices == (1, 3)
     assert placed(ledger, PlacementRequest(Fraction(16, 8), reservation="r")).node == "a"
-
-
-def test_of_nodes_that_are_equally_good_one_with_the_gpus_on_one_numa_node_is_taken():
-    apart = [numa_node(f"a{number}", 0, 1, 0, 1) for number in range(3)]
-    held = [holder(f"{node.name}-{gpu}", node.name, (gpu, 8)) for node in apart for gpu in (0, 3)]
-    near = [holder(f"b-{gpu}", "b", (gpu, 8)) for gpu in (0, 1)]
-    ledger = ledger_of(*apart, numa_node("b", 0, 0, 1, 1), holders=(*held, *near))
-    answer = placed(ledger, PlacementRequest(Fraction(16, 8)))
-    assert (answer.node, answer.indices) == ("b", (2, 3))
-    # A node that is better for the pods to come goes first.
-    held.append(holder("more", "a1", (1, 8)))
-    ledger = ledger_of(*apart, numa_node("b", 0, 0, 1, 1), holders=tuple(held))
-    assert placed(ledger, PlacementRequest(Fraction(16, 8))).node == "a0"
-
-
-def test_replicas_are_spread_over_nodes_before_numa_nodes_are_looked_at():
-    ledger = ledger_of(numa_node("a", 0, 1), numa_node("b", 0, 0, 1, 1))
-    request = PlacementRequest(Fraction(2, 8, 2), owner="train", place="spread")
-    first = placed(ledger, structs.replace(request, reservation="r-1"))
-    second = placed(ledger, structs.replace(request, reservation="r-2"))
-    assert {first.node, second.node} == {"a", "b"}
 
 
 def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():
@@ -191,48 +167,3 @@ def _assert_no_equal_node_is_nearer(
         if is_equal:
             chosen = span_of(before[str(answer.node)], answer.indices)
             assert chosen <= spans(node, request, worth), node.fact
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was looked at for the sake of NUMA nodes, in order."""
-    seen: list[str] = []
-    on_fewest, best_gpus, best = choosing.on_fewest, node_choice.best_gpus, node_choice.best
-
-    def compare(*given):
-        seen.append("sets")
-        return on_fewest(*given)
-
-    def ask(account, *given):
-        seen.append(account.name)
-        return best_gpus(account, *given)
-
-    def search(*given, **more):
-        seen.append("search")
-        return best(*given, **more)
-
-    monkeypatch.setattr(choosing, "on_fewest", compare)
-    monkeypatch.setattr(node_choice, "best_gpus", ask)
-    monkeypatch.setattr(node_choice, "best", search)
-    return seen
-
-
-def test_pods_of_one_gpu_and_clusters_that_tell_no_numa_nodes_pay_nothing(looks):
-    ledger = ledger_of(numa_node("a", 0, 1, 0, 1), numa_node("b", 0, 1))
-    for slices in (1, 4, 8):
-        placed(ledger, eighths(slices))
-    placed(ledger, PlacementRequest(Fraction(6, 8, split=(4, 2))))
-    ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 8))
-    placed(ledger, PlacementRequest(TWO_HALVES))
-    placed(ledger, PlacementRequest(Fraction(16, 8), owner="train", place="spread"))
-    assert looks == []
-
-
-@pytest.mark.parametrize("few", [True, False])
-def test_of_many_nodes_that_are_equally_good_a_bounded_number_is_looked_at(looks, few):
-    names = [f"n-{number:04}" for number in range(10 * MAX_ASKED)]
-    ledger = ledger_of(*(numa_node(name, 0, 1) for name in (names[:8] if few else names)))
-    placed(ledger, PlacementRequest(TWO_HALVES, reservation="r"))
-    asked = [each for each in looks if each not in {"sets", "search"}]
-    assert len(asked) == len({*asked}) == (8 if few else MAX_ASKED)
-    assert looks.count("search") == 1
