@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable
 
 from controller.free_nodes import FreeNodesFinder, wanted_of
 from controller.ledger_store import Clock, LedgerStore
+from controller.pod_demands import TooLong
 from controller.pod_findings import waiting_message
 from controller.pod_summary import summary_of
 from controller.resources import InjectedPod, SeenPod
@@ -23,7 +24,7 @@ KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
 """Of kinds of pods, by what they want."""
-DemandsOf = Callable[[SeenPod], Awaitable[Constraints | None]]
+DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
 """Gives what a waiting pod demands of its node; None where that is not known yet."""
 _NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
 _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
@@ -95,6 +96,8 @@ class WaitingReasons:
         demands = await self._demands(pod)
         if demands is None:
             return None
+        if demands == "too long":
+            return FreeNodes((), 0, not_compared=1)
         wanted = wanted_of(fact, demands, by_agent=by_agent)
         now = self._clock()
         kept = self._kept.get(wanted)

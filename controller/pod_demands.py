@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Literal
 
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pending_pod import read_pod
+from controller.pending_pod import StoredPod, read_pod
 from controller.resources import SeenPod
 from kube.scheduling import Constraints
 from service.log import get_logger
@@ -21,14 +22,21 @@ KEPT_SECONDS = 60.0
 """Of a pod without a node only tolerations can be added, and a gate can hold back what is demanded."""
 MAX_KEPT = 256
 MAX_BYTES = 16 * 1024
-"""Of the demands of one pod that are kept; larger ones are read each time."""
+"""Of the demands of one pod that are looked at."""
+TooLong = Literal["too long"]
 READS_PER_SECOND = 16
 READ_SECONDS = 2.0
 """Who looks at the page waits for it."""
 PAUSE_SECONDS = 10.0
 """Without a read, once one failed."""
-_Kept = tuple[float, str, Constraints]
+_Kept = tuple[float, str, Constraints | TooLong]
 """Until when it holds, of which uid, and what."""
+
+
+def demands_of(stored: StoredPod) -> Constraints | TooLong:
+    """Return what a pod demands, if that is not too long to be looked at."""
+    found = stored.constraints
+    return found if found.size() <= MAX_BYTES else "too long"
 
 
 class PodDemands:
@@ -44,7 +52,7 @@ class PodDemands:
         """In the present second."""
         self._log = get_logger("pod demands")
 
-    async def of(self, pod: SeenPod) -> Constraints | None:
+    async def of(self, pod: SeenPod) -> Constraints | TooLong | None:
         """Return what a pod demands; None where it is gone, cannot be read, or has to wait for its turn."""
         now, key = self._clock(), pod.fact.key
         uid = pod.injected.uid if pod.injected is not None else ""
@@ -61,7 +69,7 @@ class PodDemands:
             return None
         if stored is None:
             return None
-        found = stored.constraints
+        found = demands_of(stored)
         self._keep(key, (now + KEPT_SECONDS, uid, found))
         return found
 
@@ -73,8 +81,6 @@ class PodDemands:
 
     def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
         self._kept.pop(key, None)
-        if kept[2].size() > MAX_BYTES:
-            return
         self._kept[key] = kept
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)

@@ -15,6 +15,7 @@ from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pending_pod import read_pod
+from controller.pod_demands import demands_of
 from controller.pod_findings import Finding, findings, waiting_message
 from controller.resources import SeenPod
 from kube.events import event, event_name
@@ -93,10 +94,12 @@ class PodEvents:
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             self._log.warning("a waiting pod cannot be read", pod=finding.pod, error=str(error))
             return None
-        if stored is None:
+        if stored is None or stored.spec.node_name:
+            return None
+        demands = demands_of(stored)
+        if demands == "too long":
             return None
         owner = pod.injected.owner if pod.injected is not None else None
-        demands = stored.constraints
         free = await self._free_nodes.find(pod.fact, demands, by_agent=pod.is_limited_by_agent)
         return waiting_message(pod.fact, free, self._names, owner)
 

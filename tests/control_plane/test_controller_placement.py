@@ -141,6 +141,25 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
     assert found == {"second": f"{what}; it starts when pods there end"}
 
 
+def test_the_event_of_a_waiting_pod_leaves_out_nodes_where_its_own_selector_does_not_let_it_go(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    own, _ = nodes(GpuNode(gpus=1, labels={"zone": "a"}), GpuNode(gpus=1, labels={"zone": "b"}))
+    controller = start("a")
+    controller.until_leading()
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
+        refused = create(control_plane, namespace, ["first", "second"], "0.625", nodeSelector={"zone": "a"})
+        assert refused == {}
+
+        def told():
+            waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
+            return [event["message"] for event in waiting if event["involvedObject"]["name"] == "second"]
+
+        [found] = eventually(told, "an Event on the pod that waits")
+    left_out = "its own nodeSelector, affinity or tolerations leave them out"
+    assert f"free there: {own} 3; 1 more node has such GPUs, and {left_out}; it starts" in found
+
+
 def test_a_standby_answers_with_the_leaders_address(start):
     leader = start("a")
     leader.until_leading()

@@ -142,6 +142,12 @@ def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
     told = reasons(state, clock, "y", demands=unknown)
     assert told == ["waits for slices; where they are free is being looked up"]
 
+    async def too_long(_pod):
+        return "too long"
+
+    [told] = reasons(state, clock, "y", demands=too_long)
+    assert told.startswith("its own nodeSelector, affinity or tolerations are too long to be compared")
+
 
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     policy = "kind: Policy\nname: default\nquotas: {namespaces: {team: {slices: 16}}}\n"

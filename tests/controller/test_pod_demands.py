@@ -103,5 +103,7 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
         of(demands, f"p{number}")
     assert len(demands._kept) == MAX_KEPT
     api.zone = "z" * pod_demands.MAX_BYTES
-    assert of(demands, "large")[0].node_selector == {"zone": api.zone}
-    assert ("team", "large") not in demands._kept
+    api.asked.clear()
+    clock.now += 1.0
+    assert of(demands, "large", "large") == ["too long"] * 2
+    assert len(api.asked) == 1

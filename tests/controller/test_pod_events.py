@@ -5,6 +5,7 @@ import json
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.metrics import ControllerMetrics
@@ -100,6 +101,12 @@ def test_the_event_says_at_least_where_demands_are_too_long_to_be_compared_with_
     stored = Stored(affinity={"nodeAffinity": required})
     said = event_on(cluster(*full, nodes=names), stored)[1]
     assert "free there: gpu-0 3, gpu-1 3, gpu-2 3 and at least 2 more nodes; " in said
+
+
+@pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])
+def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
+    full = [(f"gpu-{number}", 1, 5) for number in range(4)]
+    assert event_on(cluster(*full), Stored(**spec))[1] is None
 
 
 def test_a_pod_that_cannot_be_read_is_told_of_when_the_scheduler_speaks_again():
