@@ -41,12 +41,18 @@ def nearest(
     spans = _Spans(request, prices, found[0], only)
     fewest = spans.of(found[1])
     while fewest > 1:
-        is_nearer = partial(spans.is_fewer, fewest)
-        nearer = best(candidates, request, prices, is_nearer, least=found[0])
+        try:
+            nearer = best(candidates, request, prices, partial(spans.is_fewer, fewest), least=found[0])
+        except _EnoughAskedError:
+            nearer = spans.nearer
         if nearer is None:
             break
-        found, fewest = nearer, spans.of(nearer[1])
+        found, fewest, spans.nearer = nearer, spans.of(nearer[1]), None
     return found
+
+
+class _EnoughAskedError(Exception):
+    """As many nodes were looked at as may be for one pod."""
 
 
 class _Spans:
@@ -64,6 +70,8 @@ class _Spans:
         self._wanted = wanted
         self._only = only
         self._known: dict[str, int] = {}
+        self.nearer: Found | None = None
+        """The node that was accepted last."""
 
     def of(self, account: NodeAccount) -> int:
         """Return the span of a node with room; 1 where its agent does not tell."""
@@ -73,13 +81,20 @@ class _Spans:
         return known
 
     def is_fewer(self, fewest: int, account: NodeAccount) -> bool:
-        """Whether a node is as good as the one found, and its GPUs span fewer NUMA nodes."""
+        """Whether a node is as good as the one found, and its GPUs span fewer NUMA nodes.
+
+        Raises:
+            _EnoughAskedError: too many other nodes were looked at before.
+        """
         known = self._known.get(account.name)
-        if known is None and len(self._known) >= MAX_ASKED:
-            return False
-        if known is None and not self._is_as_good(account):
-            known = self._known[account.name] = _NEVER
-        return (self.of(account) if known is None else known) < fewest
+        if known is None:
+            if len(self._known) >= MAX_ASKED:
+                raise _EnoughAskedError
+            is_as_good = self._is_as_good(account)
+            known = self._known[account.name] = self._span(account) if is_as_good else _NEVER
+        if known < fewest:
+            self.nearer = self._wanted, account
+        return known < fewest
 
     def _is_as_good(self, account: NodeAccount) -> bool:
         if self._only is not None and not self._only(account):
