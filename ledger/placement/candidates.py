@@ -243,7 +243,7 @@ class CandidateFinder:
     def _matching_class(self, node_class: NodeClass, request: PlacementRequest) -> NodeSet:
         """Return the nodes of a class that a pod's demands accept, those of kinds of GPU among them.
 
-        Of odd nodes the cards are asked for these, not the labels.
+        Of odd nodes only the cards are asked for these where the pod can name hosts, else the labels too.
         """
         nodes = node_class.nodes & self.matching(request.constraints)
         if not nodes or request.kinds == EVERY_KIND or self._asks_cards(node_class, request):
@@ -256,9 +256,10 @@ class CandidateFinder:
 
     @staticmethod
     def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
-        is_asked = not request.mode_type.gives_instances and node_class.is_odd
+        # Only a pod with a GPU of our choice can name hosts in place of the labels that it asks.
+        can_name_hosts = request.mode_type.chooses_gpus and node_class.is_odd
         # The memory that is written into a pod is that of the label, which must be enough then.
-        return is_asked and not (request.kinds.min_mib and request.is_bound_by_memory)
+        return can_name_hosts and not (request.kinds.min_mib and request.is_bound_by_memory)
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""

@@ -143,8 +143,8 @@ def card_choices(fact: NodeFact, request: PlacementRequest) -> list[set[int]]:
 
 
 def _labels_suit_if_asked(fact: NodeFact, request: PlacementRequest, *, is_written: bool) -> bool:
-    """Labels are asked where they are true, and where their MiB is written into a pod with a least memory."""
-    asked = labels_are_true(fact) or (is_written and request.kinds.min_mib)
+    """Labels are asked where they are true, where no host can be named, and where their MiB is a limit."""
+    asked = labels_are_true(fact) or request.mode == "pooled" or (is_written and request.kinds.min_mib)
     return not asked or labels_suit(fact, request)
 
 

@@ -46,6 +46,19 @@ def test_a_pod_that_names_a_model_or_a_memory_gets_such_a_card_whatever_the_labe
     assert (waits.node, waits.indices, waits.gpu_mib) == (None, (1,), 81920)
 
 
+@pytest.mark.parametrize("kinds", [OF_80, AT_LEAST_60])
+def test_in_mode_pooled_labels_and_cards_must_both_say_it_as_no_host_is_named(kinds):
+    """The pod asks labels for the kind, so that it would wait for ever where only the cards are of it."""
+    pool = {"gpus": (), "slices_per_gpu": 0, "pooled": 16, "pooled_gpus": 2}
+    asked = eighths(16, mode="pooled", kinds=kinds, **BY_AGENT)
+    told_by_cards = node_of("a", LARGE, LARGE, label=SMALL, **pool)
+    assert isinstance(ledger_of(told_by_cards).place(asked, 0.0), Unschedulable)
+    told_by_labels = node_of("b", SMALL, SMALL, label=LARGE, **pool)
+    assert isinstance(ledger_of(told_by_labels).place(asked, 0.0), Unschedulable)
+    both = node_of("c", LARGE, LARGE, **pool)
+    assert placed(ledger_of(told_by_cards, told_by_labels, both), asked).node == "c"
+
+
 def test_where_only_the_card_and_not_the_label_says_it_the_pod_is_bound_to_such_hosts():
     ledger = ledger_of(node_of("a", SMALL, LARGE), node_of("b", SMALL, LARGE), node_of("c", LARGE, SMALL))
     answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
