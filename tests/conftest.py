@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis runs, which Kubernetes and the image, built once a session."""
+"""What all tests share: how hypothesis runs, and on which Kubernetes."""
 
 import logging
 import sys
@@ -10,7 +10,6 @@ from hypothesis import settings
 
 from cli.explainer import Explainer, Explanation
 from service import log
-from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 
@@ -63,10 +62,3 @@ def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_report_header() -> str:
     return f"control plane: Kubernetes {UNDER_TEST.version}"
-
-
-@pytest.fixture(scope="session")
-def built_image() -> Iterator[image.Buildah]:
-    """Storage that holds the image."""
-    with image.built() as buildah:
-        yield buildah

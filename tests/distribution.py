@@ -1,7 +1,9 @@
-"""How workers share the tests: file by file, those that need a cluster last.
+"""How workers share the tests: file by file, those on real nodes first and those on a control plane last.
 
-A control plane is made once a worker. The two nodes of `tests/cluster/` and what is installed on them are one
-for all files but those below, so that one worker takes all of these files; so it is with the image.
+Tests on real nodes wait for kubelets most of their time. They start first, on workers beyond one for each
+core, and the others fill the cores meanwhile. A control plane is made once a worker. The two nodes of
+`tests/cluster/` and what is installed on them are one for all files but those below, so that one worker takes
+all of these files; so it is with the image.
 `SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind another fails.
 """
 
@@ -9,15 +11,21 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Generator
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 NODES, IMAGE, CONTROL_PLANE = "tests/cluster/", "tests/image/", "tests/control_plane/"
-LAST = (NODES, IMAGE, CONTROL_PLANE)
-"""In this order: what takes longest begins first, and single files fill the end."""
+LAST = (IMAGE, CONTROL_PLANE)
+"""In this order; single files fill the end."""
 SEED = os.environ.get("SHUFFLE", "")
-WITH_NODES_OF_ITS_OWN = tuple(f"{NODES}test_{name}.py" for name in ("agent", "agent_chart", "leftovers"))
+WITH_NODES_OF_ITS_OWN = tuple(
+    f"{NODES}test_{name}.py"
+    for name in ("agent", "agent_chart", "agent_pod_features", "leftovers", "unequal_cards")
+)
+WAITING_WORKERS = 2
+"""Workers beyond one for each core: one for the shared nodes, one for files that have nodes of their own."""
 
 
 def scope(nodeid: str) -> str:
@@ -39,17 +47,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileByFil
     return FileByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, int, int]:
+    """Add the workers that wait to xdist's number, where whole files are shared."""
+    cores = yield
+    return cores + WAITING_WORKERS if config.getoption("dist") == "loadfile" else cores
+
+
 def pytest_report_header() -> str | None:
     """Name the order, so that it can be repeated."""
     return f"files in the random order of SHUFFLE={SEED}" if SEED else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs a cluster last: what is quick to fail comes first."""
+    """Begin with what waits longest, and put last what needs a control plane."""
     if SEED:
         items[:] = shuffled(items, SEED)
         return
-    items.sort(key=lambda item: next((1 + at for at, of in enumerate(LAST) if item.nodeid.startswith(of)), 0))
+    items.sort(key=lambda item: rank(item.nodeid))
+
+
+def rank(nodeid: str) -> int:
+    """Return a test's place in the order: shared nodes, nodes of a file's own, all others, then `LAST`."""
+    if nodeid.startswith(NODES):
+        return -1 if scope(nodeid) in WITH_NODES_OF_ITS_OWN else -2
+    return next((1 + at for at, of in enumerate(LAST) if nodeid.startswith(of)), 0)
 
 
 def shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:

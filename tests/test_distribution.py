@@ -7,7 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.distribution import NODES, WITH_NODES_OF_ITS_OWN, pytest_collection_modifyitems, scope, shuffled
+from tests.distribution import (
+    NODES,
+    WAITING_WORKERS,
+    WITH_NODES_OF_ITS_OWN,
+    pytest_collection_modifyitems,
+    pytest_xdist_auto_num_workers,
+    scope,
+    shuffled,
+)
 
 CHECKOUT = Path(__file__).parents[1]
 OF_INSTALLATION = ("cluster", "installation")
@@ -40,16 +48,28 @@ def _is_function(node):
     return isinstance(node, ast.FunctionDef)
 
 
-def test_what_needs_a_cluster_comes_last_and_real_nodes_first_of_it():
+def test_real_nodes_come_first_as_they_wait_longest_and_a_control_plane_last():
     files = [
-        "tests/control_plane/test_a.py",
-        NODES + "test_b.py",
-        "tests/webhook/test_c.py",
-        "tests/test_d.py",
+        "tests/webhook/test_a.py",
+        "tests/control_plane/test_b.py",
+        "tests/image/test_c.py",
+        NODES + "test_agent.py",
+        NODES + "test_d.py",
+        "tests/test_e.py",
     ]
     items = [SimpleNamespace(nodeid=file) for file in files]
     pytest_collection_modifyitems(items)
-    assert [item.nodeid for item in items] == [files[2], files[3], files[1], files[0]]
+    assert [item.nodeid for item in items] == [files[at] for at in (4, 3, 0, 5, 2, 1)]
+
+
+@pytest.mark.parametrize(("dist", "workers"), [("loadfile", 2 + WAITING_WORKERS), ("load", 2)])
+def test_beyond_one_worker_for_each_core_there_are_some_for_files_that_wait(dist, workers):
+    config = SimpleNamespace(getoption={"dist": dist}.__getitem__)
+    hook = pytest_xdist_auto_num_workers(config)
+    next(hook)
+    with pytest.raises(StopIteration) as ended:
+        hook.send(2)
+    assert ended.value.value == workers
 
 
 def test_a_seed_shuffles_files_and_leaves_what_shares_nodes_together():
