@@ -10,6 +10,7 @@ import trustme
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from testbed import plain_http
 from testbed.api import Api
 from testbed.process import Process, start_on_free_ports
 
@@ -81,7 +82,7 @@ def start_etcd(home: Home) -> tuple[Process, str]:
 
 def _healthy(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/health", trust_env=False).is_success
+        return plain_http.get(f"http://127.0.0.1:{port}/health").is_success
     except httpx.TransportError:
         return False
 

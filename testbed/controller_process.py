@@ -19,6 +19,7 @@ from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair
 from ledger.messages import LedgerReply
+from testbed import plain_http
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
 from testbed.process import Process, eventually, start_on_free_ports
@@ -121,7 +122,7 @@ class Controller:
 
     def _ready(self, ports: list[int]) -> bool:
         try:
-            return httpx.get(f"http://127.0.0.1:{ports[1]}/readyz", trust_env=False).is_success
+            return plain_http.get(f"http://127.0.0.1:{ports[1]}/readyz").is_success
         except httpx.TransportError:
             return False
 
@@ -138,7 +139,7 @@ class Controller:
 
     def plain(self, path: str) -> str:
         """Text of its plain port."""
-        return httpx.get(f"http://127.0.0.1:{self.ports[1]}{path}", trust_env=False).text
+        return plain_http.get(f"http://127.0.0.1:{self.ports[1]}{path}").text
 
     @property
     def leads(self) -> bool:

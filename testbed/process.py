@@ -15,6 +15,7 @@ from typing import Self, TypeVar
 T = TypeVar("T")
 
 POLL_S = 0.05
+LONGEST_PAUSE_S = 0.25
 WAIT_S = 120
 """Until a wait gives up, so that it lasts on two cores with a load of 20; only who waits in vain loses it."""
 PORT_TRIES = 3
@@ -68,13 +69,14 @@ class Process:
         Raises:
             ProcessError: The process ended first, or the time is over.
         """
-        name, end = self.log.stem, time.monotonic() + seconds
+        name, begun = self.log.stem, time.monotonic()
         while not ready():
             if self.exit_code is not None:
                 raise ProcessError(f"{name} ended with {self.exit_code}:\n{tail(self.log)}")
-            if time.monotonic() > end:
+            waited = time.monotonic() - begun
+            if waited > seconds:
                 raise ProcessError(f"{name} was not ready after {seconds:.0f} s:\n{tail(self.log)}")
-            time.sleep(POLL_S)
+            time.sleep(pause_after(waited))
 
     def stop(self) -> None:
         """End the process and its whole group, and wait until it is gone. Again: nothing happens."""
@@ -140,9 +142,15 @@ def eventually(check: Callable[[], T | None], what: str, seconds: float = WAIT_S
     Raises:
         AssertionError: It never did; `what` says what was awaited.
     """
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
     while not (found := check()):
-        if time.monotonic() > end:
+        waited = time.monotonic() - begun
+        if waited > seconds:
             raise AssertionError(f"not so after {seconds:.0f} s: {what} (last answer: {found!r})")
-        time.sleep(POLL_S)
+        time.sleep(pause_after(waited))
     return found
+
+
+def pause_after(waited_s: float) -> float:
+    """Seconds until the next look: a twentieth of the wait, because a look costs CPU of both sides."""
+    return min(max(POLL_S, waited_s / 20), LONGEST_PAUSE_S)

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from certs.authority import make_authority
+from testbed import plain_http
 from testbed.controller_process import (
     SHORT_LEASE,
     Controller,
@@ -143,7 +144,7 @@ def webhook_on(port, controller, directory, tmp_path):
 
 
 def plain(port):
-    return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).text
+    return plain_http.get(f"http://127.0.0.1:{port}/readyz").text
 
 
 def answers(ports):

@@ -14,7 +14,7 @@ from certs.mounted import read_tls_files
 from certs.validation import validate_files
 from controller.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
-from testbed import authorizer, pod_environment
+from testbed import authorizer, plain_http, pod_environment
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import gpu_ledger
@@ -189,7 +189,7 @@ def running(control_plane, helm, values, mounted, folder):
 
     def ready(ports):
         try:
-            return httpx.get(f"http://127.0.0.1:{ports[1]}/readyz", trust_env=False).is_success
+            return plain_http.get(f"http://127.0.0.1:{ports[1]}/readyz").is_success
         except httpx.TransportError:
             return False
 

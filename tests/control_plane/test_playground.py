@@ -13,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from testbed import plain_http
 from testbed.process import Process, eventually
 
 README = Path(__file__).parents[2] / "README.md"
@@ -42,7 +43,7 @@ def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
         assert yaml.safe_load(pod)["metadata"]["annotations"]["clearml-injector/slices"] == "4"
         eventually(partial(half_is_published, shell), "a GpuLedger shows it")
         page = re.search(r"The ledger as a page: (\S+)", printed)[1]
-        assert "GPU fractions" in httpx.get(page, trust_env=False).text
+        assert "GPU fractions" in plain_http.get(page).text
         assert f'"slices":4,"namespace":"default","pod":"{POD}"' in rows_of(page)
         os.kill(playground.pid, end)
         eventually(lambda: playground.exit_code is not None, "the playground has ended")

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from testbed.process import (
+    LONGEST_PAUSE_S,
+    POLL_S,
     Process,
     ProcessError,
     eventually,
     free_ports,
+    pause_after,
     start_on_free_ports,
 )
 
@@ -117,3 +120,8 @@ def test_a_process_that_has_ended_by_itself_can_be_stopped(tmp_path):
     eventually(lambda: process.exit_code is not None, "it has ended")
     process.stop()
     assert process.exit_code == 4
+
+
+def test_looks_get_rarer_the_longer_the_wait_and_put_it_off_by_a_twentieth_at_most():
+    assert [pause_after(waited) for waited in (0, 1, 2, 4)] == [POLL_S, POLL_S, 0.1, 0.2]
+    assert pause_after(3600) == LONGEST_PAUSE_S

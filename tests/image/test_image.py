@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from testbed import plain_http
 from testbed.controller_process import client_context, write_tls
 from testbed.process import Process, eventually, start_on_free_ports
 from tests.image.stub_api_server import StubApiServer
@@ -108,7 +109,7 @@ def test_the_webhook_serves_from_a_read_only_root(start, tls):
 
     def ready(ports):
         try:
-            return httpx.get(f"http://127.0.0.1:{ports[1]}/readyz", trust_env=False).is_success
+            return plain_http.get(f"http://127.0.0.1:{ports[1]}/readyz").is_success
         except httpx.TransportError:
             return False
 

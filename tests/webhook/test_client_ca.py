@@ -8,6 +8,7 @@ import pytest
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
+from testbed import plain_http
 from testbed.certificate_files import mount_like_kubelet, write_pair
 from tests.webhook.running import Running, client, command, ending_well, secret
 from tests.webhook.support import FIXTURES, pod, review_of
@@ -47,7 +48,7 @@ def test_with_a_client_ca_the_api_server_gets_in_and_nobody_else(tmp_path, api_s
         running.trust.load_cert_chain(*write_pair(tmp_path / "api-server", shown))
         with client(running) as http:
             assert is_allowed_by(http)
-        plain = httpx.get(f"http://127.0.0.1:{running.health_port}/readyz", trust_env=False)
+        plain = plain_http.get(f"http://127.0.0.1:{running.health_port}/readyz")
         assert plain.status_code == 200
 
 

@@ -4,11 +4,11 @@ import ssl
 import sys
 from datetime import UTC, datetime
 
-import httpx
 import pytest
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
+from testbed import plain_http
 from testbed.certificate_files import mount_like_kubelet
 from tests.webhook.running import MAX_SECONDS, Running, ending_well, until
 from webhook.placing.controller_wait import ControllerWait
@@ -84,17 +84,17 @@ def asking(folder, wait):
 def test_a_process_is_not_ready_before_its_controller_answers(tmp_path):
     with ending_well(asking(tmp_path, MAX_SECONDS)) as running:
         url = f"http://127.0.0.1:{running.health_port}"
-        answer = httpx.get(f"{url}/readyz", trust_env=False)
+        answer = plain_http.get(f"{url}/readyz")
         assert answer.status_code == 503
         assert f"[-] controller: {WAITING.replace('20', str(MAX_SECONDS))}" in answer.text
-        assert httpx.get(f"{url}/livez", trust_env=False).status_code == 200
+        assert plain_http.get(f"{url}/livez").status_code == 200
 
 
 def test_a_process_gets_ready_without_a_controller(tmp_path):
     with ending_well(asking(tmp_path, 0.1)) as running:
         url = f"http://127.0.0.1:{running.health_port}/readyz"
-        until(lambda: httpx.get(url, trust_env=False).status_code == 200)
+        until(lambda: plain_http.get(url).status_code == 200)
         said = running.wait_for(lambda found: found["event"].startswith("serving before"))
         assert said["waited_seconds"] == 0.1
         # Whoever looks sees by what the webhook would place.
-        assert "; the controller has not sent its nodes yet\n" in httpx.get(url, trust_env=False).text
+        assert "; the controller has not sent its nodes yet\n" in plain_http.get(url).text
