@@ -18,8 +18,9 @@ $(READY): $(LOCK) pyproject.toml
 demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one command
 	$(BIN)/fraction-injector demo
 
-test: $(READY) ## Run every test; with K8S=1.30, 1.33 or 1.36 on that Kubernetes instead of 1.37
-	$(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+# Hundreds of processes start: none compiles the product again, also where the environment forbids to write bytecode.
+test: $(READY) ## Run every test; with K8S=1.30, 1.33 or 1.36 on that Kubernetes instead of 1.37; REGIME=ledger or all tries long tests in full
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 test-oldest: $(READY) ## Run what depends most on the version of Kubernetes on 1.30, the oldest that the chart takes
 	K8S=1.30 $(BIN)/pytest -m oldest_kubernetes tests/control_plane
