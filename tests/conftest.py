@@ -11,6 +11,7 @@ from hypothesis import settings
 from cli.explainer import Explainer, Explanation
 from service import log
 from testbed.kubernetes_version import UNDER_TEST
+from tests.effort import CHOSEN
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 
 pytest_plugins = ["tests.distribution", "tests.skipped"]
@@ -61,4 +62,5 @@ def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_report_header() -> str:
-    return f"control plane: Kubernetes {UNDER_TEST.version}"
+    full = f"; tried in full: {CHOSEN}" if CHOSEN else ""
+    return f"control plane: Kubernetes {UNDER_TEST.version}{full}"

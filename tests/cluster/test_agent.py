@@ -19,8 +19,9 @@ from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.cluster.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 from tests.conftest import Say
+from tests.effort import by_turns
 
-KILLS = int(os.environ.get("AGENT_KILLS", "4"))
+KILLS = int(os.environ.get("AGENT_KILLS", by_turns("cluster", usual=2, full=4)))
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import json
 import re
 import time
 
-import httpx
 import pytest
 
 from policies.loading.sources import LOCK_FILE
+from testbed import plain_http
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
@@ -16,8 +16,8 @@ from tests.cli.running import run
 from tests.cluster.conftest import WORK
 from tests.cluster.installation import VALUES
 from tests.cluster.load import Load
+from tests.effort import by_turns
 
-CHANGES = 20
 DELIVERY_S = 120
 """More than a kubelet takes that nobody wakes up: it looks once a minute and a bit."""
 HALVES = {"0.125": 1, "0.500": 4}
@@ -44,6 +44,8 @@ KINDS = {
     },
     "a reserve, which the lock does not look at": {"policies": {"default": {"memory": {"reserveMiB": 256}}}},
 }
+CHANGES = by_turns("cluster", usual=len(KINDS), full=2 * len(KINDS))
+"""Each kind once; in full also after the last."""
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def digests(installation, cluster):
     def look():
         found = {}
         for name, (_, url) in forwards.items():
-            text = httpx.get(f"http://{url.rpartition('/')[2]}/metrics", trust_env=False).text
+            text = plain_http.get(f"http://{url.rpartition('/')[2]}/metrics").text
             [digest] = re.findall(r'^fraction_injector_policy_info\{digest="(.+)"\} 1.0', text, re.MULTILINE)
             found[name] = digest
         return found

@@ -19,7 +19,7 @@ import pytest
 
 from certs.authority import make_authority
 from certs.observation import readable_authorities
-from testbed import components
+from testbed import components, plain_http
 from testbed.api import Api, ApiError
 from testbed.balancer import Balancer
 from testbed.components import ADMIN_TOKEN
@@ -29,10 +29,11 @@ from testbed.mounts import SecretMounts
 from testbed.process import Process, eventually, free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, decides
 from testbed.registration import API, KIND, configuration, labelled_pod, probe
+from tests.effort import by_turns
 
 NAME = "rotating"
 FAST = ("--ca-settle=8", "--ca-keep=3", "--ca-retry=0.3")
-LEAVES = int(os.environ.get("FRACTION_INJECTOR_LEAVES", "10"))
+LEAVES = int(os.environ.get("FRACTION_INJECTOR_LEAVES", by_turns("control_plane", usual=6, full=10)))
 BROKEN_EVERY = 5
 RUNBOOK = Path(__file__).parents[2] / "docs" / "operating" / "certificates.md"
 
@@ -76,13 +77,13 @@ class Installation:
     def ready(self, number: int) -> bool:
         try:
             url = f"http://127.0.0.1:{self.ports[number][1]}/readyz"
-            return httpx.get(url, trust_env=False).is_success
+            return plain_http.get(url).is_success
         except httpx.TransportError:
             return False
 
     def follows(self, number: int) -> bool:
         """Whether a webhook has heard of nodes from the controller; other tests' may be among them."""
-        metrics = httpx.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics", trust_env=False).text
+        metrics = plain_http.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics").text
         known = re.findall(r"^fraction_injector_snapshot_nodes (\S+)$", metrics, re.MULTILINE)
         return any(float(count) >= 1 for count in known)
 
@@ -97,7 +98,7 @@ class Installation:
     def phase(self) -> str:
         """Where the controller says that the rotation is; empty while it does not answer."""
         try:
-            text = httpx.get(f"http://127.0.0.1:{self.ports[2][1]}/metrics", trust_env=False).text
+            text = plain_http.get(f"http://127.0.0.1:{self.ports[2][1]}/metrics").text
         except httpx.TransportError:
             return ""
         lines = [line for line in text.splitlines() if line.startswith("fraction_injector_rotation_phase{")]

@@ -1,6 +1,6 @@
 """The controller killed again and again while pods come and go: what it knows in the end is the truth.
 
-FRACTION_INJECTOR_KILLS (8) says how often, FRACTION_INJECTOR_PODS (160) how many pods come.
+FRACTION_INJECTOR_KILLS says how often, FRACTION_INJECTOR_PODS (160) how many pods come.
 """
 
 import os
@@ -19,8 +19,9 @@ from testbed.process import eventually
 from testbed.product import decides
 from testbed.registration import configuration, labelled_pod, registered
 from tests.control_plane.test_controller_placement import reservations
+from tests.effort import by_turns
 
-KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", "8"))
+KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", by_turns("control_plane", usual=4, full=8)))
 PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", "160"))
 ALIVE_AT_MOST = 60
 FRACTIONS = ("0.125", "0.250", "0.500", "0.875")

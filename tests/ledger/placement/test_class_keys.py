@@ -16,7 +16,7 @@ from ledger.placement.class_keys import MAX_CLASS_KEYS, PODS_OF_A_WINDOW, ClassK
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_index import MAX_LABEL_CLASSES, MOVES_AT_ONCE
 from ledger.placement_request import Placement
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.strategies import asks, nodes
@@ -149,7 +149,7 @@ def test_what_is_remembered_of_others_outlives_the_labels_that_one_pod_names_in_
     st.lists(st.tuples(asks, st.booleans()), min_size=1, max_size=12),
     st.lists(nodes(), max_size=3),
 )
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(by_turns("ledger", usual=60, full=150)), deadline=None)
 def test_however_classes_come_and_go_answers_are_what_the_slow_checker_says(
     some_nodes, some_asks, changed
 ) -> None:

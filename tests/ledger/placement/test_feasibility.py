@@ -24,7 +24,7 @@ from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, ledger_of
 from tests.ledger.strategies import asks, nodes
 
@@ -75,7 +75,7 @@ def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
 
 
 @given(st.lists(nodes(), max_size=6), asks)
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(by_turns("ledger", usual=100, full=300)))
 def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
     some_nodes: list[NodeFact], request: PlacementRequest
 ) -> None:

@@ -10,7 +10,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact
 from ledger.placement.label_index import LabelIndex, numbers_in
 from ledger.placement.work import Work
-from tests.effort import examples
+from tests.effort import by_turns, examples
 
 NAMES = [f"n{number}" for number in range(6)] + ["7", "-1"]
 KEYS = ["zone", "rank", "kubernetes.io/hostname", "nobody-has-it"]
@@ -39,7 +39,7 @@ changes = st.lists(st.tuples(st.sampled_from(NAMES), labels | st.none()), max_si
 
 
 @given(changes, st.lists(demands, min_size=1, max_size=4))
-@settings(max_examples=examples(500), deadline=None)
+@settings(max_examples=examples(by_turns("ledger", usual=200, full=500)), deadline=None)
 def test_whatever_nodes_came_and_went_it_finds_what_asking_each_node_finds(
     told: list[tuple[str, dict[str, str] | None]], asked: list[Constraints]
 ) -> None:

@@ -14,7 +14,7 @@ from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.strategies import asks, nodes
@@ -108,7 +108,7 @@ nodes_without_agents = nodes().map(
     [],
     PlacementRequest(Fraction(1, 8), writes_limits=False),
 )
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(by_turns("ledger", usual=100, full=300)))
 def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, request) -> None:
     facts = list({node.name: node for node in some_nodes}.values())
     request = msgspec.structs.replace(request, cpu_milli=2 * UNLIMITED)

@@ -13,7 +13,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 
@@ -53,7 +53,7 @@ def pool_node(rng: random.Random, name: str) -> NodeFact:
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(by_turns("ledger", usual=2, full=8)))
 def test_pods_get_cards_that_suit_them_wherever_the_scheduler_binds_them(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
     answers = {"placed": 0, "waits": 0, "hosts": 0, "other_hosts": 0, "denied": 0}
@@ -63,7 +63,7 @@ def test_pods_get_cards_that_suit_them_wherever_the_scheduler_binds_them(seed: i
     assert min(answers.values()) > 0, "every kind of answer was tried"
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(by_turns("ledger", usual=1, full=4)))
 def test_no_pod_of_a_pool_is_bound_where_its_slices_are_of_several_cards(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
     answers = {"placed": 0, "waits": 0, "hosts": 0, "other_hosts": 0, "denied": 0}

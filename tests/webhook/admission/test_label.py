@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.support import LABEL, decide, default_policies, pod, policies
 from webhook.admission.denial import Denial
 from webhook.admission.label import Asked, read_label
@@ -84,9 +84,9 @@ NEAR = st.one_of(
 )
 
 
-@settings(max_examples=examples(10_000))
+@settings(max_examples=examples(by_turns("webhook", usual=1000, full=10_000)))
 @given(NEAR)
-def test_of_ten_thousand_texts_only_the_table_is_taken(text):
+def test_of_all_texts_only_the_table_is_taken(text):
     read = read_label(Asked(text, None), policy())
     if text in TABLE:
         assert (read.slices, read.slices_per_gpu) == (TABLE[text], 8)
