@@ -20,35 +20,52 @@ README = Path(__file__).parents[2] / "README.md"
 POD = "clearml-id-0c5d1e7a"
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
-    built, tmp_path, end, monkeypatch, pytestconfig
-):
+@pytest.fixture
+def playground(built, tmp_path, monkeypatch, pytestconfig):
+    """`make cluster`, up: its process and its log."""
     monkeypatch.chdir(pytestconfig.rootpath)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     log = tmp_path / "playground.log"
-    with Process([sys.executable, "-m", "testbed.playground"], log) as playground:
-        playground.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 200)
-        printed = log.read_text()
-        exports = re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]
-        shell = partial(run, exports, tmp_path)
-        assert shell("kubectl get nodes --output=name").split() == [f"node/gpu-{n}" for n in range(8)]
-        install, *others = readme_commands()
-        assert f"  {install}\n" in printed
-        shell(install)
-        eventually(
-            lambda: "slices" in shell(f"{others[0]} --dry-run=server --output=yaml || true"), "it works"
-        )
-        *_, pod = [shell(command) for command in others]
-        assert yaml.safe_load(pod)["metadata"]["annotations"]["clearml-injector/slices"] == "4"
-        eventually(partial(half_is_published, shell), "a GpuLedger shows it")
-        page = re.search(r"The ledger as a page: (\S+)", printed)[1]
-        assert "GPU fractions" in plain_http.get(page).text
-        assert f'"slices":4,"namespace":"default","pod":"{POD}"' in rows_of(page)
-        os.kill(playground.pid, end)
-        eventually(lambda: playground.exit_code is not None, "the playground has ended")
-        assert (playground.exit_code, log.read_text().splitlines()[-1]) == (0, "taken down")
-    assert not Path(re.search(r"KUBECONFIG=(\S+)", exports)[1]).parent.exists()
+    with Process([sys.executable, "-m", "testbed.playground"], log) as process:
+        process.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 200)
+        yield process, log
+
+
+def test_the_readme_leads_to_a_half_gpu_pod_and_ctrl_c_leaves_no_trace(playground, tmp_path):
+    process, log = playground
+    printed = log.read_text()
+    shell = partial(run, exports_of(printed), tmp_path)
+    assert shell("kubectl get nodes --output=name").split() == [f"node/gpu-{n}" for n in range(8)]
+    install, *others = readme_commands()
+    assert f"  {install}\n" in printed
+    shell(install)
+    eventually(lambda: "slices" in shell(f"{others[0]} --dry-run=server --output=yaml || true"), "it works")
+    *_, pod = [shell(command) for command in others]
+    assert yaml.safe_load(pod)["metadata"]["annotations"]["clearml-injector/slices"] == "4"
+    eventually(partial(half_is_published, shell), "a GpuLedger shows it")
+    page = re.search(r"The ledger as a page: (\S+)", printed)[1]
+    assert "GPU fractions" in plain_http.get(page).text
+    assert f'"slices":4,"namespace":"default","pod":"{POD}"' in rows_of(page)
+    ends_without_a_trace(process, log, signal.SIGINT)
+
+
+def test_terminated_it_leaves_no_trace_either(playground):
+    ends_without_a_trace(*playground, signal.SIGTERM)
+
+
+def ends_without_a_trace(process, log, end):
+    """End the playground by a signal, and look for what it leaves."""
+    kubeconfig = Path(re.search(r"KUBECONFIG=(\S+)", exports_of(log.read_text()))[1])
+    assert kubeconfig.exists()
+    os.kill(process.pid, end)
+    eventually(lambda: process.exit_code is not None, "the playground has ended")
+    assert (process.exit_code, log.read_text().splitlines()[-1]) == (0, "taken down")
+    assert not kubeconfig.parent.exists()
+
+
+def exports_of(printed):
+    """What it says to export."""
+    return re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]
 
 
 def rows_of(page):
