@@ -17,7 +17,9 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 NODES, IMAGE, CONTROL_PLANE = "tests/cluster/", "tests/image/", "tests/control_plane/"
-LAST = (IMAGE, CONTROL_PLANE)
+LONGEST = f"{CONTROL_PLANE}test_controller_certificates.py"
+"""Takes minutes: behind the other files of its folder one worker would end alone with it."""
+LAST = (IMAGE, LONGEST, CONTROL_PLANE)
 """In this order; single files fill the end."""
 SEED = os.environ.get("SHUFFLE", "")
 WITH_NODES_OF_ITS_OWN = tuple(

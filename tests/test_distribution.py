@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.distribution import (
+    LONGEST,
     NODES,
     WAITING_WORKERS,
     WITH_NODES_OF_ITS_OWN,
@@ -56,10 +57,12 @@ def test_real_nodes_come_first_as_they_wait_longest_and_a_control_plane_last():
         NODES + "test_agent.py",
         NODES + "test_d.py",
         "tests/test_e.py",
+        LONGEST,
     ]
     items = [SimpleNamespace(nodeid=file) for file in files]
     pytest_collection_modifyitems(items)
-    assert [item.nodeid for item in items] == [files[at] for at in (4, 3, 0, 5, 2, 1)]
+    assert [item.nodeid for item in items] == [files[at] for at in (4, 3, 0, 5, 2, 6, 1)]
+    assert (CHECKOUT / LONGEST).exists()
 
 
 @pytest.mark.parametrize(("dist", "workers"), [("loadfile", 2 + WAITING_WORKERS), ("load", 2)])
