@@ -3,7 +3,7 @@
 Tests on real nodes wait for kubelets most of their time. They start first, on workers beyond one for each
 core, and the others fill the cores meanwhile. A control plane is made once a worker. The two nodes of
 `tests/cluster/` and what is installed on them are one for all files but those below, so that one worker takes
-all of these files; so it is with the image.
+all of these files; so it is with the image. Files with nodes of their own go to another worker, one by one.
 `SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind another fails.
 """
 
@@ -26,6 +26,8 @@ WITH_NODES_OF_ITS_OWN = tuple(
     f"{NODES}test_{name}.py"
     for name in ("agent", "agent_chart", "agent_pod_features", "leftovers", "unequal_cards")
 )
+OF_THEIR_OWN = "nodes of their own"
+"""The scope of these files: each makes a cluster, and two of them at once beside the shared one fill the cores."""
 WAITING_WORKERS = 2
 """Workers beyond one for each core: one for the shared nodes, one for files that have nodes of their own."""
 
@@ -33,8 +35,9 @@ WAITING_WORKERS = 2
 def scope(nodeid: str) -> str:
     """Return what a worker runs with a test: its file, or all files that share the nodes or the image."""
     file = nodeid.partition("::")[0]
-    shares = file.startswith((NODES, IMAGE)) and file not in WITH_NODES_OF_ITS_OWN
-    return file.rpartition("/")[0] if shares else file
+    if file in WITH_NODES_OF_ITS_OWN:
+        return OF_THEIR_OWN
+    return file.rpartition("/")[0] if file.startswith((NODES, IMAGE)) else file
 
 
 class FileByFile(LoadScopeScheduling):
@@ -72,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rank(nodeid: str) -> int:
     """Return a test's place in the order: shared nodes, nodes of a file's own, all others, then `LAST`."""
     if nodeid.startswith(NODES):
-        return -1 if scope(nodeid) in WITH_NODES_OF_ITS_OWN else -2
+        return -1 if scope(nodeid) == OF_THEIR_OWN else -2
     return next((1 + at for at, of in enumerate(LAST) if nodeid.startswith(of)), 0)
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.distribution import (
     LONGEST,
     NODES,
+    OF_THEIR_OWN,
     WAITING_WORKERS,
     WITH_NODES_OF_ITS_OWN,
     pytest_collection_modifyitems,
@@ -29,7 +30,8 @@ OF_INSTALLATION = ("cluster", "installation")
         ("tests/control_plane/test_audit.py::test_one", "tests/control_plane/test_audit.py"),
         ("tests/cluster/test_faults.py::test_one", "tests/cluster"),
         ("tests/cluster/test_uninstall.py::test_one", "tests/cluster"),
-        ("tests/cluster/test_agent.py::test_one", "tests/cluster/test_agent.py"),
+        ("tests/cluster/test_agent.py::test_one", OF_THEIR_OWN),
+        ("tests/cluster/test_unequal_cards.py::test_one", OF_THEIR_OWN),
         ("tests/image/test_image.py::test_one", "tests/image"),
     ],
 )
