@@ -27,7 +27,7 @@ WITH_NODES_OF_ITS_OWN = tuple(
     for name in ("agent", "agent_chart", "agent_pod_features", "leftovers", "unequal_cards")
 )
 OF_THEIR_OWN = "nodes of their own"
-"""The scope of these files: each makes a cluster, and two of them at once beside the shared one fill the cores."""
+"""The scope of these files: each makes a cluster, and two at once beside the shared one fill the cores."""
 WAITING_WORKERS = 2
 """Workers beyond one for each core: one for the shared nodes, one for files that have nodes of their own."""
 
