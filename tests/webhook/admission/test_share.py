@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import container, policies
 from tests.webhook.support.gpu_pods import (
@@ -110,7 +110,7 @@ KINDS = st.sampled_from([fraction_of, memory_of, shared_fraction_of, shared_memo
 
 
 @given(st.data(), KINDS, CLUSTERS)
-@settings(max_examples=examples(600), deadline=None)
+@settings(max_examples=examples(by_turns("webhook", usual=200, full=600)), deadline=None)
 def test_each_container_gets_what_it_asks_for_and_less_than_a_slice_more(data, kind, cluster):
     asked = kind(data.draw, cluster.per_gpu)
     decided = cluster.webhook().decide(asked.pod)
