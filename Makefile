@@ -23,7 +23,8 @@ test: $(READY) ## Run every test; with K8S=1.30, 1.33 or 1.36 on that Kubernetes
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 test-oldest: $(READY) ## Run what depends most on the version of Kubernetes on 1.30, the oldest that the chart takes
-	K8S=1.30 $(BIN)/pytest -m oldest_kubernetes tests/control_plane
+	K8S=1.30 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder \
+	  -m oldest_kubernetes tests/control_plane
 
 test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \
