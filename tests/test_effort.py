@@ -21,11 +21,11 @@ def test_a_folder_is_tried_in_full_where_regime_names_it_or_all(chosen, full):
 
 @pytest.mark.parametrize(("regime", "chosen"), [("ledger", "leger"), ("leger", ""), ("leger", ALL)])
 def test_a_folder_that_takes_no_turn_is_an_error(regime, chosen):
-    with pytest.raises(ValueError, match=r"use agent, .*, all$"):
+    with pytest.raises(ValueError, match=r"use cluster, .*, all$"):
         is_full(regime, chosen)
 
 
-def test_each_folder_has_its_day_in_a_week():
+def test_each_folder_has_its_day():
     begun = date(2026, 12, 28)
     days = [whose_day(begun + timedelta(number)) for number in range(len(REGIMES))]
     assert sorted(days) == sorted(REGIMES)
