@@ -14,8 +14,9 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import INJECTED, Webhook, decides
 from testbed.registration import OWN_NAMESPACE, labelled_pod, probe
+from tests.effort import by_turns
 
-UPDATES = 20
+UPDATES = by_turns("control_plane", usual=8, full=20)
 CLIENTS = 2
 SERVES_ON = "--stop-delay=0.5"
 """Seconds after SIGTERM; the balancer looks ten times a second, kube-proxies take longer."""
@@ -56,7 +57,7 @@ def address(replicas, control_plane, namespace, tmp_path):
         eventually(lambda: not decides(probe(control_plane.api, namespace)), "it is out of effect")
 
 
-def test_no_create_fails_in_twenty_rolling_updates(address, replicas, control_plane, namespace):
+def test_no_create_fails_in_rolling_updates(address, replicas, control_plane, namespace):
     over = threading.Event()
     results = [[] for _ in range(CLIENTS)]
     clients = [

@@ -155,7 +155,7 @@ def test_the_usual_bases_have_a_key_wherever_the_image_does_not_matter(policy):
         assert learn(reviewer, POLICIES[policy], as_body(review)) == is_known
 
 
-@pytest.mark.parametrize(("base", "policy"), pairs())
+@pytest.mark.parametrize(("base", "policy"), list(pairs()))
 def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_rules(base, policy):
     review_of_base = (BASES | KEYLESS)[base]
     policy_set, known = POLICIES[policy], as_body(review_of_base)
