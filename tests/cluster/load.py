@@ -13,6 +13,8 @@ from testbed.registration import LABEL
 
 PERIOD_S = 1.0
 LIFE_S = 6
+RUNS_EVERY = 3
+"""Of labelled pods; the others are dry runs, which are admitted the same way and start no container."""
 NUMBERS = itertools.count(1)
 
 
@@ -91,16 +93,18 @@ class Load:
         self._delete_older(0)
 
     def _create(self, *, labelled: bool) -> None:
-        while not self._done.wait(PERIOD_S):
+        for turn in itertools.count():
+            if self._done.wait(PERIOD_S):
+                return
             name = f"load-{next(NUMBERS)}"
             pod = task(name, command="sleep 2") if labelled else plain(name)
             started = time.monotonic()
-            error = self._refusal(pod)
+            error = self._refusal(pod, dry_run=labelled and turn % RUNS_EVERY > 0)
             self.creations.append(Creation(labelled, time.monotonic() - started, error))
 
-    def _refusal(self, pod: Object) -> str:
+    def _refusal(self, pod: Object, *, dry_run: bool) -> str:
         try:
-            self._api.create(pod, self._namespace)
+            self._api.create(pod, self._namespace, dry_run=dry_run)
         except ApiError as error:
             return str(error)
         return ""
