@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent.options import AgentOptions
 from agent.parallel_start import begin
 from agent.policy import PolicyUnusableError
-from agent.settings import AgentOptions
 from service.log import configure_logging
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from agent.gpu import Gpu
 from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
 from agent.kubelet_api.deviceplugin_pb2 import Mount as KubeletMount
 from agent.limits import conflict, mounts, variables
-from agent.settings import AgentPolicy, DeviceListStrategy
+from agent.options import DeviceListStrategy
+from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of
 
 SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"

@@ -19,7 +19,7 @@ import msgspec
 from agent.cdi import CdiError
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
-from agent.settings import AgentOptions
+from agent.options import AgentOptions
 from service.log import get_logger
 from service.retry import Backoff
 

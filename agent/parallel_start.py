@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from agent.card_names import CardNames
 from agent.cdi import CdiError
+from agent.options import AgentOptions
 from agent.policy import PolicyReading, begin_reading
-from agent.settings import AgentOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,14 @@ from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.metrics import AgentMetrics
 from agent.node_lock import NodeLock
+from agent.options import AgentOptions
 from agent.other_plugins import OtherPlugins
 from agent.ownership import Ownership
 from agent.policy import PolicyWatch
 from agent.private_folder import UntrustedError
 from agent.registration import Registrar, remove_stale_sockets
 from agent.runtime import cdi_problem
-from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
+from agent.settings import NO_LIMITER, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
 from agent.withheld_slices import withheld_ids

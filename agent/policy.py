@@ -12,8 +12,9 @@ import msgspec
 
 from agent.child_process import Child, ChildError
 from agent.files import Files, stamps_of
+from agent.options import AgentOptions
 from agent.policy_cache import KeptPolicy, find_kept, keep
-from agent.settings import AgentOptions, AgentPolicy
+from agent.settings import AgentPolicy
 from service.log import get_logger
 
 POLL_SECONDS = 5.0

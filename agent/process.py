@@ -24,10 +24,11 @@ from agent.gpu import Gpu, GpuSource
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
+from agent.options import AgentOptions
 from agent.parallel_start import Begun
 from agent.plugins import DevicePlugins
 from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
-from agent.settings import AgentOptions, AgentPolicy
+from agent.settings import AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
 from service.background import BackgroundTask, BackgroundTasks, Heartbeat

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from agent.files import UNREADABLE
-from agent.settings import AgentOptions
+from agent.options import AgentOptions
 
 FIRST_CONTAINERD = (1, 7)
 ALWAYS_ON_CONTAINERD = (2, 4)

@@ -14,7 +14,8 @@ from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
 from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
-from agent.settings import AgentOptions, AgentPolicy
+from agent.options import AgentOptions
+from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
 from agent.withheld_slices import withheld_ids

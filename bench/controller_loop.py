@@ -28,12 +28,9 @@ from kubernetes.aio.client.configuration import Configuration
 from bench.harness import Bar, Figure, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core
-from controller.informer import Timing
 from controller.kube_client import ApiServer
-from controller.leadership import LeaseTiming
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
-from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 
 MAX_MS = 25
@@ -126,22 +123,17 @@ async def _phases(
 
 def _options(tls: Path) -> ControllerOptions:
     return ControllerOptions(
-        kubeconfig=None,
-        host="127.0.0.1",
         port=0,
         health_port=0,
         tls_directory=tls,
-        tls_names=("localhost",),
-        client_names=("localhost",),
-        advertise=None,
         namespace="default",
         lease="bench",
-        page=("127.0.0.1", 0),
-        stop_delay_seconds=0,
+        page=True,
+        page_port=0,
+        stop_delay=0,
         # The API server shares its core with the load: who leads is not what is measured.
-        lease_timing=LeaseTiming(duration=60, renew_deadline=50),
-        watch_timing=Timing(),
-        names=ResourceNames(),
+        lease_duration=60,
+        renew_deadline=50,
     )
 
 

@@ -11,19 +11,15 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
-from kube.names import GPU_RESOURCE_PREFIX
 from ledger.ledger import Ledger
-from modes.resource_names import INDEX, ResourceNames
+from modes.resource_names import ResourceNames, per_gpu_names
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
+from service.options import PACKAGES
 
-PACKAGES = Path(__file__).resolve().parent.parent
-"""Where our packages are: the checkout, or the folder into which the wheel was installed."""
-DEFAULT_POLICIES = Path(policies_package.__file__).resolve().parent
 DEMO = next(filter(Path.is_dir, [PACKAGES / "examples" / "demo", PACKAGES / "cli" / "demo_files"]), PACKAGES)
 """The demo's files: in the checkout beside other examples, in the wheel inside of the package."""
 DEMO_INVENTORY = DEMO / "inventory.yaml"
@@ -80,7 +76,6 @@ GpuResourceOption = Annotated[
         "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
     ),
 ]
-ONE_GPU_RESOURCE = GPU_RESOURCE_PREFIX + INDEX
 CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
 PoliciesConfigMapOption = Annotated[
     str | None,
@@ -101,10 +96,10 @@ def config_map_of(given: str | None) -> tuple[str, str]:
 
 def resource_names_of(gpu_resource: str) -> ResourceNames:
     """Return the resource names to count, or end the command where the name has no place for an index."""
-    prefix, found, rest = gpu_resource.partition(INDEX)
-    if not found or rest:
-        fail(f'--gpu-resource "{gpu_resource}" must end in {INDEX}, as in {ONE_GPU_RESOURCE}')
-    return ResourceNames(per_gpu_prefix=prefix)
+    try:
+        return per_gpu_names(gpu_resource)
+    except ValueError as error:
+        fail(f"--gpu-resource {error}")
 
 
 def kubeconfig_of(given: Path | None) -> Path | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 
 from prometheus_client import CollectorRegistry
 
+from certs.rotation import RotationSettings
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import CertificateStore, issued_names
-from controller.geometry.loop import GeometryLoop
+from controller.certificates.store import CertificateStore, Installation, issued_names
+from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
 from controller.gpu_ledger_writer import GpuLedgerWriter
 from controller.kube_client import ApiServer
@@ -73,7 +75,7 @@ class LeaderTasks:
         self._options = options
         self._metrics = metrics
         self._certificate_metrics = CertificateMetrics(registry)
-        self._geometry_metrics = GeometryMetrics(registry) if options.geometry is not None else None
+        self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
         self._events = PodEvents(context.api, context.state, context.leadership, metrics, options.names)
         self._ledger_writer: GpuLedgerWriter | None = None
@@ -121,11 +123,12 @@ class LeaderTasks:
             yield BackgroundTask("policies in force", partial(in_force.run, namespace, name), STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
-        context, options = self._context, self._options.geometry
-        if options is not None and self._geometry_metrics is not None:
-            loop = GeometryLoop(
-                context.api, context.state, context.leadership, self._geometry_metrics, options
+        context, options = self._context, self._options
+        if options.mig_config_map is not None and self._geometry_metrics is not None:
+            how = GeometryOptions(
+                *options.mig_config_map, options.mig_config_delay, pause_seconds=options.mig_pause
             )
+            loop = GeometryLoop(context.api, context.state, context.leadership, self._geometry_metrics, how)
             yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
@@ -137,14 +140,20 @@ class LeaderTasks:
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
         options, leadership = self._options, self._context.leadership
-        if options.installation is None:
+        name = options.issue_certificates or options.inject_ca
+        if name is None:
             return
-        store, metrics = CertificateStore(self._context.api, options.installation), self._certificate_metrics
-        if options.rotation is None:
+        installation = Installation(options.namespace, name, options.webhook_endpoints)
+        store, metrics = CertificateStore(self._context.api, installation), self._certificate_metrics
+        if options.issue_certificates is None:
             bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
             yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)
             return
-        names = issued_names(options.installation, options.tls_names)
-        loop = CertificateLoop(store, leadership, metrics, names, options.rotation)
-        period = STEP_SECONDS + options.rotation.retry.total_seconds()
-        yield BackgroundTask("certificates", loop.run, period)
+        names = issued_names(installation, options.tls_names)
+        rotation = RotationSettings(
+            settle=timedelta(seconds=options.ca_settle),
+            keep_previous=timedelta(seconds=options.ca_keep),
+            retry=timedelta(seconds=options.ca_retry),
+        )
+        loop = CertificateLoop(store, leadership, metrics, names, rotation)
+        yield BackgroundTask("certificates", loop.run, STEP_SECONDS + options.ca_retry)

@@ -38,13 +38,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """Seconds; by default half of what Kubernetes' own components take, whose leaders nobody waits for."""
+    """Seconds."""
 
-    duration: float = 7.0
+    duration: float
     """Without a renewal for so long, others take over."""
-    renew_deadline: float = 5.0
+    renew_deadline: float
     """Without a renewal for so long, the leader stops."""
-    retry: float = 1.0
+    retry: float
     """Between two renewals."""
     look: float = 0.5
     """Between two looks of a standby."""

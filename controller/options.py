@@ -1,59 +1,216 @@
-"""How a controller process runs."""
+"""How a controller process is started."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from certs.rotation import RotationSettings
-from controller.certificates.store import Installation
-from controller.geometry.loop import GeometryOptions
-from controller.informer import Timing
-from controller.leadership import LeaseTiming
-from controller.node_agents.coverage import AgentPods
+from controller.node_agents.coverage import AgentPods, read_agent_pods
 from kube.names import DRA_DRIVER
-from modes.resource_names import ResourceNames
+from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
+from service.options import LOCALHOST, LOOPBACK, Flag, Host, LineFormat, MinimumLevel, StopDelay, TlsNames
 
 
-@dataclass(frozen=True, slots=True)
+def _address(url: str) -> str:
+    """Put an IPv6 address into brackets: a pod's address comes without them."""
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    if not url.startswith("https://") or not host or not port.isdecimal():
+        raise ValueError(f'--advertise "{url}" must be https://HOST:PORT')
+    return (
+        f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
+    )
+
+
+def _agents(text: str) -> AgentPods:
+    try:
+        return read_agent_pods(text)
+    except ValueError as error:
+        where = "give nodeSelector, affinity and tolerations as in a pod's spec"
+        raise ValueError(f"--agent-pods: {error}; {where}") from error
+
+
+def _config_map(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        example = "gpu-operator/fraction-injector-mig"
+        raise ValueError(f'--mig-config-map "{text}" is no NAMESPACE/NAME, such as {example}')
+    return namespace, name
+
+
+def _names(text: str) -> ResourceNames:
+    try:
+        return per_gpu_names(text)
+    except ValueError as error:
+        raise ValueError(f"--gpu-resource {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerOptions:
-    """How a controller process runs."""
+    """The controller's command line.
 
-    kubeconfig: Path | None
-    """None in a cluster: the pod's service account."""
-    host: str
-    port: int
-    health_port: int
-    tls_directory: Path
-    tls_names: tuple[str, ...]
-    """Names that the mounted certificate must be good for."""
-    client_names: tuple[str, ...]
-    """Names, of which a client's certificate must be good for one: those of the webhook."""
-    advertise: str | None
-    """`https://host:port` that others reach this replica's API by; None makes it of host and port."""
-    namespace: str
-    """Of the Lease."""
-    lease: str
-    page: tuple[str, int] | None
-    """Where the page is served; beyond loopback over TLS, and to tokens that may list GpuLedgers. None for
-    no page."""
-    stop_delay_seconds: float
-    lease_timing: LeaseTiming
-    watch_timing: Timing
-    names: ResourceNames
-    """Names of the resources that are slices."""
-    installation: Installation | None = None
-    """Whose caBundle is kept; None leaves it to others."""
-    rotation: RotationSettings | None = None
-    """Issue and rotate certificates too; None injects the CA of those that are mounted."""
-    policies: Path | None = None
-    """Policies by whose `replaceWaiting` pods are deleted, and whose last good set webhooks get that start on
-    a broken one; None deletes and gives none."""
-    policies_config_map: str | None = None
-    """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
-    geometry: GeometryOptions | None = None
-    """Divide the MIG cards of labelled nodes on demand; None leaves them alone."""
-    dra_driver: str | None = DRA_DRIVER
-    """DRA driver whose GPUs are compared with those of device plugins; None compares none."""
-    agents: AgentPods | None = None
-    """Pods of the agent's DaemonSet: its nodes are held until their agents serve; None holds none."""
+    Raises:
+        ValueError: two options exclude each other.
+    """
+
+    tls_directory: Annotated[
+        Path,
+        Flag(
+            "tls.crt, tls.key and ca.crt of the API, read again when they change. Clients need a "
+            "certificate of the same CA, valid for a --client-name.",
+            name="--tls-dir",
+            metavar="DIR",
+        ),
+    ]
+    tls_names: TlsNames = LOCALHOST
+    client_names: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Clients are answered if their certificate is valid for one such name: those of the webhook.",
+            name="--client-name",
+            metavar="NAME",
+            default="localhost",
+        ),
+    ] = LOCALHOST
+    kubeconfig: Annotated[
+        Path | None,
+        Flag("How to reach the API server.", metavar="FILE", default="the pod's service account"),
+    ] = None
+    host: Host = LOOPBACK
+    port: Annotated[int, Flag("mTLS port of the API; 0 takes a free one.", min=0, max=65535)] = 9443
+    health_port: Annotated[int, Flag("Plain port for /livez, /readyz and /metrics.", min=0, max=65535)] = 9080
+    page: Annotated[bool, Flag("Show the ledger as a page, at http://localhost:PAGE-PORT/.")] = False
+    page_host: Annotated[
+        str,
+        Flag(
+            "Address of the page. On others than loopback it is served over TLS, to bearer tokens that may "
+            "list gpuledgers."
+        ),
+    ] = LOOPBACK
+    page_port: Annotated[int, Flag("Port of the page; 0 takes a free one.", min=0, max=65535)] = 9081
+    policies: Annotated[
+        Path | None,
+        Flag(
+            "Policies of the webhook. Webhooks that start on a broken set get the last good one, and pods "
+            "that wait on their index are deleted where replaceWaiting says so (needs the right to).",
+            metavar="DIR",
+        ),
+    ] = None
+    policies_config_map: Annotated[
+        str | None,
+        Flag(
+            "ConfigMap of --policies, in --namespace: Events on it report what is wrong with them.",
+            metavar="NAME",
+        ),
+    ] = None
+    advertise: Annotated[
+        str | None,
+        Flag(
+            "Where standbys send clients while this replica leads, such as https://10.0.0.7:9443.",
+            metavar="URL",
+            default="https://HOST:PORT",
+            parse=_address,
+        ),
+    ] = None
+    namespace: Annotated[str, Flag("Namespace of the Lease.")] = "gpu-fraction-injector"
+    lease: Annotated[str, Flag("Name of the Lease.")] = "fraction-injector-controller"
+    # The defaults are half of what Kubernetes' own components take, whose leaders nobody waits for.
+    lease_duration: Annotated[
+        float, Flag("Seconds without a renewal until another replica takes over.", min=0.5)
+    ] = 7
+    renew_deadline: Annotated[
+        float, Flag("Seconds without a renewal until a leader stops placing and writing.", min=0.3)
+    ] = 5
+    lease_retry: Annotated[float, Flag("Seconds between a leader's renewals.", min=0.1)] = 1
+    names: Annotated[
+        ResourceNames,
+        Flag(
+            "Resource name of one GPU's slices, as in the policies.",
+            name="--gpu-resource",
+            metavar="NAME",
+            default=ONE_GPU_RESOURCE,
+            parse=_names,
+        ),
+    ] = ResourceNames()  # noqa: RUF009 frozen
+    issue_certificates: Annotated[
+        str | None,
+        Flag(
+            "Issue and rotate an installation's certificates: Secrets NAME-ca and NAME-tls, caBundle of the "
+            "webhook configuration NAME, for the Services NAME-webhook and NAME-controller.",
+            metavar="NAME",
+        ),
+    ] = None
+    inject_ca: Annotated[
+        str | None,
+        Flag(
+            "Others issue: only keep ca.crt of --tls-dir as caBundle of the webhook configuration NAME.",
+            metavar="NAME",
+        ),
+    ] = None
+    webhook_endpoints: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Webhook outside the cluster, whose certificate is watched during a rotation.",
+            name="--webhook-endpoint",
+            metavar="HOST:PORT",
+            default="those of the Service",
+        ),
+    ] = ()
+    ca_settle: Annotated[
+        float, Flag("Seconds until every API server knows a new caBundle.", min=0, hidden=True)
+    ] = 60
+    ca_keep: Annotated[
+        float, Flag("Seconds to trust an old CA after its last leaf was seen.", min=0, hidden=True)
+    ] = 86400
+    ca_retry: Annotated[
+        float, Flag("Seconds between checks of Secrets, caBundle and webhooks.", min=0.1, hidden=True)
+    ] = 10
+    watch_silence: Annotated[
+        float, Flag("Seconds without data after which a watch is started again.", min=1, hidden=True)
+    ] = 100
+    mig_config_map: Annotated[
+        tuple[str, str] | None,
+        Flag(
+            "Divide the MIG cards of labelled nodes on demand, through this ConfigMap of NVIDIA's MIG "
+            "manager (needs the right to patch nodes).",
+            metavar="NAMESPACE/NAME",
+            parse=_config_map,
+        ),
+    ] = None
+    mig_config_delay: Annotated[
+        float, Flag("Seconds until a change of that ConfigMap has reached the MIG manager.", min=0)
+    ] = 90
+    mig_pause: Annotated[
+        float, Flag("Seconds after a division for which a node's divided cards stay as they are.", min=0)
+    ] = 600
+    agents: Annotated[
+        AgentPods | None,
+        Flag(
+            "nodeSelector, affinity and tolerations of the agent's DaemonSet: the nodes that it covers "
+            "take no new pods until their agent serves (needs the right to patch nodes).",
+            name="--agent-pods",
+            metavar="JSON",
+            parse=_agents,
+        ),
+    ] = None
+    dra_driver: Annotated[
+        str,
+        Flag(
+            "DRA driver of GPUs: no pods are placed on GPUs that its ResourceSlices and a device plugin both "
+            "offer. Empty to read none.",
+            metavar="NAME",
+        ),
+    ] = DRA_DRIVER
+    stop_delay: StopDelay = 10
+    log_level: MinimumLevel = "info"
+    log_format: LineFormat = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.lease_retry < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                f"--lease-retry {self.lease_retry}, --renew-deadline {self.renew_deadline} and "
+                f"--lease-duration {self.lease_duration} must grow in this order: a leader stops before "
+                "another may begin"
+            )
+        if self.issue_certificates is not None and self.inject_ca is not None:
+            raise ValueError("--issue-certificates injects the CA that it issues: leave --inject-ca out")

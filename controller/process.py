@@ -19,10 +19,10 @@ from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from controller import gpu_metrics, node_problems, page
 from controller.gpu_metrics import GpuMetrics
 from controller.gpu_node import gpu_nodes
-from controller.informer import Watcher
+from controller.informer import Timing, Watcher
 from controller.kube_client import ApiServer, connected
 from controller.leader_tasks import LeaderContext, LeaderTasks
-from controller.leadership import Candidate, Leadership
+from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
@@ -93,7 +93,7 @@ class ControllerProcess:
     def __init__(self, options: ControllerOptions, api: ApiServer) -> None:
         self._options = options
         self._api = api
-        self._process = Process("controller", get_args(Task), options.stop_delay_seconds)
+        self._process = Process("controller", get_args(Task), options.stop_delay)
         self._registry, self._log = self._process.registry, self._process.log
         self._withdrawal: asyncio.Future[None] | None = None
         self._metrics = ControllerMetrics(self._registry)
@@ -106,7 +106,8 @@ class ControllerProcess:
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
         self._watch_of_cards = WatchHealth()
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
-        self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
+        timing = LeaseTiming(options.lease_duration, options.renew_deadline, options.lease_retry)
+        self._leadership = Leadership(api, self._candidate(), timing, hindrance=self._hindrance)
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
         self._served_policies = WebhookPolicies(time.monotonic)
         context = LeaderContext(
@@ -123,8 +124,8 @@ class ControllerProcess:
         self._served = ControllerApi(
             self._state, self._leadership, self._metrics, last_good, self._served_policies
         )
-        self._page = self._shown() if options.page is not None else None
-        self._page_socket = bind(*options.page) if options.page is not None else None
+        self._page = self._shown() if options.page else None
+        self._page_socket = bind(options.page_host, options.page_port) if options.page else None
         self._registry.register(LedgerCollector(self._state))
         self._register_policies()
         self._metrics_of_gpus = GpuMetrics(self._state, lambda: self._leadership.leads)
@@ -185,12 +186,12 @@ class ControllerProcess:
         )
 
     def _tasks(self) -> list[BackgroundTask]:
-        names, timing = self._options.names, self._options.watch_timing
+        names, timing = self._options.names, self._watch_timing
         api, state, metrics, health = self._api, self._state, self._metrics, self._watches
         of_nodes = Watcher(
             api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
         )
-        seen_pods = pods(names, with_mig=self._options.geometry is not None)
+        seen_pods = pods(names, with_mig=self._options.mig_config_map is not None)
         of_pods = Watcher(api, seen_pods, state.watched_pods, metrics, timing=timing, health=health["pods"])
         of_cards = Watcher(
             api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
@@ -208,9 +209,13 @@ class ControllerProcess:
             tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
         return tasks
 
+    @property
+    def _watch_timing(self) -> Timing:
+        return Timing(silence_seconds=self._options.watch_silence)
+
     def _watch_of_dra(self) -> Iterator[BackgroundTask]:
-        driver, timing = self._options.dra_driver, self._options.watch_timing
-        if driver is not None:
+        driver, timing = self._options.dra_driver, self._watch_timing
+        if driver:
             watched = self._state.watched_slices
             watcher = Watcher(self._api, resource_slices(driver), watched, self._metrics, timing=timing)
             yield BackgroundTask.without_period("watch of DRA's slices", watcher.run)
@@ -219,9 +224,9 @@ class ControllerProcess:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""
         await self._state.synced.wait()
         await self._log_nodes()
-        keep, timing = self._process.tasks.keep, self._options.lease_timing
+        keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep(BackgroundTask("election", self._leadership.run, timing.duration)))
+            group.create_task(keep(BackgroundTask("election", self._leadership.run, period)))
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _log_nodes(self) -> None:
@@ -283,7 +288,7 @@ class ControllerProcess:
 
     @property
     def _exposes_page(self) -> bool:
-        return self._options.page is not None and not is_loopback(self._options.page[0])
+        return self._options.page and not is_loopback(self._options.page_host)
 
     def _page_listeners(self) -> list[Listener]:
         if self._page is None or self._page_socket is None:

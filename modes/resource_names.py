@@ -11,6 +11,7 @@ from modes.mig_instances import instance_number
 
 INDEX = "{index}"
 """Placeholder for a GPU's index in `resources.name`."""
+ONE_GPU_RESOURCE = GPU_RESOURCE_PREFIX + INDEX
 _CANONICAL = re.compile(rf"0|[1-9][0-9]{{0,{MAX_GPU_INDEX_DIGITS - 1}}}", re.ASCII)
 
 
@@ -36,6 +37,18 @@ class ResourceNames:
     @cached_property
     def _pooled(self) -> frozenset[str]:
         return frozenset(self.pooled)
+
+
+def per_gpu_names(gpu_resource: str) -> ResourceNames:
+    """Return the names to count where one GPU's slices have this name, such as "nvidia.com/gpu-{index}".
+
+    Raises:
+        ValueError: the name has no place for an index.
+    """
+    prefix, found, rest = gpu_resource.partition(INDEX)
+    if not found or rest:
+        raise ValueError(f'"{gpu_resource}" must end in {INDEX}, as in {ONE_GPU_RESOURCE}')
+    return ResourceNames(per_gpu_prefix=prefix)
 
 
 def prefix_of(resource: str) -> str:

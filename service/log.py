@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from service.log_options import LEVELS, LogFormat, LogLevel
+from service.options import LEVELS, LogFormat, LogLevel
 
 _STDERR = 2
 _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}

@@ -27,7 +27,6 @@ TRIED_BY = {
     ],
     "tests/certs/test_validation.py": ["certs/pem.py", "certs/values.py"],
     "tests/cli/commands/test_certs.py": ["cli/options.py", "controller/certificates/rotate.py"],
-    "tests/cli/commands/test_controller.py": ["cli/process_options.py"],
     "tests/cli/commands/test_cordon.py": ["cli/cluster.py"],
     "tests/cli/commands/test_demo.py": ["cli/demo_picture.py", "cli/demo_table.py"],
     "tests/cli/commands/test_explain.py": ["cli/app.py", "cli/explainer.py", "cli/gpu_kinds.py"],
@@ -40,6 +39,7 @@ TRIED_BY = {
         "controller/stored_policies.py",
         "controller/why.py",
     ],
+    "tests/cli/test_process_command.py": ["service/options.py"],
     "tests/cli/test_completion.py": ["cli/main.py", "cli/subcommands.py"],
     "tests/cli/test_gpu_operator_values.py": ["cli/commands/gpu_operator.py"],
     "tests/cli/test_kubernetes_yaml.py": ["cli/manifests.py"],
@@ -166,9 +166,7 @@ TRIED_BY = {
 
 WORDS_ALONE = [
     "agent/settings.py",
-    "controller/options.py",
     "kube/reasons.py",
-    "service/log_options.py",
     "webhook/admission/other_systems.py",
 ]
 """Names, fields and types, without a function that could do anything wrong."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from certs.live_context import LiveTlsContext
@@ -16,6 +14,7 @@ from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
 from service.background import BackgroundTask
 from service.health import health_app
 from service.metrics import PolicySince, policy_info
+from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener
@@ -30,11 +29,12 @@ from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
 from webhook.metrics import WebhookMetrics
+from webhook.options import WebhookOptions
 from webhook.page import RecentDenials, StandaloneSource
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
-from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
+from webhook.placing.controller_wait import ControllerWait
 from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.policy_reports import PolicyReports
@@ -56,34 +56,6 @@ TASKS = (
 )
 """Background tasks, which are restarted when they fail."""
 
-LOOPBACK = "127.0.0.1"
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookOptions:
-    """Options of a webhook process."""
-
-    policies: Path
-    host: str
-    port: int
-    health_port: int | None
-    """Port of the plain listener for health and metrics; None for none."""
-    ca_file: Path | None
-    """Self-signed: where to write the CA."""
-    tls_directory: Path | None
-    """Mounted certificate, if not self-signed."""
-    tls_rules: MountRules
-    """Requirements on a mounted certificate."""
-    stop_delay_seconds: float
-    client_ca_pem: bytes | None = None
-    """Accept only clients with a certificate of these CAs; None accepts all clients."""
-    controller: str | None = None
-    """`https://HOST:PORT` of the controller that places; None if the ledger is in this process."""
-    page_port: int | None = None
-    """Port of the page, on loopback; None for none. Only if the ledger is in this process."""
-    controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
-    """How long to stay unready until the controller has sent its nodes."""
-
 
 class WebhookProcess:
     """One webhook, from start to drain."""
@@ -97,7 +69,7 @@ class WebhookProcess:
             OSError: a file cannot be written, or an address is not available.
         """
         self._options = options
-        self._process = Process("webhook", TASKS, options.stop_delay_seconds)
+        self._process = Process("webhook", TASKS, options.stop_delay)
         self._registry, self._log = self._process.registry, self._process.log
         self._metrics = WebhookMetrics(self._registry)
         self._certificate = ServedCertificate(self._registry, str(options.tls_directory or "self-signed"))
@@ -123,7 +95,7 @@ class WebhookProcess:
         app.include_router(router)
         bound = bind(options.host, options.port)
         self._listeners = [Listener(app, bound, context.listener, app.fast_path)]
-        self._port = TlsSelfCheck(bound.getsockname()[:2], options.tls_rules.names[0], trust)
+        self._port = TlsSelfCheck(bound.getsockname()[:2], options.tls_names[0], trust)
         if options.health_port is not None:
             bound = bind(options.host, options.health_port)
             self._listeners.append(Listener(health_app(router), bound, role="health"))
@@ -180,7 +152,7 @@ class WebhookProcess:
             return None
         return MountedCertificate(
             options.tls_directory,
-            options.tls_rules,
+            MountRules(options.tls_names, require_injected=options.require_injected_ca),
             self._certificate.served,
             self._certificate.refused,
             client_ca_pem=options.client_ca_pem,
@@ -190,8 +162,6 @@ class WebhookProcess:
         """Return the listener's context, and how to get a context of a client that trusts it."""
         if (mounted := self._mounted) is not None:
             return mounted.context, lambda: mounted.client
-        if self._options.ca_file is None:
-            raise ValueError("a webhook needs a certificate: self-signed, or a directory that has one")
         context, trust = self_signed_context(
             self._options.ca_file, self._certificate, self._options.client_ca_pem
         )
@@ -215,7 +185,7 @@ class WebhookProcess:
             "denial reports": denials.run,
             "policy reports": served.run,
         }
-        self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
+        self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
         return placer
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:

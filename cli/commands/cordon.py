@@ -13,7 +13,6 @@ import typer
 
 from cli.cluster import ask
 from cli.options import (
-    ONE_GPU_RESOURCE,
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
@@ -24,7 +23,7 @@ from cli.printing import say
 from kube.names import CORDON_ANNOTATION
 from ledger.cordon import indices_of, written
 from ledger.node_capacity import slices_by_index
-from modes.resource_names import ResourceNames
+from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames
 
 if TYPE_CHECKING:
     from controller.kube_client import ApiServer

@@ -24,10 +24,8 @@ from cli.demo_table import table
 from cli.explainer import patch_of, review_of
 from cli.manifests import read_objects
 from cli.options import (
-    DEFAULT_POLICIES,
     DEMO,
     DEMO_INVENTORY,
-    PACKAGES,
     fail,
     read_ledger,
     read_policies,
@@ -35,6 +33,7 @@ from cli.options import (
 from cli.terminal import Terminal
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
+from service.options import DEFAULT_POLICIES, PACKAGES
 
 DEMO_PODS = DEMO / "pods.yaml"
 

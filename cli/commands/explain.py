@@ -16,7 +16,6 @@ from cli.explainer import Explainer, Explanation
 from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.options import (
-    DEFAULT_POLICIES,
     UNUSABLE,
     InventoryOption,
     PoliciesOption,
@@ -28,6 +27,7 @@ from cli.terminal import Terminal
 from kube.names import MEMORY_MIB_ANNOTATION
 from kube.reasons import Reason
 from policies.model.problems import printable
+from service.options import DEFAULT_POLICIES
 from webhook.admission_review import UnreadableReviewError
 
 SOME_DENIED = 1

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.gpu_operator_values import MAX_GPUS, CannotWorkError, Platform, ValuesRequest, render
-from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_policies
+from cli.options import PoliciesOption, fail, read_policies
 from modes.mode import ModeName
+from service.options import DEFAULT_POLICIES
 
 
 class Switch(StrEnum):

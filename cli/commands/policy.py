@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
+from cli.options import UNUSABLE, PoliciesOption, fail, read_policies
 from cli.printing import say
 from ledger.queue_names import sanitised
 from policies.loading.lint import lint
@@ -17,6 +17,7 @@ from policies.loading.policy_set import PolicySet
 from policies.loading.provenance import Value, trace
 from policies.loading.reference import json_schema, markdown
 from policies.model.problems import PolicyError, UnreadableError, did_you_mean, quoted
+from service.options import DEFAULT_POLICIES
 
 MAX_QUEUES_NAMED = 20
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.manifests import ManifestError, read_inventory
-from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
+from cli.options import UNUSABLE, PoliciesOption, fail, read_policies
 from cli.printing import say
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
@@ -23,6 +23,7 @@ from policies.loading.policy_set import PolicySet
 from policies.loading.strict_yaml import MAX_BYTES
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import PolicyError
+from service.options import DEFAULT_POLICIES
 
 CHARTS: Mapping[Chart, str] = {
     "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",

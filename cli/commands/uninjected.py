@@ -10,7 +10,6 @@ import typer
 
 from cli.cluster import ask
 from cli.options import (
-    ONE_GPU_RESOURCE,
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
@@ -20,6 +19,7 @@ from cli.options import (
     resource_names_of,
 )
 from cli.printing import say, say_json, table
+from modes.resource_names import ONE_GPU_RESOURCE
 
 SOME = 1
 """Exit status where there are such pods."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import (
-    ONE_GPU_RESOURCE,
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
@@ -24,6 +23,7 @@ from cli.options import (
 )
 from cli.printing import say
 from cli.terminal import Terminal
+from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
     from controller.why import WhyAnswer

@@ -10,8 +10,8 @@ import pytest
 from agent import ask_runtime
 from agent.kubelet_api.runtime_pb2 import StatusResponse, VersionResponse
 from agent.kubelet_api.runtime_pb2_grpc import RuntimeServiceServicer, add_RuntimeServiceServicer_to_server
+from agent.options import AgentOptions
 from agent.runtime import Runtime, stated_runtime
-from agent.settings import AgentOptions
 
 ON = json.dumps({"containerd": {"runtimes": {}}, "enableCDI": True, "cdiSpecDirs": ["/etc/cdi"]})
 
@@ -57,7 +57,7 @@ def asked(monkeypatch, socket, file):
 def test_the_agent_reads_what_was_written(served, tmp_path, monkeypatch):
     file = tmp_path / "runtime"
     assert asked(monkeypatch, served(Containerd(config=ON)), file) == 0
-    options = AgentOptions("", "", runtime_file=str(file))
+    options = AgentOptions(runtime_file=str(file))
     assert stated_runtime(options) == Runtime("containerd://v2.2.1", cdi=True)
 
 
@@ -95,4 +95,4 @@ def test_where_nobody_answers_nothing_is_written(tmp_path, monkeypatch, capsys):
     assert asked(monkeypatch, tmp_path / "none.sock", file) == 1
     assert "the container runtime does not answer on" in capsys.readouterr().err
     assert not file.exists()
-    assert stated_runtime(AgentOptions("", "", runtime_file=str(file))) is None
+    assert stated_runtime(AgentOptions(runtime_file=str(file))) is None

@@ -1,6 +1,7 @@
 """Nothing that was changed on the node meanwhile limits a share."""
 
 import asyncio
+import dataclasses
 import hashlib
 
 import grpc
@@ -10,10 +11,11 @@ import pytest
 from agent.before_use import BeforeUse
 from agent.card_names import CardNames
 from agent.limiter_library import LimiterLibrary
+from agent.options import AgentOptions
 from agent.parallel_start import Begun
 from agent.policy import PolicyReading, PolicyWatch
 from agent.process import AgentProcess
-from agent.settings import AgentOptions, LimiterPart
+from agent.settings import LimiterPart
 from agent.shares import RefusedError
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
@@ -33,7 +35,7 @@ async def test_a_library_that_was_replaced_is_put_back_before_it_is_used():
         source, on_node = node.root / "pod", node.root / "state" / "library" / "libvgpu.so"
         source.mkdir()
         (source / "libvgpu.so").write_bytes(b"the limiter")
-        node.options = msgspec.structs.replace(node.options, library=str(source))
+        node.options = dataclasses.replace(node.options, library=str(source))
         node.write_gpus(card(0))
         node.write_card_names("GPU-0")
         async with kubelet_in(node.root) as kubelet, running(node):
@@ -67,7 +69,7 @@ def test_two_containers_that_start_at_once_are_checked_one_after_the_other(tmp_p
             running.pop()
 
     async def check():
-        watch = PolicyWatch(AgentOptions(str(tmp_path), "default"), PER_GPU)
+        watch = PolicyWatch(AgentOptions(policies=str(tmp_path)), PER_GPU)
         before_use = BeforeUse(watch, Watched(LimiterPart("none"), tmp_path, None), None)
         await asyncio.gather(*(before_use.check() for _ in range(20)))
 
@@ -79,7 +81,7 @@ def test_a_policy_that_is_not_confirmed_gives_no_share(tmp_path, monkeypatch):
     monkeypatch.setattr("agent.before_use.CONFIRM_SECONDS", 0)
 
     async def check():
-        watch = PolicyWatch(AgentOptions(str(tmp_path), "default"), PER_GPU, frozenset())
+        watch = PolicyWatch(AgentOptions(policies=str(tmp_path)), PER_GPU, frozenset())
         with pytest.raises(RefusedError, match="the policies of this node's agent do not compile"):
             await BeforeUse(watch, LimiterLibrary(HAMI, tmp_path, None), None).check()
 

@@ -1,11 +1,11 @@
 """The agent has NVIDIA's own generator name its cards, on nodes where nobody else does."""
 
 import asyncio
+import dataclasses
 import json
 import shutil
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from agent.card_specification import FILE, KIND
@@ -43,7 +43,7 @@ class OperatorNode:
     def set(self, **more):
         """Run the agent with other options."""
         fixed = {"nvidia_cdi_hook": HOOK, "host_driver_root": HOST_ROOT}
-        self.node.options = msgspec.structs.replace(
+        self.node.options = dataclasses.replace(
             self.node.options, driver_root=str(self.driver.folder), **fixed, **more
         )
 

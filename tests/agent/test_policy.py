@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 import agent.child_process
+from agent.options import AgentOptions
 from agent.policy import PolicyUnusableError, PolicyWatch, begin_reading, read_policy
 from agent.policy_cache import KEPT, digest_of
 from agent.private_folder import UntrustedError, private_folder, read_own
-from agent.settings import AgentOptions, LimiterPart
+from agent.settings import LimiterPart
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from testbed.product import POLICIES
 
@@ -23,7 +24,7 @@ def policies(tmp_path):
 
 
 def options(directory, name="default", state_dir="/dev/null/none"):
-    return AgentOptions(str(directory), name, state_dir=str(state_dir))
+    return AgentOptions(policies=str(directory), policy=name, state_dir=str(state_dir))
 
 
 def read(directory, name="default", state_dir="/dev/null/none"):

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
+from agent.options import AgentOptions
 from agent.runtime import MAX_BYTES, Runtime, cdi_problem
-from agent.settings import AgentOptions
 
 
 def problem(tmp_path, version, *, cdi=None, **options):
     """What is wrong with a runtime that said this of itself."""
     file = tmp_path / "runtime"
     file.write_bytes(msgspec.json.encode(Runtime(version, cdi)))
-    return cdi_problem(AgentOptions("", "", runtime_file=str(file), **options))
+    return cdi_problem(AgentOptions(runtime_file=str(file), **options))
 
 
 @pytest.mark.parametrize("version", ["containerd://1.7.0", "containerd://2.2.1", "containerd://v2.0"])
@@ -65,13 +65,13 @@ def test_a_file_that_says_nothing_is_not_trusted(tmp_path, content):
     file = tmp_path / "runtime"
     if content is not None:
         file.write_bytes(content)
-    options = AgentOptions("", "", runtime_file=str(file))
+    options = AgentOptions(runtime_file=str(file))
     assert "nobody asked the container runtime" in cdi_problem(options)
     assert len(cdi_problem(options)) <= 200
-    assert "nobody asked the container runtime" in cdi_problem(AgentOptions("", ""))
+    assert "nobody asked the container runtime" in cdi_problem(AgentOptions())
 
 
 def test_a_file_is_not_read_without_end(tmp_path):
     file = tmp_path / "runtime"
     file.write_bytes(msgspec.json.encode(Runtime("containerd://2.4.2", cdi=True)) + b" " * MAX_BYTES)
-    assert "nobody asked the container runtime" in cdi_problem(AgentOptions("", "", runtime_file=str(file)))
+    assert "nobody asked the container runtime" in cdi_problem(AgentOptions(runtime_file=str(file)))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.options import AgentOptions
 from agent.runtime import cdi_problem, stated_runtime
-from agent.settings import AgentOptions
 from testbed.nodes import parts
 from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.node import SOCKET, containerd_configuration
@@ -49,7 +49,7 @@ class Machine:
     @property
     def options(self) -> AgentOptions:
         """What such an agent reads of the runtime, once it was started."""
-        return AgentOptions("", "", runtime_file=str(self._sandbox.folder / "agent" / "runtime"))
+        return AgentOptions(runtime_file=str(self._sandbox.folder / "agent" / "runtime"))
 
 
 @pytest.fixture

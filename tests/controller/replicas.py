@@ -6,17 +6,14 @@ from dataclasses import replace
 
 import httpx
 
-from controller.informer import Timing
-from controller.leadership import LeaseTiming
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
-from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.controller.fake_lease import FakeLease
 from tests.controller.objects import listed
 
-QUICK = LeaseTiming(duration=3, renew_deadline=2, retry=0.1)
+QUICK = {"lease_duration": 3, "renew_deadline": 2, "lease_retry": 0.1}
 
 
 class ClusterApi(FakeApi):
@@ -62,21 +59,15 @@ class ClusterApi(FakeApi):
 async def running(api, folder, **changes):
     """A replica that serves."""
     options = ControllerOptions(
-        kubeconfig=None,
-        host="127.0.0.1",
         port=0,
         health_port=0,
         tls_directory=write_tls(folder / "tls"),
-        tls_names=("localhost",),
-        client_names=("localhost",),
-        advertise=None,
         namespace="own",
         lease="controller",
-        page=("127.0.0.1", 0),
-        stop_delay_seconds=0,
-        lease_timing=QUICK,
-        watch_timing=Timing(),
-        names=ResourceNames(),
+        page=True,
+        page_port=0,
+        stop_delay=0,
+        **QUICK,
     )
     replica = ControllerProcess(replace(options, **changes), api)
     serving = asyncio.create_task(replica.serve())

@@ -1,22 +1,18 @@
 """One whole controller: what it says of itself while something that it needs is away."""
 
 import asyncio
-from datetime import timedelta
 
 import httpx
 import pytest
 
-from certs.rotation import RotationSettings
 from controller import watch_health
-from controller.certificates.store import Installation
-from controller.leadership import LeaseTiming
 from tests.controller.fake_api import talking_to
 from tests.controller.objects import node, pod
 from tests.controller.replicas import ClusterApi, page_rows, plain, running, until
 
 pytestmark = pytest.mark.slow
 
-LONG = LeaseTiming(duration=900, renew_deadline=800, retry=100)
+LONG = {"lease_duration": 900, "renew_deadline": 800, "lease_retry": 100}
 
 
 async def ready(replica):
@@ -101,8 +97,8 @@ def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path
             folder.mkdir()
         async with (
             talking_to(fake) as api,
-            running(api, folders[0], stop_delay_seconds=60, lease_timing=LONG) as first,
-            running(api, folders[1], lease_timing=LONG) as second,
+            running(api, folders[0], stop_delay=60, **LONG) as first,
+            running(api, folders[1], **LONG) as second,
         ):
             await until(lambda: first.leads or second.leads)
             leader, standby = (first, second) if first.leads else (second, first)
@@ -116,13 +112,13 @@ def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path
 
 def test_a_controller_that_seldom_looks_at_certificates_is_not_stuck(tmp_path):
     """By --ca-retry, which has no upper bound."""
-    hour = timedelta(hours=1)
+    hour = 3600
 
     async def main():
-        changes = {"installation": Installation("own", "injector"), "rotation": RotationSettings(retry=hour)}
+        changes = {"issue_certificates": "injector", "ca_retry": hour}
         async with talking_to(ClusterApi()) as api, running(api, tmp_path, **changes) as replica:
             await until(lambda: replica.leads)
             return replica._leader.tasks()
 
     (task,) = (task for task in asyncio.run(main()) if task.name == "certificates")
-    assert task.period_seconds > hour.total_seconds()
+    assert task.period_seconds > hour

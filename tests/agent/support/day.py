@@ -17,9 +17,9 @@ import msgspec
 
 from agent import health, kubelet, registration, usage
 from agent.kubernetes.node_writer import node_facts
+from agent.options import AgentOptions
 from agent.parallel_start import begin
 from agent.process import run_agent
-from agent.settings import AgentOptions
 from service import plain_http
 
 COUNTS: Counter[str] = Counter()

@@ -14,8 +14,9 @@ import yaml
 
 from agent.gpu import GpuSource
 from agent.nvml import Nvml
+from agent.options import AgentOptions
 from agent.process import AgentProcess
-from agent.settings import AgentOptions, AgentPolicy, LimiterPart
+from agent.settings import AgentPolicy, LimiterPart
 from testbed.nvidia.cards import Card, NvmlNode
 from tests.agent.support.driver import driver_of
 from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in

@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.commands.controller import _address
 
 
 @pytest.mark.parametrize(
@@ -25,15 +24,3 @@ def test_a_mistake_is_told_in_one_line(options, message, tmp_path):
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")
     assert ended.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("given", "address"),
-    [
-        ("https://10.0.0.7:9443", "https://10.0.0.7:9443"),
-        ("https://fd00::7:9443", "https://[fd00::7]:9443"),
-        ("https://[fd00::7]:9443", "https://[fd00::7]:9443"),
-    ],
-)
-def test_an_ipv6_address_gets_its_brackets(given, address):
-    assert _address(given) == address

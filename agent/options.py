@@ -1,0 +1,166 @@
+"""How an agent is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from agent.divide import is_card_name
+from agent.settings import APPLICATION_XIDS
+from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, LineFormat, MinimumLevel
+
+DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
+STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+
+
+def _path(text: str) -> str:
+    """Leave out what is too much, such as a slash at the end."""
+    return str(Path(text))
+
+
+def _strategy(text: str) -> DeviceListStrategy:
+    for strategy in STRATEGIES:
+        if text == strategy:
+            return strategy
+    raise ValueError(f'--device-list-strategy "{text}" is unknown: use {", ".join(STRATEGIES)}')
+
+
+def _card_name(text: str) -> str:
+    if not is_card_name(text):
+        rule = "names no card: write an index such as 0, a UUID such as GPU-..., or a model such as A100-40*"
+        raise ValueError(f'--divide "{text}" {rule}')
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """The agent's command line; it is handed on as JSON, so that paths are texts."""
+
+    policies: Annotated[
+        str,
+        Flag("Directory of policy files.", metavar="DIR", default="the built-in default policy", parse=_path),
+    ] = str(DEFAULT_POLICIES)
+    policy: Annotated[
+        str,
+        Flag("Policy that gives resource names, slices, memory.reserveMiB and the limiter.", metavar="NAME"),
+    ] = "default"
+    kubelet_dir: Annotated[
+        str,
+        Flag("The kubelet's root folder; k3s and MicroK8s may have another.", metavar="DIR", parse=_path),
+    ] = "/var/lib/kubelet"
+    state_dir: Annotated[
+        str,
+        Flag(
+            "Folder of the agent, at the same path on the node; library/ holds the limiter's library.",
+            metavar="DIR",
+            parse=_path,
+        ),
+    ] = "/var/lib/clearml-injector"
+    cdi_dirs: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Folder of CDI specifications: NVIDIA's may be in any, ours are written into the last.",
+            name="--cdi-dir",
+            metavar="DIR",
+            default=", ".join(CDI_DIRS),
+            parse=_path,
+        ),
+    ] = CDI_DIRS
+    strategy: Annotated[
+        DeviceListStrategy,
+        Flag(
+            "How containers get GPUs: cdi, volume-mounts or envvar. With the latter two a pod can lift its "
+            "memory limit, and with envvar a container can hold only one GPU.",
+            name="--device-list-strategy",
+            metavar="NAME",
+            parse=_strategy,
+        ),
+    ] = "cdi"
+    runtime_file: Annotated[
+        str | None,
+        Flag(
+            "What the container runtime says of itself, as `python -m agent.ask_runtime SOCKET FILE` writes "
+            "it: the agent itself never opens the runtime's socket.",
+            metavar="FILE",
+            default="none",
+            parse=_path,
+        ),
+    ] = None
+    cdi_enabled: Annotated[
+        bool, Flag("You know that the container runtime obeys CDI: --runtime-file is not read.")
+    ] = False
+    divide: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Card to offer in slices, by index (0), UUID (GPU-...) or words of its model (A100-40*); the "
+            "others stay whole, for another device plugin. Mode per-gpu only.",
+            metavar="CARD",
+            default="all",
+            parse=_card_name,
+        ),
+    ] = ()
+    library: Annotated[
+        str | None,
+        Flag(
+            "Folder, written by nobody else, with the limiter's library: it is copied to the node, and "
+            "restored where it changes there.",
+            metavar="DIR",
+            default="what lies in library/ of --state-dir",
+            parse=_path,
+        ),
+    ] = None
+    driver_limits: Annotated[
+        bool,
+        Flag(
+            "Have the driver hold shares too, where it can (615, control groups of version 2) and NVIDIA's "
+            "CDI devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node."
+        ),
+    ] = False
+    nvidia_ctk: Annotated[
+        str | None,
+        Flag(
+            "NVIDIA's nvidia-ctk: has it write a CDI specification of the cards, and again when the driver's "
+            "files change. Without it others must have written one.",
+            metavar="FILE",
+            default="none",
+            parse=_path,
+        ),
+    ] = None
+    nvidia_cdi_hook: Annotated[
+        str,
+        Flag("NVIDIA's nvidia-cdi-hook, as the node has it, for --nvidia-ctk.", metavar="FILE", parse=_path),
+    ] = "/usr/bin/nvidia-cdi-hook"
+    driver_root: Annotated[
+        str, Flag("Root of the driver's files, for --nvidia-ctk.", metavar="DIR", parse=_path)
+    ] = "/"
+    host_driver_root: Annotated[str, Flag("The same, as the node has it.", metavar="DIR", parse=_path)] = "/"
+    ignored_xids: Annotated[
+        tuple[int, ...],
+        Flag(
+            "Xid that does not mean that the GPU is unhealthy.",
+            name="--ignore-xid",
+            metavar="NUMBER",
+            default=", ".join(map(str, APPLICATION_XIDS)),
+        ),
+    ] = APPLICATION_XIDS
+    node: Annotated[
+        str | None,
+        Flag(
+            "Write the GpuNode of this node, by the service account of the pod.",
+            metavar="NAME",
+            default="none",
+        ),
+    ] = None
+    host: Annotated[str, Flag("Address of the plain port.")] = LOOPBACK
+    health_port: Annotated[
+        int,
+        Flag("Plain port for /livez, /readyz and /metrics; 0 takes a free one.", min=0, max=65535),
+    ] = 9081
+    log_level: MinimumLevel = "info"
+    log_format: LineFormat = "auto"
+    container_logs: str = "/var/log/containers"
+    """Folder of the kubelet's links to logs, which name containers by id."""
+    proc: str = "/proc"
+    """The node's processes, as this process sees them."""

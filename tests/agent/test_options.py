@@ -1,0 +1,42 @@
+"""The agent's options: what is refused, and the JSON by which the agent itself gets them."""
+
+import json
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from agent.options import AgentOptions
+from cli.app import app
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Run the command up to where the agent takes its place, and return what it is given."""
+
+    def run(*options):
+        commands = []
+        monkeypatch.setattr("os.execve", lambda _, command, __: commands.append(command))
+        ended = CliRunner().invoke(app, ["agent", *options])
+        return ended, *commands
+
+    return run
+
+
+def test_the_agent_gets_its_options_as_json(started):
+    arguments = "--cdi-dir=/a/ --cdi-dir=/b --ignore-xid=13 --state-dir=/s/ --divide=0 --driver-limits"
+    _, command = started(*arguments.split())
+    *_, module, options = command
+    assert module == "agent"
+    assert msgspec.json.decode(options, type=AgentOptions) == AgentOptions(
+        cdi_dirs=("/a", "/b"), ignored_xids=(13,), state_dir="/s", divide=("0",), driver_limits=True
+    )
+    assert json.loads(options)["strategy"] == "cdi"
+
+
+def test_a_strategy_that_is_unknown_is_refused(started):
+    [ended] = started("--device-list-strategy=legacy")
+    assert (ended.exit_code, ended.stderr) == (
+        2,
+        'fraction-injector: --device-list-strategy "legacy" is unknown: use cdi, volume-mounts, envvar\n',
+    )

@@ -1,0 +1,60 @@
+"""The controller's options: texts with a form of their own, and options that exclude each other."""
+
+import pytest
+
+from controller.options import ControllerOptions, _address, _agents, _config_map, _names
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("https://10.0.0.7:9443", "https://10.0.0.7:9443"),
+        ("https://fd00::7:9443", "https://[fd00::7]:9443"),
+        ("https://[fd00::7]:9443", "https://[fd00::7]:9443"),
+    ],
+)
+def test_an_ipv6_address_gets_its_brackets(given, address):
+    assert _address(given) == address
+
+
+def test_a_config_map_is_a_namespace_and_a_name():
+    assert _config_map("gpu-operator/mig") == ("gpu-operator", "mig")
+
+
+def test_the_name_of_a_gpus_slices_gives_the_names_to_count():
+    assert _names("example.com/gpu-{index}").per_gpu_prefix == "example.com/gpu-"
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [
+        (_address, "http://10.0.0.7:9443", '--advertise "http://10.0.0.7:9443" must be https://HOST:PORT'),
+        (_address, "https://10.0.0.7", '--advertise "https://10.0.0.7" must be'),
+        (_config_map, "mig", '--mig-config-map "mig" is no NAMESPACE/NAME, such as '),
+        (_config_map, "a/b/c", '--mig-config-map "a/b/c" is no NAMESPACE/NAME'),
+        (
+            _names,
+            "example.com/{index}-gpu",
+            '--gpu-resource "example.com/{index}-gpu" must end in {index}, as in',
+        ),
+        (_agents, '{"nodeSelector": 1}', "--agent-pods: Expected `object"),
+        (_agents, "{", "--agent-pods: Input data was truncated; give nodeSelector, affinity and tolerations"),
+    ],
+)
+def test_a_text_of_another_form_is_refused_by_the_name_of_its_option(read, text, message):
+    with pytest.raises(ValueError) as refused:
+        read(text)
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lease_duration": 5}, "--lease-retry 1, --renew-deadline 5 and --lease-duration 5 must grow"),
+        ({"lease_retry": 5}, "--lease-retry 5, --renew-deadline 5 and --lease-duration 7 must grow"),
+        ({"issue_certificates": "a", "inject_ca": "a"}, "leave --inject-ca out"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        ControllerOptions(tls_directory=tmp_path, **options)
