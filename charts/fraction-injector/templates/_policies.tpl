@@ -10,9 +10,9 @@ hami-core:
   pooled: ["CUDA_DEVICE_MEMORY_LIMIT={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
   mig: ["LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
 nvidia-driver:
-  per-gpu: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
-  pooled: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
-  mig: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
+  per-gpu: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
+  pooled: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
+  mig: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
 clearml-image: {per-gpu: [], pooled: [], mig: []}
 none: {per-gpu: [], pooled: [], mig: []}
 {{- end -}}
