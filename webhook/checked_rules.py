@@ -42,7 +42,23 @@ class CheckedRules:
             UnsoundPatchError: the patch must not be sent. `Pending.finish` raises it as well.
         """
         begun, policy = self._rules.begin(request, resolved), resolved.policy
-        if isinstance(begun, Denial) or not self._is_next(_kind(policy, begun)):
+        return self._with_check(request, policy, begun, _kind(policy, begun))
+
+    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
+        """Return the same for an unlabelled pod in another system's syntax; None if it uses none.
+
+        Raises:
+            UnsoundPatchError: as `begin`.
+        """
+        begun, policy = self._rules.begin_alias(request, resolved), resolved.policy
+        if begun is None:
+            return None
+        return self._with_check(request, policy, begun, ("alias", *_kind(policy, begun)))
+
+    def _with_check(
+        self, request: Request, policy: EffectivePolicy, begun: Pending | Injection | Denial, kind: Kind
+    ) -> Pending | Injection | Denial:
+        if isinstance(begun, Denial) or not self._is_next(kind):
             return begun
         if isinstance(begun, Pending):
             return Pending(begun.request, partial(_finish, request, begun), policy)
@@ -68,9 +84,9 @@ def _checked(request: Request, policy: EffectivePolicy, decided: Injection | Den
     return decided
 
 
-def _kind(policy: EffectivePolicy, begun: Pending | Injection) -> Kind:
+def _kind(policy: EffectivePolicy, begun: Pending | Injection | Denial) -> Kind:
     """Return what distinguishes pods to which different rules apply, without any text of a pod."""
-    if isinstance(begun, Injection):
+    if not isinstance(begun, Pending):
         return policy.marker, policy.queue
     placing = begun.request
     asked = placing.fraction

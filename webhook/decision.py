@@ -29,13 +29,16 @@ class Pending(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Decider(Protocol):
-    """Decides labelled pods: the rules, or a cache in front of them."""
+    """Decides pods that ask for a share: the rules, or a cache in front of them."""
 
     pod_type: type[PodObject]
     """The type into which pods are decoded, in the one pass over a review's body."""
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision for a labelled pod, or the placement request on which it depends."""
+
+    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
+        """Return the same for an unlabelled pod in another system's syntax; None if it uses none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):

@@ -21,7 +21,7 @@ from webhook.admission_review import Head
 from webhook.decision import Decider, Outcome, Pending
 from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
-from webhook.rules import begin_alias, may_be_alias
+from webhook.rules import may_be_alias
 
 NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
 TOO_COSTLY = Denial.of(
@@ -145,7 +145,7 @@ class Dispatcher:
             return Outcome(Reason.NOT_LABELLED)
         if isinstance(resolved, Denial) or not resolved.policy.aliases:
             return Outcome(Reason.NOT_LABELLED)
-        begun = begin_alias(request, resolved)
+        begun = self.decider.begin_alias(request, resolved)
         if begun is None:
             return Outcome(Reason.NOT_LABELLED)
         if _is_mirror(request, pod.metadata.annotations):

@@ -47,20 +47,19 @@ class Rules:
         is_reserved = placing.reservation is not None
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
 
-
-def begin_alias(request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
-    """Decide an unlabelled pod that uses another system's syntax; None if it uses none."""
-    pod = request.pod()
-    alias = None if isinstance(pod, Denial) else read_alias(pod, resolved.policy)
-    if alias is None or isinstance(alias, Denial):
-        return alias
-    validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
-    if isinstance(validated, Denial):
-        return validated
-    placing = placement_request(validated, requester_of(request, resolved))
-    if isinstance(placing, Denial):
-        return placing
-    return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
+    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
+        """Decide an unlabelled pod that uses another system's syntax; None if it uses none."""
+        pod = request.pod()
+        alias = None if isinstance(pod, Denial) else read_alias(pod, resolved.policy)
+        if alias is None or isinstance(alias, Denial):
+            return alias
+        validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
+        if isinstance(validated, Denial):
+            return validated
+        placing = placement_request(validated, requester_of(request, resolved))
+        if isinstance(placing, Denial):
+            return placing
+        return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
 
 
 def may_be_alias(request: Request) -> bool:

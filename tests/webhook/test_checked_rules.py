@@ -6,6 +6,7 @@ import pytest
 
 from tests.webhook.support import Webhook, container, pod, policies, review_of
 from webhook import checked_rules
+from webhook.admission.patched import UnsoundPatchError
 
 
 @pytest.fixture
@@ -56,3 +57,31 @@ def test_what_is_counted_is_bounded(monkeypatch):
 def test_a_pod_that_is_denied_is_not_checked(checked):
     assert not send(Webhook(), 0, fraction="0.5")
     assert checked == []
+
+
+@pytest.mark.parametrize(
+    ("alias", "fields"),
+    [
+        ("kai", {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}),
+        ("hami", {"containers": [container(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"})]}),
+    ],
+)
+def test_the_first_pod_in_another_systems_syntax_is_checked_too(checked, alias, fields):
+    webhook = Webhook(policies(f"aliases: {{{alias}: true}}"))
+    for number in range(2):
+        metadata = {"name": f"pod-{number}"} | fields.get("metadata", {})
+        found = pod(fraction=None, **(fields | {"metadata": metadata}))
+        review = review_of(found, uid=f"uid-{number}", dryRun=True)
+        assert json.loads(webhook.reviewer.answer(json.dumps(review).encode()))["response"]["patch"]
+    assert checked == ["pod-0"]
+
+
+def test_an_unsound_patch_for_another_systems_syntax_is_not_sent(monkeypatch):
+    def refuse(*_):
+        raise UnsoundPatchError("annotations: lost")
+
+    monkeypatch.setattr(checked_rules, "check_patch", refuse)
+    webhook = Webhook(policies("aliases: {kai: true}"))
+    found = pod(fraction=None, metadata={"annotations": {"gpu-fraction": "0.5"}})
+    reply = json.loads(webhook.reviewer.answer(json.dumps(review_of(found)).encode()))
+    assert (reply["response"]["allowed"], "patch" in reply["response"]) == (False, False)

@@ -13,10 +13,12 @@ from webhook.admission.alias_of_hami import HAMI_RESOURCES, asks_in_hamis_words,
 from webhook.admission.alias_of_kai import asks_in_kais_words, of_kai
 from webhook.admission.alias_words import Alias
 from webhook.admission.denial import Denial
-from webhook.admission.other_systems import KAI_AMOUNTS
+from webhook.admission.other_systems import HAMI_ANNOTATIONS, KAI_AMOUNTS, KAI_CONTAINER, KAI_GPUS
 from webhook.admission.pod import Pod
 
 _QUOTED = tuple(f'"{name}"'.encode() for name in (*KAI_AMOUNTS, *HAMI_RESOURCES))
+REWRITTEN = frozenset((*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER, *HAMI_ANNOTATIONS, *HAMI_RESOURCES))
+"""Annotations and resources of other systems that are taken away, as ours stand in their place."""
 _SPELLED = re.compile(rb"\\(?:/|u00[267])")
 """How JSON can write a character of these words otherwise."""
 

@@ -15,6 +15,7 @@ from ledger.placement_request import Placement
 from policies.model.effective import EffectivePolicy
 from policies.model.reserved import is_reserved
 from webhook.admission.affinity import binds_node
+from webhook.admission.aliases import REWRITTEN
 from webhook.admission.annotations import INJECTED, OUTPUTS
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import HIDDEN, PRELOAD
@@ -37,7 +38,8 @@ def check_patch(
     Raises:
         UnsoundPatchError: the patched pod is not what the placement gives it.
     """
-    apply_patch(found, _decode(patch) if patch else [], policy.mode.kinds)
+    others = REWRITTEN if policy.aliases else ()
+    apply_patch(found, _decode(patch) if patch else [], policy.mode.kinds, others)
     pod = msgspec.convert(found, Pod)
     validated = validate(pod, namespace, policy, lambda: found)
     if isinstance(validated, Denial) and validated.reason is Reason.TOO_LARGE:

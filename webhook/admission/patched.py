@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from kube.names import PREFIX
@@ -17,8 +17,15 @@ class UnsoundPatchError(Exception):
     """
 
 
-def apply_patch(found: dict[str, Any], operations: Sequence[Operation], kinds: ResourceKinds) -> None:
+def apply_patch(
+    found: dict[str, Any],
+    operations: Sequence[Operation],
+    kinds: ResourceKinds,
+    others: Collection[str] = (),
+) -> None:
     """Apply the operations to a decoded pod, in place; `kinds` are those of its policy's resource names.
+
+    `others` are names of another system's annotations and resources, if the pod's are rewritten to ours.
 
     Raises:
         UnsoundPatchError: a place does not exist, or something would go that is not ours to take away: a
@@ -30,7 +37,7 @@ def apply_patch(found: dict[str, Any], operations: Sequence[Operation], kinds: R
         try:
             for part in parents:
                 holder = holder[int(part)] if isinstance(holder, list) else holder[part]
-            _apply(holder, last, operation, _may_go(parents, last, kinds))
+            _apply(holder, last, operation, _may_go(parents, last, kinds) or last in others)
         except (KeyError, IndexError, ValueError, TypeError):
             raise UnsoundPatchError(f"{rule_of(operation['path'])}: a path does not exist") from None
 

@@ -142,6 +142,10 @@ class PatchCache:
                 return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
         return self._rules.begin(request, resolved)
 
+    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
+        """Return what the rules decide: a pod in another system's syntax has no key."""
+        return self._rules.begin_alias(request, resolved)
+
     def find(self, pod: PartialPod, namespace: str, policy: EffectivePolicy) -> Entry | None:
         """Return the entry of the pod's key; None if the rules must decide the pod itself."""
         reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)

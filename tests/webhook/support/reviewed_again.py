@@ -29,8 +29,7 @@ def check_again(policies, ledger, review, stored, outcome):
     second, _ = decide_again(policies, ledger, review, stored)
     if is_of_wrong_type_unread(second):
         return
-    if outcome.injection.alias is None:
-        check_its_patch(review, outcome)
+    check_its_patch(review, outcome)
     assert_unchanged(second)
     changed = after_a_stranger(stored)
     third, patch = decide_again(policies, ledger, review, changed)
