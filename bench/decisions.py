@@ -86,19 +86,19 @@ class Churn:
     def _fill(self, milli: float) -> None:
         while milli > 0:
             (request,) = self.asks(1)
-            milli -= request.fraction.slices * EIGHTH
+            milli -= request.share.fraction.slices * EIGHTH
             placed = self.ledger.place(request, 0.0)
-            self.ledger.release(request.reservation or "")
+            self.ledger.release(request.accounting.reservation or "")
             if isinstance(placed, Placement) and placed.node is not None:
                 self.ledger.set_pod(_bound(request, placed))
-                self._held.append(f"{_POD}{request.reservation}")
+                self._held.append(f"{_POD}{request.accounting.reservation}")
 
     def _place(self, request: PlacementRequest) -> str | None:
         answer = self.ledger.place(request, 0.0)
         if isinstance(answer, Placement) and answer.node is not None:
             return answer.reservation
-        if request.reservation is not None:
-            self.ledger.release(request.reservation)
+        if request.accounting.reservation is not None:
+            self.ledger.release(request.accounting.reservation)
         return None
 
     def _let_go(self, name: str) -> None:
@@ -112,11 +112,11 @@ def _bound(request: PlacementRequest, placed: Placement) -> PodFact:
     """The pod of a placement, on its node: reservations alone would end at their cap."""
     return PodFact(
         namespace="default",
-        name=f"{_POD}{request.reservation}",
+        name=f"{_POD}{request.accounting.reservation}",
         node=placed.node,
-        gpus=tuple((index, request.fraction.slices_on_each) for index in placed.indices),
-        cpu_milli=request.cpu_milli,
-        memory_bytes=request.memory_bytes,
+        gpus=tuple((index, request.share.fraction.slices_on_each) for index in placed.indices),
+        cpu_milli=request.share.cpu_milli,
+        memory_bytes=request.share.memory_bytes,
     )
 
 
@@ -170,7 +170,7 @@ def assert_same_choices(*churns: Churn) -> None:
         scores = []
         for churn in churns:
             ledger = churn.ledger
-            prices = ledger._history_of(request).prices  # noqa: SLF001 - what is measured
+            prices = ledger._history_of(request.share).prices  # noqa: SLF001 - what is measured
             candidates = ledger._finder.select(request)  # noqa: SLF001 - what is measured
             found = ledger._choice._best(candidates, request, prices)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)

@@ -31,16 +31,16 @@ class PlainScan(Choice):
     def _score(self, account: NodeAccount, request: PlacementRequest, worth: ShadowPrices) -> int | None:
         if account.fact is None or not account.fact.usable or obstacle(account.fact, request) is not None:
             return None
-        if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
+        if account.cpu_free < request.share.cpu_milli or account.memory_free < request.share.memory_bytes:
             return None
         before = _free(account.fact, account.taken)
         after = _taken(before, request, worth)
         if after is None:
             return None
-        cpu_after = account.cpu_free - request.cpu_milli
+        cpu_after = account.cpu_free - request.share.cpu_milli
         stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
         by_class = account.node_class.slice_cost if account.node_class is not None else 0
-        cost = request.fraction.slices * by_class + sum(before) * UNIT // 10**6
+        cost = request.share.fraction.slices * by_class + sum(before) * UNIT // 10**6
         return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
 
 
@@ -60,9 +60,9 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
 
 
 def _taken(before: Sequence[int], request: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
-    after, slices = list(before), request.fraction.slices_on_each
+    after, slices = list(before), request.share.fraction.slices_on_each
     others = set(range(len(after)))
-    for _ in range(request.fraction.gpus):
+    for _ in range(request.share.fraction.gpus):
         fitting = [position for position in sorted(others) if after[position] >= slices]
         if not fitting:
             return None

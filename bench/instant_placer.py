@@ -21,7 +21,7 @@ class ReadyPlacer:
     def place(self, request: PlacementRequest) -> Placement:
         """Give the next GPU."""
         index, node = next(self._places)
-        return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, request.reservation)
+        return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, request.accounting.reservation)
 
     def release(self, reservation: str) -> None:
         """Nothing is kept."""

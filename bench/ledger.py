@@ -17,7 +17,7 @@ from bench.machine import MEASURED_CORE, Watch, pin
 from controller import resources
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import PlacementRequest, RequestedShare
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 
@@ -70,7 +70,7 @@ def rebuild() -> tuple[Ledger, float]:
     start = time.process_time()
     ledger = Ledger()
     ledger.replace(nodes, pods)
-    ledger.place(PlacementRequest(Fraction(4, 8)), 0.0)
+    ledger.place(PlacementRequest(RequestedShare(Fraction(4, 8))), 0.0)
     return ledger, seconds + time.process_time() - start
 
 

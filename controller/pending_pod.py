@@ -11,7 +11,7 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.facts import PodFact, PodKey
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import Accounting, Demands, PlacementRequest, RequestedShare
 from modes.fraction import Fraction
 
 
@@ -113,11 +113,9 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Pla
     ):
         return None
     return PlacementRequest(
-        fraction,
-        namespace=fact.namespace,
-        constraints=constraints,
-        cpu_milli=fact.cpu_milli,
-        memory_bytes=fact.memory_bytes,
+        RequestedShare(fraction, cpu_milli=fact.cpu_milli, memory_bytes=fact.memory_bytes),
+        Demands(constraints=constraints),
+        Accounting(namespace=fact.namespace),
     )
 
 

@@ -174,7 +174,7 @@ class PodReplacement:
         room = ledger.room(name)
         if room is None or any((ledger.free(name, (index,)) or 0) < slices for index, slices in fact.gpus):
             return False
-        return room[0] >= ask.cpu_milli and room[1] >= ask.memory_bytes
+        return room[0] >= ask.share.cpu_milli and room[1] >= ask.share.memory_bytes
 
     def _room(self, ask: PlacementRequest) -> Placement | None:
         """Where a pod of this ask would be placed at this moment; None if it would wait."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.facts import NodeFact, PodFact
 from ledger.instance_worth import mib_of_instances, pool_profile
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import AllocatedShare
 from modes.instance import Instance
 from modes.mig_instances import instance_mib, is_instance
 
@@ -110,31 +110,32 @@ def _asked(pod: PodFact) -> _Asked:
     return _Asked(pod.share, pod.asked_mib, pod.in_slices)
 
 
-def memory_of_placement(
-    request: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool = False
+def memory_of_allocated(
+    allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool = False
 ) -> GpuMemory:
     """Return what a pod would hold where it is placed; `in_slices` rounds each share up to whole slices.
 
     One that neither has a node nor is bound to GPUs of some memory may get any card. What an agent limits is
     counted in whole slices: these are its limit.
     """
-    fraction, in_slices = request.fraction, in_slices or request.needs_agent
+    share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
+    in_slices = in_slices or share.needs_agent
     if placement.instance is not None:
         return GpuMemory(_most_mib(placement.instance, node))
     if fraction.split_mib or placement.containers:
-        return _of_containers(request, placement, node, in_slices=in_slices)
+        return _of_containers(allocated, node, in_slices=in_slices)
     if node is not None and placement.indices:
         cards = [node.card_mib((index,)) or 0 for index in placement.indices]
     else:
-        is_known = placement.node is not None or request.is_bound_by_memory
+        is_known = placement.node is not None or share.is_bound_by_memory
         cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
     if fraction.mib and not in_slices:
         # As its pod is counted, of which the slices are compared with its node's cards alone.
-        asked, per_gpu = _Asked(None, request.asked_mib), fraction.slices_per_gpu if node is not None else 0
+        asked, per_gpu = _Asked(None, share.asked_mib), fraction.slices_per_gpu if node is not None else 0
         shares = [_share(asked, _Card(mib, per_gpu), fraction.slices_on_each) for mib in cards]
     else:
-        share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
-        shares = [_part(mib, *share) for mib in cards]
+        part = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
+        shares = [_part(mib, *part) for mib in cards]
     if len(shares) == 1:
         return shares[0]
     return GpuMemory(sum([each.mib for each in shares]), sum([each.unsized for each in shares]))
@@ -146,19 +147,17 @@ def _most_mib(instance: Instance, node: NodeFact | None) -> int:
     return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
 
 
-def _of_containers(
-    request: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool
-) -> GpuMemory:
+def _of_containers(allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool) -> GpuMemory:
     """What containers hold that were given whole slices each, counted as their pod will be."""
-    fraction, (gpus, pooled) = request.fraction, request.taken_by(placement)
-    is_known = placement.node is not None or request.is_bound_by_memory
+    share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
+    is_known = placement.node is not None or share.is_bound_by_memory
     cards = [
         (node.card_mib((index,)) or 0 if node is not None else placement.gpu_mib * is_known, slices)
-        for index, slices in gpus
-    ] or [(placement.gpu_mib * is_known, pooled)]
+        for index, slices in allocated.gpus
+    ] or [(placement.gpu_mib * is_known, allocated.pooled)]
     if fraction.split_mib and not in_slices:
         per_gpu = fraction.slices_per_gpu if node is not None else 0
-        return _shared(request.asked_mib, len(fraction.split), cards, per_gpu)
+        return _shared(share.asked_mib, len(fraction.split), cards, per_gpu)
     memory, asked = NO_MEMORY, _Asked(None if in_slices else fraction.exact, 0)
     for mib, slices in cards:
         memory = memory.plus(_share(asked, _Card(mib, fraction.slices_per_gpu), slices))

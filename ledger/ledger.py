@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.gpu_memory import GpuMemory, cards_of, memory_of_placement, memory_of_pod
+from ledger.gpu_memory import GpuMemory, cards_of, memory_of_allocated, memory_of_pod
 from ledger.instance_worth import weighed
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
@@ -19,10 +19,13 @@ from ledger.placement.node_class import free_gpus
 from ledger.placement.node_class_prices import NodeClassPrices
 from ledger.placement.request_history import RequestHistory, ShadowPrices
 from ledger.placement_request import (
+    AllocatedShare,
+    AllocationResult,
     OverQuota,
     Placement,
     PlacementRequest,
     PlacementResult,
+    RequestedShare,
     Unschedulable,
 )
 from ledger.recent_placements import RecentPlacements
@@ -179,40 +182,51 @@ class Ledger(LedgerReader):
     ) -> PlacementResult:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
-        The same reservation asked for again is decided anew. Of a namespace with too many reservations the
-        pods are only summed up, for a shorter while. A pod that keeps a placement is counted like any
-        other, unless its reservation of an earlier review vouches for it.
+        A reservation that is requested again is decided again. If a namespace has too many reservations, its
+        pods are only summed up, for a shorter time. A pod with an existing placement is counted like any
+        other, unless its reservation of an earlier review is for it.
         """
+        result = self.allocate(request, now, known_until)
+        return result.placement if isinstance(result, AllocatedShare) else result
+
+    def allocate(
+        self, request: PlacementRequest, now: float, known_until: float | None = None
+    ) -> AllocationResult:
+        """Decide as `place` does; return the placement with what the pod gets by it."""
         self.expire(now, known_until)
-        if request.reservation is not None:
-            self.release(request.reservation)
-        if request.owner and self._owners.follow(request.owner):
-            self._notify_owner(request.owner)
-        prices = self._history_of(request).prices
-        stays = self._stays(request, prices)
-        if request.keeps is not None and self._vouches(request, request.keeps):
-            if stays is not None:
-                return stays
-            self._release_former(request)
-        placement = self._chosen(request, prices) if stays is None else self._kept(request, stays)
-        if request.reservation is None or not isinstance(placement, Placement):
-            return placement
-        request = request.granted(placement)
-        self._learn(request)
-        name = placement.reservation
-        if name is not None and self._reservations.has_room(request.namespace):
-            memory = self._granted_memory(request, placement)
-            self._begin(reservation_of(request, placement, name, now, memory))
-        else:
-            counted = tuple(
-                [key for key in request.queues if any(key in quota.keys for quota in request.quotas)]
-            )
-            memory = self._granted_memory(request, placement, in_slices=True)
-            unit = reservation_of(
-                msgspec.structs.replace(request, queues=counted), placement, "", now, memory
-            )
-            self._recent.add(unit, name, has_quota=bool(request.quotas))
-        return placement
+        accounting = request.accounting
+        if accounting.reservation is not None:
+            self.release(accounting.reservation)
+        if accounting.owner and self._owners.follow(accounting.owner):
+            self._notify_owner(accounting.owner)
+        prices = self._history_of(request.share).prices
+        existing = request.demands.existing
+        stays: AllocatedShare | None = None
+        if existing is not None:
+            allocated = request.share.allocated(existing)
+            stays = self._stays(request, allocated, prices)
+            if self._vouches(request, allocated):
+                if stays is not None:
+                    return stays
+                self._release_former(request)
+        result = self._chosen(request, prices) if stays is None else self._kept(request, stays)
+        if accounting.reservation is not None and isinstance(result, AllocatedShare):
+            self._reserve(request, result, now)
+        return result
+
+    def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
+        """Keep the place of a pod, by its reservation's name if there is room for one more."""
+        self._learn(request, allocated.share)
+        accounting, name = request.accounting, allocated.placement.reservation
+        if name is not None and self._reservations.has_room(accounting.namespace):
+            self._begin(reservation_of(accounting, allocated, name, now, self._allocated_memory(allocated)))
+            return
+        quotas = accounting.quotas
+        counted = tuple([key for key in accounting.queues if any(key in quota.keys for quota in quotas)])
+        accounting = msgspec.structs.replace(accounting, queues=counted)
+        memory = self._allocated_memory(allocated, in_slices=True)
+        unit = reservation_of(accounting, allocated, "", now, memory)
+        self._recent.add(unit, name, has_quota=bool(quotas))
 
     def release(self, reservation: str) -> None:
         """Give back what was reserved under a name, if it still is."""
@@ -244,104 +258,108 @@ class Ledger(LedgerReader):
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
-        """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
-        quotas = request.quotas
-        if quotas and not (request.fraction.mib or request.prefer or request.mode_type.gives_instances):
-            over = self._usage.passed_by(request.slices, quotas)
+    def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+        """Where the pod goes: the best place that exceeds no quota, as slices differ by kind of GPU."""
+        share, quotas = request.share, request.accounting.quotas
+        if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.gives_instances):
+            over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over
-        options = self._choice.options(request, prices, self._granted(request))
+        options = self._choice.options(request, prices, self._reservation_name(request))
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
         for placement in options if quotas else ():
-            over = self._passed(request.granted(placement), placement)
+            allocated = share.allocated(placement)
+            over = self._exceeded(request, allocated)
             if over is None:
-                return placement
+                return allocated
             refused = refused or over
-        return refused or options[0]
+        return refused or share.allocated(options[0])
 
-    def _passed(self, request: PlacementRequest, placement: Placement) -> OverQuota | None:
-        """The first quota that a pod would pass with the slices, and with the memory, of a placement."""
-        over = self._usage.passed_by(request.slices, request.quotas)
-        if over is not None or all(quota.memory_mib is None for quota in request.quotas):
+    def _exceeded(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
+        """The first quota that a pod would exceed with the slices, and with the memory, that it gets."""
+        quotas = request.accounting.quotas
+        over = self._usage.passed_by(allocated.share.slices, quotas)
+        if over is not None or all(quota.memory_mib is None for quota in quotas):
             return over
-        largest = max(self.largest_mib(), request.assume.gpu_mib if request.assume is not None else 0)
-        memory = self._granted_memory(request, placement)
-        return self._usage.memory_passed_by(memory, request.quotas, largest)
+        # Nodes are not assumed to have MIG instances.
+        assume = request.demands.assume if allocated.share.instance is None else None
+        largest = max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
+        return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
 
-    def _granted_memory(
-        self, request: PlacementRequest, placement: Placement, *, in_slices: bool = False
-    ) -> GpuMemory:
-        node = self._node_index.fact(placement.node) if placement.node is not None else None
-        return memory_of_placement(request, placement, node, in_slices=in_slices)
+    def _allocated_memory(self, allocated: AllocatedShare, *, in_slices: bool = False) -> GpuMemory:
+        name = allocated.placement.node
+        node = self._node_index.fact(name) if name is not None else None
+        return memory_of_allocated(allocated, node, in_slices=in_slices)
 
-    def _vouches(self, request: PlacementRequest, keeps: Placement) -> bool:
+    def _vouches(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
-        pledge = request.namespace, request.pod, *request.granted(keeps).taken_by(keeps)
-        name, review = keeps.reservation, request.reservation
+        accounting, name = request.accounting, existing.placement.reservation
+        pledge = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
+        review = accounting.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
-    def _stays(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | None:
-        """The placement that the pod brings; None where it was assumed and a node tells better by now."""
-        keeps = request.keeps
-        if keeps is not None and _is_assumed(request, keeps):
-            options = self._choice.options(request, prices, None)
-            if isinstance(options, Unschedulable):
-                return keeps
-            if options[0].memory_values:
-                return None
-            others = options[0].other_memory_values
-            return msgspec.structs.replace(keeps, other_memory_values=others)
-        return keeps
+    def _stays(
+        self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices
+    ) -> AllocatedShare | None:
+        """The placement that the pod has; None if it was assumed and a node is known by now."""
+        if not _is_assumed(request.share, existing.placement):
+            return existing
+        options = self._choice.options(request, prices, None)
+        if isinstance(options, Unschedulable):
+            return existing
+        if options[0].memory_values:
+            return None
+        others = options[0].other_memory_values
+        return existing.placed(msgspec.structs.replace(existing.placement, other_memory_values=others))
 
-    def _kept(self, request: PlacementRequest, stays: Placement) -> PlacementResult:
-        over = self._passed(request.granted(stays), stays)
+    def _kept(self, request: PlacementRequest, existing: AllocatedShare) -> AllocationResult:
+        over = self._exceeded(request, existing)
         if over is not None:
             return over
-        return msgspec.structs.replace(stays, reservation=self._granted(request))
+        name = self._reservation_name(request)
+        return existing.placed(msgspec.structs.replace(existing.placement, reservation=name))
 
     def _release_former(self, request: PlacementRequest) -> None:
-        """Give back what the pod holds from an earlier review, as it is placed anew; not for a dry run."""
-        if (
-            request.keeps is not None
-            and request.keeps.reservation is not None
-            and request.reservation is not None
-        ):
-            self.release(request.keeps.reservation)
+        """Release what the pod has from an earlier review, as it is placed again; not for a dry run."""
+        former = request.demands.reservation
+        if former is not None and request.accounting.reservation is not None:
+            self.release(former)
 
-    def _granted(self, request: PlacementRequest) -> str | None:
-        """The reservation's name, None where none is asked for or there are too many to know one more.
+    def _reservation_name(self, request: PlacementRequest) -> str | None:
+        """The reservation's name; None if none is requested or there are too many to know one more.
 
         The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
         """
-        if request.reservation is None:
+        accounting, former = request.accounting, request.demands.reservation
+        if accounting.reservation is None:
             return None
-        if not (self._reservations.has_room(request.namespace) or self._recent.has_room()):
+        if not (self._reservations.has_room(accounting.namespace) or self._recent.has_room()):
             return None
-        named = request.keeps.reservation if request.keeps is not None else None
-        return request.reservation if named is None or self.is_reserved(named) else named
+        return accounting.reservation if former is None or self.is_reserved(former) else former
 
-    def _history_of(self, request: PlacementRequest) -> RequestHistory:
-        slices_per_gpu = request.fraction.slices_per_gpu
+    def _history_of(self, share: RequestedShare) -> RequestHistory:
+        slices_per_gpu = share.fraction.slices_per_gpu
         history = self._history.get(slices_per_gpu)
         if history is None:
             history = self._history[slices_per_gpu] = RequestHistory(slices_per_gpu)
         return history
 
-    def _learn(self, request: PlacementRequest) -> None:
-        """Count a pod that arrived: what it asks for, and the classes of nodes that it accepts."""
-        if request.instance is not None:
+    def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
+        """Count a pod that arrived: what it gets, and the classes of nodes that it accepts."""
+        if share.instance is not None:
             return
-        per_gpu = request.fraction.slices_per_gpu
+        if share is not request.share:
+            request = msgspec.structs.replace(request, share=share)
+        per_gpu = share.fraction.slices_per_gpu
         prices = self._class_prices.get(per_gpu)
         if prices is None:
             prices = self._class_prices[per_gpu] = NodeClassPrices()
-        if request.mode_type.prices_node_classes:
+        if share.mode_type.prices_node_classes:
             prices.learn(request, self._finder)
-        history = self._history_of(request)
-        if history.learn(request.fraction, request.cpu_milli):
+        history = self._history_of(share)
+        if history.learn(share.fraction, share.cpu_milli):
             classes = self._node_index.classes.values()
             alike = [each for each in classes if each.sample.slices_per_gpu == per_gpu]
             history.renew(free_gpus(alike))
@@ -416,6 +434,6 @@ class Ledger(LedgerReader):
             self._pending.remove(key)
 
 
-def _is_assumed(request: PlacementRequest, keeps: Placement) -> bool:
-    """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
-    return keeps.instance is None and not keeps.memory_values and request.is_bound_by_memory
+def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
+    """Whether the GPU memory that the pod claims to have is assumed, and of no node."""
+    return existing.instance is None and not existing.memory_values and share.is_bound_by_memory

@@ -10,7 +10,16 @@ from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.facts import NodeFact
 from ledger.owners import Replicas
 from ledger.placement.preference import family_requests
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
+from ledger.placement_request import (
+    Accounting,
+    Demands,
+    OverQuota,
+    Placement,
+    PlacementRequest,
+    PlacementResult,
+    RequestedShare,
+    Unschedulable,
+)
 from ledger.view import LedgerView, NodeView, PendingView
 
 MAX_ASKS = 512
@@ -40,16 +49,25 @@ _Webhook = Annotated[str, msgspec.Meta(pattern=r"^[-.A-Za-z0-9]+\Z", max_length=
 _Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f.]*\Z", max_length=MAX_LABEL_VALUE)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
-_decode_request = msgspec.json.Decoder(PlacementRequest).decode
+_share = msgspec.json.Decoder(RequestedShare).decode
+_demands = msgspec.json.Decoder(Demands).decode
+_accounting = msgspec.json.Decoder(Accounting).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Batch(msgspec.Struct, frozen=True):
     """Body of `POST /v1/placements`: decided in this order, in one go."""
 
     asks: list[msgspec.Raw]
-    """Each the JSON of a PlacementRequest, so that one that cannot be read spoils no other."""
+    """Each of `write_request`, so that one that cannot be read spoils no other."""
     releases: Annotated[list[_Release], msgspec.Meta(max_length=MAX_RELEASES)] = []
     """Reservations to give back first."""
+
+
+def write_request(request: PlacementRequest) -> bytes:
+    """Return one request as JSON: its parts are one flat object, as every release writes and reads it."""
+    parts = request.share, request.demands, request.accounting
+    return b"{" + b",".join([_encode(part)[1:-1] for part in parts]) + b"}"
 
 
 def read_request(data: msgspec.Raw) -> PlacementRequest:
@@ -61,19 +79,20 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     size = len(memoryview(data))
     if size > MAX_REQUEST_BYTES:
         raise ValueError(f"{size} bytes are over {MAX_REQUEST_BYTES}")
-    request = _decode_request(data)
-    if request.keeps is not None:
-        _check_kept(request, request.keeps)
-    if request.prefer and not family_requests(request):
-        raise ValueError(f"it prefers no mode that gives {request.resource or 'slices'}")
+    request = PlacementRequest(_share(data), _demands(data), _accounting(data))
+    demands = request.demands
+    if demands.existing is not None:
+        _check_existing(request, demands.existing)
+    if demands.prefer and not family_requests(request):
+        raise ValueError(f"it prefers no mode that gives {demands.resource or 'slices'}")
     return request
 
 
-def _check_kept(request: PlacementRequest, keeps: Placement) -> None:
-    request.granted(keeps)
-    if keeps.instance is not None and keeps.indices != keeps.instance.indices:
-        taken = keeps.instance.indices
-        raise ValueError(f"it keeps an instance that is taken from {keeps.indices} and not from {taken}")
+def _check_existing(request: PlacementRequest, existing: Placement) -> None:
+    request.share.allocated(existing)
+    if existing.instance is not None and existing.indices != existing.instance.indices:
+        taken = existing.instance.indices
+        raise ValueError(f"it keeps an instance that is taken from {existing.indices} and not from {taken}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

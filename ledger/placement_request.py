@@ -110,56 +110,27 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Why the mode that the policy prefers was not taken; empty where it was, or where there is one only."""
 
 
-class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """What one pod wants of the ledger."""
+class RequestedShare(msgspec.Struct, frozen=True, gc=False):
+    """What a pod takes of its node."""
 
     fraction: Fraction
     mode: ModeName = DEFAULT_MODE
-    namespace: _LabelValue = "default"
-    queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
-    """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
-    constraints: Constraints = msgspec.field(default_factory=Constraints)
     cpu_milli: _Amount = 0
     """Effective CPU request, milli-CPU."""
     memory_bytes: _Amount = 0
     """Effective memory request, bytes."""
-    assume: Assumption | None = None
-    quotas: tuple[Quota, ...] = ()
-    quotas_when_degraded: Literal["deny", "admit"] = "deny"
-    """What becomes of a pod under a quota while nobody can count."""
-    reservation: _ReservationName | None = None
-    """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
-    keeps: Placement | None = None
-    """What the pod brings from an earlier review, with the reservation that it names: it stays there."""
-    pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
-    """Digest of what names the pod before it has a uid: a reservation vouches for this pod alone."""
-    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
-    """Key of what the pod is a replica of (ledger/owners.py); empty where nothing hangs on it."""
-    place: Literal["pack", "spread"] = "pack"
-    """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
-    same_model: bool = False
-    """All pods of the owner get GPUs of one model: the first that is placed decides which."""
     writes_limits: bool = True
     """Whether MiB of the share are written into the pod; if not, the node's agent limits it by the card."""
-
-    kinds: GpuKinds = EVERY_KIND
-    """Kinds of GPU that the pod takes."""
     any_gpu: bool = False
     """Whether containers that share the pod's part may be on different GPUs of a node if none holds all."""
-    resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
-    """Extended resource of MIG instances that the pod itself asks for; empty where it leaves the choice."""
-    oversized: Oversized = "wait"
-    """When the pod takes an instance of more than twice what it asks for."""
-    prefer: Annotated[tuple[ModeName, ...], msgspec.Meta(max_length=2)] = ()
-    """Modes between which room decides, the first of equals; empty where there is only `mode`."""
     instance: Instance | None = None
     """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
     reserve_mib: _Amount = 0
-    """The policy's reserve, of which `fraction.mib` holds one for each container beside what is asked for."""
+    """The policy's reserve: `fraction.mib` holds one for each container in addition to what is requested."""
 
     @property
     def asked_mib(self) -> int:
-        """MiB of each GPU that the pod asks for, of all where containers share them; 0 where it does not."""
+        """MiB of each GPU that the pod requests, of all where containers share them; 0 where it does not."""
         fraction, containers = self.fraction, len(self.fraction.split_mib) or 1
         return fraction.mib - self.reserve_mib * containers if fraction.mib else 0
 
@@ -177,28 +148,41 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     def is_bound_by_memory(self) -> bool:
         """Whether the pod may only go where its share comes to the MiB that were written into it.
 
-        Where MiB were asked for and the node's agent limits: where its slices are the fewest that hold them.
+        Where MiB were requested and the node's agent limits: where its slices are the fewest that hold them.
         """
         asks_agent = bool(self.fraction.mib) and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole
 
     @property
     def needs_agent(self) -> bool:
-        """Whether the pod has no limit but by an agent on its node."""
+        """Whether only an agent on its node can limit the pod."""
         is_limited = self.writes_limits or self.instance is not None or self.mode_type.gives_instances
         return not is_limited and not self.fraction.is_whole
 
-    def on_card(self, gpu_mib: int | None) -> PlacementRequest:
-        """Return the same with the slices that it comes to on such GPUs; itself where that cannot be said."""
-        fraction = self.fraction.on_card(gpu_mib) if gpu_mib is not None else None
-        if fraction is None or fraction is self.fraction:
-            return self
-        return msgspec.structs.replace(self, fraction=fraction)
+    @property
+    def mode_type(self) -> type[Mode]:
+        """How the mode counts GPUs."""
+        return MODES[self.mode]
 
-    def granted(self, placement: Placement) -> PlacementRequest:
-        """Return the same with what it was given: slices, containers apart, or an instance."""
+    def as_instance(self, instance: Instance) -> RequestedShare:
+        """Return the share as one MIG instance of a kind."""
+        return msgspec.structs.replace(
+            self, fraction=ONE_INSTANCE, instance=instance, writes_limits=False, mode=INSTANCE_MODE
+        )
+
+    def allocated(self, placement: Placement) -> AllocatedShare:
+        """Return what a pod gets by a placement.
+
+        Raises:
+            ValueError: the placement does not go with the share.
+        """
+        share = self._resized(placement)
+        return AllocatedShare(placement, share, *_usage(share.fraction, placement))
+
+    def _resized(self, placement: Placement) -> RequestedShare:
+        """Return the share with the slices, the containers' GPUs or the instance of a placement."""
         if placement.instance is not None:
-            return self.for_instance(placement.instance)
+            return self.as_instance(placement.instance)
         fraction = self.fraction.apart() if placement.containers else self.fraction
         if fraction.split_mib:
             fraction = fraction.on_card(placement.gpu_mib) or fraction
@@ -206,38 +190,139 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
             fraction = replace(fraction, slices=placement.slices * fraction.parts)
         return self if fraction is self.fraction else msgspec.structs.replace(self, fraction=fraction)
 
-    def taken_by(self, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
-        """Return the slices that a placement takes, by index and of the pool."""
-        if placement.containers:
-            taken: Counter[int] = Counter()
-            for index, slices in zip(placement.containers, self.fraction.split, strict=False):
-                taken[index] += slices
-            return tuple(sorted(taken.items())), 0
-        each = self.fraction.slices_on_each
-        gpus = tuple([(index, each) for index in placement.indices])
-        return gpus, 0 if gpus else self.fraction.slices
 
-    def for_instance(self, instance: Instance) -> PlacementRequest:
-        """Return the same that takes one instance of a kind, on nodes where it is the size that is meant."""
-        terms = with_requirement(
-            self.constraints.required_terms, Requirement(GPU_PRODUCT_LABEL, "In", instance.products)
-        )
-        constraints = msgspec.structs.replace(self.constraints, required_terms=terms)
-        return msgspec.structs.replace(
-            self,
-            fraction=ONE_INSTANCE,
-            instance=instance,
-            constraints=constraints,
-            assume=None,
-            writes_limits=False,
-            mode=INSTANCE_MODE,
-            prefer=(),
-        )
+def _usage(fraction: Fraction, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Return the slices that a placement takes, by index and of the pool."""
+    if placement.containers:
+        used: Counter[int] = Counter()
+        for index, slices in zip(placement.containers, fraction.split, strict=False):
+            used[index] += slices
+        return tuple(sorted(used.items())), 0
+    each = fraction.slices_on_each
+    gpus = tuple([(index, each) for index in placement.indices])
+    return gpus, 0 if gpus else fraction.slices
+
+
+class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
+    """A placement with what the pod gets by it."""
+
+    placement: Placement
+    share: RequestedShare
+    """The request's, with the slices or the instance that it got."""
+    gpus: tuple[tuple[int, int], ...]
+    """Slices by GPU index, or one instance by the number of its profile."""
+    pooled: int
+    """Slices of the pool."""
+
+    def placed(self, placement: Placement) -> AllocatedShare:
+        """Return the same share with a placement that differs in nothing that the share depends on."""
+        return AllocatedShare(placement, self.share, self.gpus, self.pooled)
+
+
+class Demands(msgspec.Struct, frozen=True, gc=False):
+    """Which nodes and GPUs a pod can have: what it demands itself, and what its policy does."""
+
+    constraints: Constraints = Constraints()
+    kinds: GpuKinds = EVERY_KIND
+    """Kinds of GPU that the pod takes."""
+    resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
+    """Extended resource of MIG instances that the pod itself requests; empty where it leaves the choice."""
+    existing: Placement | None = msgspec.field(default=None, name="keeps")
+    """The placement of an earlier review, with the reservation that it names: the pod stays there."""
+    prefer: Annotated[tuple[ModeName, ...], msgspec.Meta(max_length=2)] = ()
+    """Modes between which room decides, the first of equals; empty where there is only the share's mode."""
+    oversized: Oversized = "wait"
+    """When the pod takes an instance of more than twice what it requests."""
+    place: Literal["pack", "spread"] = "pack"
+    """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
+    same_model: bool = False
+    """All pods of the owner get GPUs of one model: the first that is placed decides which."""
+    assume: Assumption | None = None
 
     @property
-    def mode_type(self) -> type[Mode]:
-        """How the mode counts GPUs."""
-        return MODES[self.mode]
+    def reservation(self) -> str | None:
+        """The reservation of an earlier review, if the pod names one."""
+        return self.existing.reservation if self.existing is not None else None
+
+    @property
+    def need_owner(self) -> bool:
+        """Whether the placement depends on what the pod is a replica of."""
+        return self.same_model or self.place == "spread"
+
+
+class Accounting(msgspec.Struct, frozen=True, gc=False):
+    """Who a pod is counted for, and how: it differs between pods that are alike in all else."""
+
+    namespace: _LabelValue = "default"
+    queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
+    """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
+    reservation: _ReservationName | None = None
+    """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
+    pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
+    """Digest of what names the pod before it has a uid: a reservation is for this pod only."""
+    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
+    """Key of what the pod is a replica of (ledger/owners.py); empty where nothing depends on it."""
+    quotas: tuple[Quota, ...] = ()
+    quotas_when_degraded: Literal["deny", "admit"] = "deny"
+    """What becomes of a pod under a quota while nobody can count."""
+
+
+class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
+    """What one pod requests of the ledger."""
+
+    share: RequestedShare
+    demands: Demands = Demands()
+    accounting: Accounting = Accounting()
+
+    @property
+    def keeps_model(self) -> bool:
+        """Whether the pod gets the GPU model of its owner's other pods."""
+        return self.demands.same_model and bool(self.accounting.owner)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the pod stays away from its owner's other pods."""
+        return self.demands.place == "spread" and bool(self.accounting.owner)
+
+    def with_fraction(self, fraction: Fraction) -> PlacementRequest:
+        """Return the same request for another fraction."""
+        return PlacementRequest(
+            msgspec.structs.replace(self.share, fraction=fraction), self.demands, self.accounting
+        )
+
+    def with_constraints(self, constraints: Constraints) -> PlacementRequest:
+        """Return the same request with other constraints on its node."""
+        demands = msgspec.structs.replace(self.demands, constraints=constraints)
+        return PlacementRequest(self.share, demands, self.accounting)
+
+    def without_assumption(self) -> PlacementRequest:
+        """Return the same request for nodes that exist."""
+        if self.demands.assume is None:
+            return self
+        demands = msgspec.structs.replace(self.demands, assume=None)
+        return PlacementRequest(self.share, demands, self.accounting)
+
+    def on_card(self, gpu_mib: int | None) -> PlacementRequest:
+        """Return the same with the slices that it comes to on such GPUs; itself where that is unknown."""
+        fraction = self.share.fraction.on_card(gpu_mib) if gpu_mib is not None else None
+        return self if fraction is None or fraction is self.share.fraction else self.with_fraction(fraction)
+
+    def for_mode(self, mode: ModeName) -> PlacementRequest:
+        """Return the same request for one of the modes that it prefers."""
+        return PlacementRequest(
+            msgspec.structs.replace(self.share, mode=mode),
+            msgspec.structs.replace(self.demands, prefer=()),
+            self.accounting,
+        )
+
+    def for_instance(self, instance: Instance) -> PlacementRequest:
+        """Return the same request for one MIG instance of a kind, on nodes where it has the size meant."""
+        demands = self.demands
+        product = Requirement(GPU_PRODUCT_LABEL, "In", instance.products)
+        terms = with_requirement(demands.constraints.required_terms, product)
+        constraints = msgspec.structs.replace(demands.constraints, required_terms=terms)
+        demands = msgspec.structs.replace(demands, constraints=constraints, assume=None, prefer=())
+        return PlacementRequest(self.share.as_instance(instance), demands, self.accounting)
 
 
 class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -265,3 +350,4 @@ class OverQuota(msgspec.Struct, frozen=True):
 
 
 PlacementResult = Placement | Unschedulable | OverQuota
+AllocationResult = AllocatedShare | Unschedulable | OverQuota

@@ -10,7 +10,7 @@ import msgspec
 from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Accounting, AllocatedShare
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
@@ -43,7 +43,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_values: tuple[str, ...] | None
     expires_at: float
     pod: str = ""
-    """PlacementRequest.pod of the pod that it was made for."""
+    """Accounting.pod of the pod that it was made for."""
     model: str | None = None
     owner: str = ""
     node: None = None
@@ -179,24 +179,24 @@ def _count(counts: Counter[str], namespace: str, by: int) -> None:
 
 
 def reservation_of(
-    request: PlacementRequest, placement: Placement, name: str, now: float, gpu_memory: GpuMemory
+    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, gpu_memory: GpuMemory
 ) -> Reservation:
-    """Return the reservation of what an request was given."""
-    gpus, pooled = request.taken_by(placement)
+    """Return the reservation of what a pod gets."""
+    share, placement = allocated.share, allocated.placement
     return Reservation(
         name=name,
-        namespace=request.namespace,
+        namespace=accounting.namespace,
         promised_node=placement.node,
-        gpus=gpus,
-        pooled=pooled,
-        slices=request.slices,
-        cpu_milli=request.cpu_milli,
-        memory_bytes=request.memory_bytes,
-        queues=request.queues,
+        gpus=allocated.gpus,
+        pooled=allocated.pooled,
+        slices=share.slices,
+        cpu_milli=share.cpu_milli,
+        memory_bytes=share.memory_bytes,
+        queues=accounting.queues,
         gpu_memory=gpu_memory,
         memory_values=placement.memory_values or None,
         expires_at=now + LIFETIME_SECONDS,
-        pod=request.pod,
+        pod=accounting.pod,
         model=placement.model,
-        owner=request.owner,
+        owner=accounting.owner,
     )

@@ -63,7 +63,7 @@ TRIED_BY = {
     "tests/controller/test_gpu_ledger_writer.py": ["controller/work_queue.py"],
     "tests/controller/test_node_events.py": ["controller/event_writer.py"],
     "tests/controller/test_page_authorization.py": ["web/source.py"],
-    "tests/controller/test_placement_api.py": ["controller/watched_policies.py", "ledger/messages.py"],
+    "tests/controller/test_placement_api.py": ["controller/watched_policies.py"],
     "tests/controller/test_pod_findings.py": ["controller/resources.py"],
     "tests/controller/test_pod_replacement.py": ["controller/pending_pod.py", "controller/pod_deletion.py"],
     "tests/controller/test_policies_in_force.py": ["controller/served_policies.py"],

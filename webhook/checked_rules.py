@@ -89,7 +89,7 @@ def _kind(policy: EffectivePolicy, begun: Pending | Injection | Denial) -> Kind:
     if not isinstance(begun, Pending):
         return policy.marker, policy.queue
     placing = begun.request
-    asked = placing.fraction
+    asked = placing.share.fraction
     return (
         policy.marker,
         policy.queue,
@@ -97,5 +97,5 @@ def _kind(policy: EffectivePolicy, begun: Pending | Injection | Denial) -> Kind:
         asked.mib > 0,
         asked.parts > 1,
         len(asked.split) > 0,
-        placing.keeps is None,
+        placing.demands.existing is None,
     )

@@ -6,13 +6,13 @@ from functools import partial
 
 import msgspec
 
-from ledger.placement_request import Placement
+from ledger.placement_request import Accounting, Placement
 from webhook.admission.alias_words import Alias
 from webhook.admission.aliases import asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
 from webhook.admission.mutate import Injection, mutate
-from webhook.admission.placement_request import Requester, placement_request
+from webhook.admission.placement_request import placement_request
 from webhook.admission.pod import Pod
 from webhook.admission.refusals import refuse_index
 from webhook.admission.validate import Validated, validate
@@ -39,12 +39,12 @@ class Rules:
         kept = validated.kept
         if kept is not None and not policy.quotas and not validated.keeps_assumption:
             return mutate(validated, kept)
-        placing = placement_request(validated, requester_of(request, resolved))
+        placing = placement_request(validated, accounting_of(request, resolved))
         if isinstance(placing, Denial):
             return placing
         if kept is None:
             return Pending(placing, partial(mutate, validated), policy)
-        is_reserved = placing.reservation is not None
+        is_reserved = placing.accounting.reservation is not None
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
 
     def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
@@ -56,7 +56,7 @@ class Rules:
         validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
         if isinstance(validated, Denial):
             return validated
-        placing = placement_request(validated, requester_of(request, resolved))
+        placing = placement_request(validated, accounting_of(request, resolved))
         if isinstance(placing, Denial):
             return placing
         return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
@@ -76,13 +76,18 @@ def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> I
     return msgspec.structs.replace(injection, patch=patch, alias=alias.words)
 
 
-def requester_of(request: Request, resolved: ResolvedPolicy) -> Requester:
+def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
     """Return the part of a placement request that is specific to this pod."""
-    policy = resolved.policy
-    reservation = None if request.dry_run else request.uid
-    identity = request.pod_identity() if policy.quotas else ""
-    owner = request.owner(resolved.queues) if policy.asks_for_owners else ""
-    return Requester(request.namespace, resolved.queues, reservation, identity, owner)
+    policy, rules = resolved.policy, resolved.policy.quotas
+    return Accounting(
+        namespace=request.namespace,
+        queues=resolved.queues,
+        reservation=None if request.dry_run else request.uid,
+        pod=request.pod_identity() if rules else "",
+        owner=request.owner(resolved.queues) if policy.asks_for_owners else "",
+        quotas=tuple([rule.quota for rule in rules]),
+        quotas_when_degraded="deny" if any(rule.when_degraded == "deny" for rule in rules) else "admit",
+    )
 
 
 def _keep(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from ledger.placement_request import Accounting, PlacementRequest, RequestedShare
+from modes.fraction import Fraction
 
 GPUS, SLICES = 8, 8
 LOAD = 0.95
@@ -56,3 +58,9 @@ def empty_ledger(nodes: int) -> Ledger:
     ]
     ledger.replace(facts, [])
     return ledger
+
+
+def eighths(slices: int, reservation: str | None = None) -> PlacementRequest:
+    """Request some eighths of a GPU, or whole GPUs, and nothing else."""
+    share = RequestedShare(Fraction(slices, SLICES))
+    return PlacementRequest(share, accounting=Accounting(reservation=reservation))

@@ -24,9 +24,8 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
-from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, empty_ledger, jobs
-from ledger.placement_request import Placement, PlacementRequest
-from modes.fraction import Fraction
+from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, eighths, empty_ledger, jobs
+from ledger.placement_request import Placement
 
 NODES, TURNOVERS, WARM_UP = 100, 100, 0.1
 MIXES: Mapping[str, Mapping[int, int]] = {
@@ -57,7 +56,7 @@ class Ours:
 
     def take(self, job: Job) -> object | None:
         """Reserve; what only waits is given back at once."""
-        answer = self._ledger.place(PlacementRequest(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
+        answer = self._ledger.place(eighths(job.slices, job.name), 0.0)
         assert isinstance(answer, Placement)
         if answer.node is None:
             self._ledger.release(job.name)

@@ -21,12 +21,12 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
+from bench.packing.arriving import eighths
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, PlacementRequest
-from modes.fraction import Fraction
 from webhook.placing.fallback import Fallback
 
 GPUS, SLICES = 8, 8
@@ -76,7 +76,7 @@ class Cluster:
         self, number: int, rng: random.Random, lasts: float, place: Callable[[PlacementRequest], object]
     ) -> None:
         size, ends = rng.choices(SIZES, WEIGHTS)[0], rng.expovariate(1 / lasts)
-        placement = place(PlacementRequest(Fraction(size, SLICES), reservation=f"r{number}"))
+        placement = place(eighths(size, f"r{number}"))
         assert isinstance(placement, Placement)
         self._admit(f"p{number}", size, ends, placement)
 

@@ -16,7 +16,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.cpu_score import stranded
 from ledger.placement.request_history import FreeGpus, RequestHistory
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
 from modes.fraction import Fraction
 
@@ -154,13 +154,13 @@ def _naming(models: tuple[str, ...]) -> Constraints:
 
 def ask_for(pod: TracePod, reservation: str) -> PlacementRequest:
     """What the webhook would ask for a pod of the trace, in eighths."""
-    return PlacementRequest(
+    share = RequestedShare(
         Fraction(pod.total // EIGHTH, GPU // EIGHTH),
-        constraints=_naming(pod.models),
         cpu_milli=pod.cpu_milli,
         memory_bytes=pod.memory_mib * MIB,
-        reservation=reservation,
     )
+    demands = Demands(constraints=_naming(pod.models))
+    return PlacementRequest(share, demands, Accounting(reservation=reservation))
 
 
 def node_fact(order: int, node: TraceNode) -> NodeFact:

@@ -21,13 +21,12 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
-from bench.packing.arriving import SLICES, Job, empty_ledger, jobs
+from bench.packing.arriving import Job, eighths, empty_ledger, jobs
 from controller.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
 from controller.replacement_pace import ReplacementPlan, WaitingPod
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest
-from modes.fraction import Fraction
+from ledger.placement_request import Placement
 
 TURNOVERS, WARM_UP = 40, 10
 MAX_WAIT = 1.5
@@ -65,7 +64,7 @@ class Cluster:
         return mean(self.waits[job.name] for job in settled)
 
     def _admit(self, job: Job) -> None:
-        answer = self.ledger.place(PlacementRequest(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
+        answer = self.ledger.place(eighths(job.slices, job.name), 0.0)
         assert isinstance(answer, Placement)
         self.ledger.release(job.name)
         (index,) = answer.indices
@@ -114,7 +113,7 @@ class Cluster:
             job = waiting[pod.uid]
             if job.slices in full:
                 continue
-            answer = self.ledger.place(PlacementRequest(Fraction(job.slices, SLICES)), 0.0)
+            answer = self.ledger.place(eighths(job.slices), 0.0)
             assert isinstance(answer, Placement)
             if answer.node is not None:
                 self.waiting = [(other, index) for other, index in self.waiting if other is not job]

@@ -24,7 +24,7 @@ def best_gpus(
     Of several that lose as little those that span the fewest NUMA nodes come first, and then those that no
     stale reservation named. Of containers that are to be on different GPUs, the GPU of each.
     """
-    fraction, left = request.fraction, mode.choosable(account.left)
+    fraction, left = request.share.fraction, mode.choosable(account.left)
     if not left:
         return ()
     left = _taken_by(request, account, left, prices)
@@ -33,8 +33,8 @@ def best_gpus(
     if fraction.is_apart:
         chosen = gpus_of_split(tuple(left.values()), fraction, prices) or ()
         return tuple([list(left)[position] for position in chosen])
-    if request.place == "spread" and request.owner and not fraction.is_whole:
-        left = least_used(account, left, fraction, request.owner)
+    if request.is_spread and not fraction.is_whole:
+        left = least_used(account, left, fraction, request.accounting.owner)
     if asks_for_several(fraction) and (nodes := numa_nodes(account.fact)):
         left = on_fewest(left, nodes, fraction, prices)
     if fraction.parts != 1:
@@ -51,7 +51,7 @@ def _taken_by(
     """Return what is left of the GPUs that a pod takes: of an odd node not all."""
     fact = account.fact
     sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
-    found = best_set(account, sets, request.fraction, prices) if sets is not None else None
+    found = best_set(account, sets, request.share.fraction, prices) if sets is not None else None
     return left if found is None else {index: left[index] for index in left if index in found[1]}
 
 

@@ -54,21 +54,22 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     """How good one node is for a pod now, by its GPUs and its CPU; None if it has no room."""
     if account.fact is None or not takes_now(account.fact, request):
         return None
-    if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
+    share = request.share
+    if account.cpu_free < share.cpu_milli or account.memory_free < share.memory_bytes:
         return None
-    mode = request.mode_type
-    free = mode.free(account, request.stock)
+    mode = share.mode_type
+    free = mode.free(account, share.stock)
     sets = card_sets(account.fact, demand(request)) if account.fact.cards else None
     if sets is None:
-        base = mode.score(free, request.fraction, prices)
+        base = mode.score(free, share.fraction, prices)
     else:
-        found = best_set(account, sets, request.fraction, prices)
+        found = best_set(account, sets, share.fraction, prices)
         base = found[0] if found is not None else None
     if base is None:
         return None
     if mode.prices_node_classes and account.node_class is not None:
-        base -= request.fraction.slices * account.node_class.slice_cost
-    pod = gains(request.fraction.slices, request.cpu_milli, prices)
+        base -= share.fraction.slices * account.node_class.slice_cost
+    pod = gains(share.fraction.slices, share.cpu_milli, prices)
     return base + taken_up(sum(free), account.cpu_free, pod)
 
 

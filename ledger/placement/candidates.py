@@ -71,11 +71,12 @@ class Candidates:
     @cached_property
     def size(self) -> int:
         """Bytes that keeping this takes, about."""
-        return self.request.constraints.size() + _BYTES_OF_A_SELECTION + self.nodes.bit_length() // 4
+        return self.request.demands.constraints.size() + _BYTES_OF_A_SELECTION + self.nodes.bit_length() // 4
 
     def search(self, request: PlacementRequest, prices: ShadowPrices) -> Search:
         """How one of the pods is looked for; the same for those that ask for as much."""
-        asked = prices, request.cpu_milli, request.memory_bytes, request.fraction.split
+        share = request.share
+        asked = prices, share.cpu_milli, share.memory_bytes, share.fraction.split
         search = self.searches.get(asked)
         if search is None:
             if len(self.searches) >= _MAX_SEARCHES:
@@ -86,12 +87,12 @@ class Candidates:
     @cached_property
     def mode(self) -> type[Mode]:
         """How the pods' mode counts GPUs."""
-        return self.request.mode_type
+        return self.request.share.mode_type
 
     @cached_property
     def is_bound_by_memory(self) -> bool:
         """Whether the pods may only go where their share comes to the MiB that were written into them."""
-        return self.request.is_bound_by_memory
+        return self.request.share.is_bound_by_memory
 
     @property
     def is_empty(self) -> bool:
@@ -110,7 +111,7 @@ class Candidates:
         for each in self.classes:
             if agent_serves(each.sample, self.request):
                 sets = card_sets(each.sample, self.demand)
-                found += each.groups_of(self.request.mode, self.request.stock, sets)
+                found += each.groups_of(self.request.share.mode, self.request.share.stock, sets)
         return tuple(found)
 
     @cached_property
@@ -203,7 +204,7 @@ class CandidateFinder:
             return self._latest[1]
         key = _key(request)
         candidates = self._known.get(key)
-        if request.reservation is not None:
+        if request.accounting.reservation is not None:
             self._node_index.learn(candidates.keys if candidates else _keys(request))
             if self._generation != self._node_index.generation:
                 self._refresh()
@@ -245,21 +246,21 @@ class CandidateFinder:
 
         Of odd nodes only the cards are asked for these where the pod can name hosts, else the labels too.
         """
-        nodes = node_class.nodes & self.matching(request.constraints)
-        if not nodes or request.kinds == EVERY_KIND or self._asks_cards(node_class, request):
+        kinds = request.demands.kinds
+        nodes = node_class.nodes & self.matching(request.demands.constraints)
+        if not nodes or kinds == EVERY_KIND or self._asks_cards(node_class, request):
             return nodes
-        if self._of_kinds is None or self._of_kinds[0] is not request.kinds:
-            models = models_of(request.kinds, self._values.labels())
-            asked = by_labels(request.kinds, models)
-            self._of_kinds = request.kinds, self._node_index.labels.matching(asked, self.work)
+        if self._of_kinds is None or self._of_kinds[0] is not kinds:
+            asked = by_labels(kinds, models_of(kinds, self._values.labels()))
+            self._of_kinds = kinds, self._node_index.labels.matching(asked, self.work)
         return nodes & self._of_kinds[1]
 
     @staticmethod
     def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
         # Only a pod with a GPU of our choice can name hosts in place of the labels that it asks.
-        can_name_hosts = request.mode_type.chooses_gpus and node_class.is_odd
+        can_name_hosts = request.share.mode_type.chooses_gpus and node_class.is_odd
         # The memory that is written into a pod is that of the label, which must be enough then.
-        return can_name_hosts and not (request.kinds.min_mib and request.is_bound_by_memory)
+        return can_name_hosts and not (request.demands.kinds.min_mib and request.share.is_bound_by_memory)
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
@@ -288,10 +289,10 @@ class CandidateFinder:
 
         Asked of classes, which answer for their members.
         """
-        named = request.constraints.node_name
+        named = request.demands.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            other = Obstacle.OTHER_NODE if request.kinds == EVERY_KIND else Obstacle.LABELS
+            other = Obstacle.OTHER_NODE if request.demands.kinds == EVERY_KIND else Obstacle.LABELS
             yield obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or other, 1, True
             return
         accepted = self._accepted(request)
@@ -304,8 +305,8 @@ class CandidateFinder:
 
         That shuts out nodes without the label too, of which their admin is to hear.
         """
-        nodes = self.matching(without_label(request.constraints, GPU_MEMORY_LABEL))
-        kinds = GpuKinds(request.kinds.models)
+        nodes = self.matching(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
+        kinds = GpuKinds(request.demands.kinds.models)
         if kinds == EVERY_KIND:
             return nodes
         asked = by_labels(kinds, models_of(kinds, self._values.labels()))
@@ -315,7 +316,7 @@ class CandidateFinder:
         self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
     ) -> Iterator[tuple[Obstacle, int, bool]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
-        if request.constraints.node_name is not None:
+        if request.demands.constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, len(node_class.members), False
             return
         by_gpus = gpu_obstacle(node_class.sample, request)
@@ -355,7 +356,7 @@ class CandidateFinder:
 
     def _classes(self, request: PlacementRequest) -> Iterator[tuple[NodeClass, NodeSet]]:
         """Give the classes of which some nodes match, and these, whose GPUs and taints let the pod pass."""
-        constraints, tolerated = request.constraints, dict[tuple[Taint, ...], bool]()
+        constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
         tolerations = TolerationIndex(constraints.tolerations)
         self.work.spend(len(constraints.tolerations))
         for node_class in self._node_index.classes.values():
@@ -380,19 +381,18 @@ def label_keys(constraints: Constraints) -> frozenset[str]:
 
 def _keys(request: PlacementRequest) -> frozenset[str]:
     """Return the labels that a pod names, its kinds of GPU included."""
-    keys = label_keys(request.constraints)
-    return keys | {GPU_PRODUCT_LABEL} if request.kinds.models else keys
+    keys = label_keys(request.demands.constraints)
+    return keys | {GPU_PRODUCT_LABEL} if request.demands.kinds.models else keys
 
 
 def _key(request: PlacementRequest) -> Hashable:
-    asked, fraction = request.constraints, request.fraction
+    share, asked, fraction = request.share, request.demands.constraints, request.share.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     # How MiB are split decides which kinds of GPU make the same slices of them.
     split = (fraction.split, fraction.split_mib) if fraction.mib else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
     # With the size and the mode these decide whether memory binds the pod, and whether it needs an agent.
-    limits = request.writes_limits, request.instance is not None, fraction.gpus if fraction.is_apart else 0
-    stock = request.stock if request.instance is not None else None
-    of_mode = request.mode, stock
-    of_cards = request.kinds, request.same_model and bool(request.owner)
+    limits = share.writes_limits, share.instance is not None, fraction.gpus if fraction.is_apart else 0
+    of_mode = share.mode, share.stock
+    of_cards = request.demands.kinds, request.keeps_model
     return of_mode, size, limits, of_cards, selector, asked.required_terms, asked.tolerations, asked.node_name

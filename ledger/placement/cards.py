@@ -96,16 +96,16 @@ def _is_as_large(mib: int, said: int) -> bool:
 
 def demand(request: PlacementRequest) -> CardDemand | None:
     """Return what a pod demands of each card; None where it takes any."""
-    mode, fraction = request.mode_type, request.fraction
+    mode, fraction, kinds = request.share.mode_type, request.share.fraction, request.demands.kinds
     if mode.gives_instances:
         return None
-    is_bound = request.is_bound_by_memory
+    is_bound = request.share.is_bound_by_memory
     are_equal = fraction.parts != 1 and not is_bound
-    keeps_model = request.same_model and bool(request.owner)
+    keeps_model = request.keeps_model
     size = fraction if fraction.mib and not is_bound else None
-    if request.kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
+    if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
         return None
-    return CardDemand(request.kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
+    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
 
 
 def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:

@@ -87,13 +87,14 @@ class Choice:
     def _of_kinds(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
-        if request.kinds == EVERY_KIND:
+        kinds = request.demands.kinds
+        if kinds == EVERY_KIND:
             return self._options(request, prices, reservation)
         none = no_such_kind(request, self._values.kinds())
         if none is not None and self._is_final(request):
             return none
         options = self._options(request, prices, reservation)
-        models = models_of(request.kinds, self._values.labels())
+        models = models_of(kinds, self._values.labels())
         if isinstance(options, Unschedulable) or not models:
             return options
         # The models of an instance are of these already, and bind the pod by themselves.
@@ -104,7 +105,7 @@ class Choice:
 
     def _is_final(self, request: PlacementRequest) -> bool:
         """Whether the known kinds of GPU rule a pod out: none may be known yet, or larger ones be assumed."""
-        assume, kinds = request.assume, request.kinds
+        assume, kinds = request.demands.assume, request.demands.kinds
         if kinds.models:
             return True
         is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
@@ -113,36 +114,33 @@ class Choice:
     def _options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
-        if request.prefer:
-            modes = family_requests(request)
-            return preferred(
-                [(each, self._options(each, prices, reservation)) for each in modes], request.oversized
-            )
-        if request.mode_type.gives_instances:
+        share = request.share
+        if request.demands.prefer:
+            answers = [(each, self._options(each, prices, reservation)) for each in family_requests(request)]
+            return preferred(answers, request.demands.oversized)
+        if share.mode_type.gives_instances:
             return self._instances(request, prices, reservation)
         options = self._together(request, prices, reservation)
-        if not (request.any_gpu and len(request.fraction.split) > 1) or _has_room(options):
+        if not (share.any_gpu and len(share.fraction.split) > 1) or _has_room(options):
             return options
-        if request.mode_type.several_gpus_problem is not None:
+        if share.mode_type.several_gpus_problem is not None:
             return options
-        kept = msgspec.structs.replace(request, fraction=request.fraction.apart(), assume=None)
-        apart = self._sized(kept, prices, reservation)
+        on_several = request.with_fraction(share.fraction.apart()).without_assumption()
+        apart = self._sized(on_several, prices, reservation)
         return apart if _has_room(apart) or (apart and isinstance(options, Unschedulable)) else options
 
     def _together(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
-        if not request.fraction.mib:
+        if not request.share.fraction.mib:
             placement = self._choose(request, prices, reservation)
             return placement if isinstance(placement, Unschedulable) else [placement]
-        placed = self._sized(msgspec.structs.replace(request, assume=None), prices, reservation)
+        placed = self._sized(request.without_assumption(), prices, reservation)
         if placed:
             return placed
-        assumed = self._choose(
-            request.on_card(request.assume.gpu_mib if request.assume is not None else None),
-            prices,
-            reservation,
-        )
+        assume = request.demands.assume
+        on_assumed = request.on_card(assume.gpu_mib if assume is not None else None)
+        assumed = self._choose(on_assumed, prices, reservation)
         return assumed if isinstance(assumed, Unschedulable) else [assumed]
 
     def _sized(
@@ -152,12 +150,10 @@ class Choice:
 
         None where there is no such GPU; why it is denied where it cannot wait for one.
         """
-        sizes = self._values.sizes(request.fraction) if request.fraction.mib else [request.fraction]
-        found = [
-            self._choose(msgspec.structs.replace(request, fraction=size), prices, reservation)
-            for size in sizes
-        ]
-        per_gpu = request.fraction.slices_per_gpu
+        fraction = request.share.fraction
+        sizes = self._values.sizes(fraction) if fraction.mib else [fraction]
+        found = [self._choose(request.with_fraction(size), prices, reservation) for size in sizes]
+        per_gpu = fraction.slices_per_gpu
         placed = [each for each in found if isinstance(each, Placement)]
         refused = [each for each in found if isinstance(each, Unschedulable) and each.is_for_now]
         if refused and not placed:
@@ -173,28 +169,28 @@ class Choice:
 
         Of those to wait for that are equally large, the one with the least waiting comes first.
         """
-        mode, kinds = request.mode_type, request.kinds
-        offers = [each for each in self._values.instances.known() if kinds.takes_model(each[0])]
-        fitting = mode.instances(request.fraction, offers, request.resource)
+        mode, demands, fraction = request.share.mode_type, request.demands, request.share.fraction
+        offers = [each for each in self._values.instances.known() if demands.kinds.takes_model(each[0])]
+        fitting = mode.instances(fraction, offers, demands.resource)
         if not fitting:
-            return Unschedulable(mode.none_holds(request.fraction, offers, request.resource))
+            return Unschedulable(mode.none_holds(fraction, offers, demands.resource))
         requests = [request.for_instance(each) for each in fitting]
         found = [(self._given(each, prices, reservation), each) for each in requests]
         placed = [Option(answer, self._load(each)) for answer, each in found if isinstance(answer, Placement)]
         if not placed:
             return next(answer for answer, _ in found if isinstance(answer, Unschedulable))
-        return within_twice(placed, request.oversized)
+        return within_twice(placed, demands.oversized)
 
     def _load(self, request: PlacementRequest) -> int:
         """What waits for an instance of one kind, this pod included, for a thousand of them."""
         kinds = self._finder.select(request).kinds.values()
-        capacity = sum([kind.capacity.get(request.stock, 0) for kind in kinds])
-        return (self._pending.slices(()).get(request.stock, 0) + 1) * 1000 // max(1, capacity)
+        capacity = sum([kind.capacity.get(request.share.stock, 0) for kind in kinds])
+        return (self._pending.slices(()).get(request.share.stock, 0) + 1) * 1000 // max(1, capacity)
 
     def _given(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> Placement | Unschedulable:
-        placed, instance = self._choose(request, prices, reservation), request.instance
+        placed, instance = self._choose(request, prices, reservation), request.share.instance
         if isinstance(placed, Unschedulable) or instance is None:
             return placed
         if placed.model is not None:
@@ -206,9 +202,7 @@ class Choice:
     def _choose(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> Placement | Unschedulable:
-        if not (request.same_model and request.owner):
-            return self._anywhere(request, prices, reservation)
-        model = self._model_of_owner(request.owner)
+        model = self._model_of_owner(request.accounting.owner) if request.keeps_model else None
         if model is None:
             return self._anywhere(request, prices, reservation)
         kept = keep_to(model, request)
@@ -247,14 +241,14 @@ class Choice:
         while kinds and not isinstance(answer, Placement):
             wait = pick_index(kinds, request, self._pending, self._values)
             answer = self._waits(wait, request, candidates, reservation)
-            del kinds[request.fraction.share_mib(wait.gpu_mib) if candidates.is_bound_by_memory else 0]
+            del kinds[request.share.fraction.share_mib(wait.gpu_mib) if candidates.is_bound_by_memory else 0]
         return answer if answer is not None else self._finder.why_unschedulable(request)
 
     def _waits(
         self, wait: PickedIndex, request: PlacementRequest, candidates: Candidates, reservation: str | None
     ) -> Placement | Unschedulable:
         model: GpuModel = None, wait.gpu_mib
-        if request.same_model:
+        if request.demands.same_model:
             model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
         return self._on_hosts(
             self._placed(request, wait.indices, model, None, reservation), request, candidates
@@ -264,7 +258,7 @@ class Choice:
         self, placed: Placement, request: PlacementRequest, candidates: Candidates
     ) -> Placement | Unschedulable:
         """Return the placement with the hosts that it must name, as labels do not tell their cards."""
-        mode = request.mode_type
+        mode = request.share.mode_type
         if not (mode.chooses_gpus or mode.gives_instances):
             hosts = pool_hosts(request, placed, self._node_of(placed), candidates)
         else:
@@ -287,10 +281,10 @@ class Choice:
         return self._node_index.fact(placed.node) if placed.node is not None else None
 
     def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
-        if not (request.place == "spread" and request.owner):
+        if not request.is_spread:
             found = best(candidates, request, prices)
             return nearest(found, candidates, request, prices) if found is not None else None
-        on_nodes = self._owners.on_nodes(request.owner)
+        on_nodes = self._owners.on_nodes(request.accounting.owner)
         found = best_spread(candidates, request, prices, on_nodes, len(self._node_index.accounts))
         if found is None:
             return None
@@ -307,12 +301,12 @@ class Choice:
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
     def _assumed(self, request: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
-        assume = request.assume
+        assume, fraction = request.demands.assume, request.share.fraction
         if (
             assume is None
-            or assume.gpus_per_node < request.fraction.gpus
-            or request.fraction.on_card(assume.gpu_mib) != request.fraction
-            or assume.gpu_mib < request.kinds.min_mib
+            or assume.gpus_per_node < fraction.gpus
+            or fraction.on_card(assume.gpu_mib) != fraction
+            or assume.gpu_mib < request.demands.kinds.min_mib
         ):
             return self._finder.why_unschedulable(request)
         wait = pick_assumed_index(assume, request, self._pending)
@@ -322,8 +316,8 @@ class Choice:
             (),
             None,
             reservation,
-            slices=request.fraction.slices_of_mib,
-            other_memory_values=self._values.not_of_size(request.fraction),
+            slices=fraction.slices_of_mib,
+            other_memory_values=self._values.not_of_size(fraction),
             degraded=True,
         )
 
@@ -336,16 +330,16 @@ class Choice:
         reservation: str | None,
     ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
-        if request.fraction.is_apart:
+        if request.share.fraction.is_apart:
             containers, indices = indices, tuple(sorted(set(indices)))
         else:
             containers = ()
-        if not (request.same_model and request.owner):
+        if not request.keeps_model:
             values = self._values.of_share(request, gpu_mib)
             product = None
         else:
             values = (str(gpu_mib),) if gpu_mib else ()
-        slices = request.fraction.slices_of_mib
+        slices = request.share.fraction.slices_of_mib
         return Placement(indices, gpu_mib, values, node, reservation, product, slices, containers=containers)
 
 

@@ -55,7 +55,8 @@ class Contested:
         """Return the index with the most room for what waits for it; None where pods fill all."""
         if not (self.is_on and self._node_index.reserved):
             return None
-        own = request.namespace if self._are_kept(request.namespace) else None
+        namespace = request.accounting.namespace
+        own = namespace if self._are_kept(namespace) else None
         found = Counter[_Place]()
         for account in self._with_room(candidates, request, prices, own):
             for place, pods in _places(account, request, prices):
@@ -87,13 +88,13 @@ class Contested:
         self, found: Counter[_Place], request: PlacementRequest, own: str | None
     ) -> Iterator[tuple[int, _Place]]:
         """What waits for each place with this pod, for its room; none where what waits of `own` fills it."""
-        each = request.fraction.slices_on_each
+        each = request.share.fraction.slices_on_each
         of_own = self.pending.of_namespace(own) if own is not None else {}
         kinds = {gpu_mib for _, _, gpu_mib in found}
         waiting = {mib: self.pending.slices(self._values.of_share(request, mib)) for mib in kinds}
         for place, pods in found.items():
             _, indices, gpu_mib = place
-            stocks = indices or (request.stock,)
+            stocks = indices or (request.share.stock,)
             if all(of_own.get(stock, 0) + each <= pods * each for stock in stocks):
                 load = max([waiting[gpu_mib].get(stock, 0) for stock in stocks]) + each
                 yield load * _PRECISION // (pods * each), place
@@ -107,14 +108,15 @@ def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | N
     gained = sum([claim.slices for claim in account.reserved.values() if claim.namespace != own])
     if not gained:
         return False
-    fraction, free = request.fraction, request.mode_type.free(account, request.stock)
+    share, fraction = request.share, request.share.fraction
+    free = share.mode_type.free(account, share.stock)
     least = max(fraction.split) if fraction.is_apart else fraction.slices_on_each
     return max(free, default=0) + gained >= least
 
 
 def _choosable(account: NodeAccount, request: PlacementRequest) -> Mapping[int, int]:
     """Return what is left of the GPUs of a node of which a pod may get one."""
-    left, fact = request.mode_type.choosable(account.left), account.fact
+    left, fact = request.share.mode_type.choosable(account.left), account.fact
     sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
     return (
         left
@@ -127,12 +129,14 @@ def _places(
     account: NodeAccount, request: PlacementRequest, prices: ShadowPrices
 ) -> Iterator[tuple[_Place, int]]:
     """The GPUs of a node with room that a pod could get, and for how many such pods they have room."""
-    mode, fraction, each = request.mode_type, request.fraction, request.fraction.slices_on_each
+    mode, fraction = request.share.mode_type, request.share.fraction
+    each = fraction.slices_on_each
     gpu_mib = (account.fact.gpu_mib if account.fact is not None else None) or 0
-    share = fraction.share_mib(gpu_mib) if request.is_bound_by_memory else 0
+    share = fraction.share_mib(gpu_mib) if request.share.is_bound_by_memory else 0
     left = _choosable(account, request)
     if not left:
-        yield (share, (), gpu_mib), sum([free // each for free in mode.free(account, request.stock)])
+        on_each = mode.free(account, request.share.stock)
+        yield (share, (), gpu_mib), sum([free // each for free in on_each])
     elif fraction.gpus > 1 or fraction.is_apart:
         yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1
     else:

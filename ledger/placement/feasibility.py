@@ -66,16 +66,17 @@ _WHY = {
 
 def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle of a pod at a node; None if it could hold the pod some day."""
-    named = request.constraints.node_name
+    constraints = request.demands.constraints
+    named = constraints.node_name
     if named is not None and named != node.name:
         return Obstacle.OTHER_NODE
     by_gpus = gpu_obstacle(node, request)
     if by_gpus is not None:
         return by_gpus
-    if not labels_match(request.constraints, node.name, node.labels):
+    if not labels_match(constraints, node.name, node.labels):
         return Obstacle.LABELS
     # A pod that names its node passes the scheduler by, and its taints with it.
-    if named is None and not tolerates(request.constraints.tolerations, node.taints):
+    if named is None and not tolerates(constraints.tolerations, node.taints):
         return Obstacle.TAINTS
     return None
 
@@ -87,14 +88,14 @@ def takes_now(node: NodeFact, request: PlacementRequest) -> bool:
 
 def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
     """Whether a pod that only an agent limits would be limited on the node, as far as is known."""
-    return not request.needs_agent or node.agent in {"serving", "unknown"}
+    return not request.share.needs_agent or node.agent in {"serving", "unknown"}
 
 
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: names, slices, number, memory, who limits and offers."""
-    mode, fraction = request.mode_type, request.fraction
+    share, mode, fraction = request.share, request.share.mode_type, request.share.fraction
     count = mode.gpu_count(node)
-    if count is None or request.stock not in mode.stocks(node):
+    if count is None or share.stock not in mode.stocks(node):
         is_offered = any(other.gpu_count(node) for other in MODES.values())
         return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
     gpus, slices_per_gpu = count
@@ -106,14 +107,14 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     if gpus < fraction.gpus:
         return Obstacle.COUNT
     by_cards = _card_obstacle(node, request) if node.cards else None
-    by_memory = _memory_obstacle(node, fraction, needs_memory=request.is_bound_by_memory) or by_cards
+    by_memory = _memory_obstacle(node, fraction, needs_memory=share.is_bound_by_memory) or by_cards
     return by_memory or _offer_obstacle(node, request, gpus)
 
 
 def _offer_obstacle(node: NodeFact, request: PlacementRequest, gpus: int) -> Obstacle | None:
-    if request.needs_agent and node.agent == "missing":
+    if request.share.needs_agent and node.agent == "missing":
         return Obstacle.NO_AGENT
-    twice, count = node.offered_twice, request.fraction.gpus
+    twice, count = node.offered_twice, request.share.fraction.gpus
     sets = card_sets(node, demand(request)) if twice else None
     has_others = (
         gpus - len(twice) >= count if sets is None else any(len(each - twice) >= count for each in sets)
@@ -159,12 +160,12 @@ def why_unschedulable(
         return Unschedulable(
             "there is no node yet: ask the admin to add some, or to set assume in the policy"
         )
-    nearest = max(counts)
+    nearest, fraction = max(counts), request.share.fraction
     text = _WHY[nearest[1]].format(
         at="on 1 node" if counts[nearest] == 1 else f"on {counts[nearest]} nodes",
-        node=(request.constraints.node_name or "")[:_MAX_NAME],
-        slices=request.fraction.slices_per_gpu,
-        gpus=request.fraction.gpus,
-        mib=request.fraction.mib,
+        node=(request.demands.constraints.node_name or "")[:_MAX_NAME],
+        slices=fraction.slices_per_gpu,
+        gpus=fraction.gpus,
+        mib=fraction.mib,
     )
     return Unschedulable(text)

@@ -15,7 +15,7 @@ _MAX_NAMED = 3
 
 def no_such_kind(request: PlacementRequest, known: Collection[GpuModel]) -> Unschedulable | None:
     """Return why no known GPU is of a kind that a pod takes; None if one is."""
-    kinds = request.kinds
+    kinds = request.demands.kinds
     taken = [(model, mib or 0) for model, mib in known if kinds.takes_model(model)]
     if kinds.models and not any(model for model, _ in taken):
         return Unschedulable(f"no GPU is of a model that it takes: {_known(known)}; mend the annotation")

@@ -55,9 +55,9 @@ class MemoryValues:
         Where MiB are asked for, those on whose GPUs they come to the same slices. Cards of less memory than
         the pod takes are left out.
         """
-        if not request.is_bound_by_memory:
+        if not request.share.is_bound_by_memory:
             return ()
-        fraction, least = request.fraction, request.kinds.min_mib
+        fraction, least = request.share.fraction, request.demands.kinds.min_mib
         if fraction.mib:
             # Whoever writes a pod may ask for any number of MiB: too many to remember.
             sizes = sorted(self._nodes)

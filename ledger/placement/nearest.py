@@ -36,7 +36,7 @@ def nearest(
         prices: of free slices now.
         only: asked of each other node before it is looked at; None takes all.
     """
-    if not asks_for_several(request.fraction):
+    if not asks_for_several(request.share.fraction):
         return found
     spans = _Spans(request, prices, found[0], only)
     fewest = spans.of(found[1])
@@ -105,4 +105,4 @@ class _Spans:
         nodes = numa_nodes(account.fact)
         if not nodes:
             return 1
-        return span(best_gpus(account, self._request.mode_type, self._request, self._prices), nodes)
+        return span(best_gpus(account, self._request.share.mode_type, self._request, self._prices), nodes)

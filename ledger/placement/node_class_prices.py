@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
 from ledger.placement.node_class_load import NodeClassLoad
@@ -59,7 +57,7 @@ class NodeClassPrices:
             loads = self._loads_of(request, finder)
         except TooMuchWorkError:
             return
-        slices = request.fraction.slices
+        slices = request.share.fraction.slices
         loads[0].slices += slices
         loads[1].slices += slices
         self._arrived += slices
@@ -67,7 +65,7 @@ class NodeClassPrices:
     def _loads_of(
         self, request: PlacementRequest, finder: CandidateFinder
     ) -> tuple[NodeClassLoad, NodeClassLoad]:
-        candidates, step = finder.select(request), cpu_steps(request.cpu_milli)
+        candidates, step = finder.select(request), cpu_steps(request.share.cpu_milli)
         loads = candidates.loads.get(step)
         if loads is None or loads[0].is_dropped or loads[1].is_dropped:
             loads = candidates.loads[step] = self._loads(request, candidates, finder)
@@ -88,9 +86,9 @@ class NodeClassPrices:
     def _loads(
         self, request: PlacementRequest, candidates: Candidates, finder: CandidateFinder
     ) -> tuple[NodeClassLoad, NodeClassLoad]:
-        per_gpu = request.fraction.slices_per_gpu
-        one_gpu = msgspec.structs.replace(request, fraction=Fraction(per_gpu, per_gpu))
-        step = cpu_steps(request.cpu_milli)
+        per_gpu = request.share.fraction.slices_per_gpu
+        one_gpu = request.with_fraction(Fraction(per_gpu, per_gpu))
+        step = cpu_steps(request.share.cpu_milli)
         fitting = [node_class for node_class in candidates.classes if node_class.cpu_steps >= step]
         return _load(self._named, finder.select(one_gpu).classes), _load(self._fitting, fitting)
 

@@ -63,12 +63,13 @@ class Search:
         self.prices = prices
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""
-        self.size = request.fraction
-        self.key = _size_key(request.fraction)
+        share = request.share
+        self.size = share.fraction
+        self.key = _size_key(share.fraction)
         self.priced_key: PricedKey = prices, self.key
-        self.cpu_milli = request.cpu_milli
-        self.memory_bytes = request.memory_bytes
-        self.gains = gains(request.fraction.slices, request.cpu_milli, prices)
+        self.cpu_milli = share.cpu_milli
+        self.memory_bytes = share.memory_bytes
+        self.gains = gains(share.fraction.slices, share.cpu_milli, prices)
         self.most_gained = most_gained(self.gains)
         """What a node short of CPU may add to the score."""
 

@@ -67,7 +67,7 @@ class OfferedTwice:
         """Hosts to which a placement could lead, and there to a GPU that is offered twice."""
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
-            takes_model = request.kinds.takes_model(sample.labels.get(GPU_PRODUCT_LABEL))
+            takes_model = request.demands.kinds.takes_model(sample.labels.get(GPU_PRODUCT_LABEL))
             if takes_model and admits(sample, placed) and _has_twice(sample, request, placed):
                 yield from hosts_of(nodes.values())
 
@@ -82,8 +82,8 @@ def _suited(placed: Placement, node: NodeFact | None, candidates: Candidates) ->
 
 def _has_twice(node: NodeFact, request: PlacementRequest, placed: Placement) -> bool:
     """Whether a node has what a placement takes, and a DRA driver offers a part of that too."""
-    if request.mode_type.gives_instances and request.stock is not None:
-        return node.is_offered_twice and request.stock in dict(node.instances)
+    if request.share.mode_type.gives_instances and request.share.stock is not None:
+        return node.is_offered_twice and request.share.stock in dict(node.instances)
     if not placed.indices:
         return node.is_offered_twice and bool(node.pooled)
     is_there = {index for index, _ in node.gpus}.issuperset(placed.indices)

@@ -40,10 +40,11 @@ Kinds = dict[int, EligibleCapacity]
 def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
+    share, is_bound = request.share, request.share.is_bound_by_memory
     for capacity in capacities:
-        share = request.fraction.share_mib(capacity.gpu_mib) if request.is_bound_by_memory else 0
-        kind = found.setdefault(share, EligibleCapacity({}, {}))
-        by_index = request.mode_type.capacity(capacity, request.stock)
+        mib = share.fraction.share_mib(capacity.gpu_mib) if is_bound else 0
+        kind = found.setdefault(mib, EligibleCapacity({}, {}))
+        by_index = share.mode_type.capacity(capacity, share.stock)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
         shape = [index for index in by_index if index is not None and not is_instance(index)]
@@ -55,18 +56,18 @@ def pick_index(
     found: Kinds, request: PlacementRequest, pending: PendingPods, values: MemoryValues
 ) -> PickedIndex:
     """Choose what to wait for; of equals the smallest share, then what fewest stale reservations name."""
-    gpus, stale, ranked = request.fraction.gpus, pending.stale, []
-    for share, kind in found.items():
+    fraction, stale, ranked = request.share.fraction, pending.stale, []
+    for mib, kind in found.items():
         accepted = values.of_share(request, next(iter(kind.shapes.values())))
-        load = _loads(kind, request.fraction.slices_on_each, pending.slices(accepted))
+        load = _loads(kind, fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
-            taken = sorted([(load[index], stale.get(index, 0), index) for index in indices])[:gpus]
-            total = sum([value for value, _, _ in taken]) if taken else load[request.stock]
+            taken = sorted([(load[index], stale.get(index, 0), index) for index in indices])[: fraction.gpus]
+            total = sum([value for value, _, _ in taken]) if taken else load[request.share.stock]
             tie = sum([slices for _, slices, _ in taken])
-            ranked.append((total, share, tie, tuple(sorted([index for _, _, index in taken])), gpu_mib))
+            ranked.append((total, mib, tie, tuple(sorted([index for _, _, index in taken])), gpu_mib))
     *_, chosen, gpu_mib = min(ranked)
-    if request.fraction.is_apart:
-        chosen = tuple([chosen[each] for each in request.fraction.bins])
+    if fraction.is_apart:
+        chosen = tuple([chosen[each] for each in fraction.bins])
     return PickedIndex(chosen, gpu_mib)
 
 
@@ -82,8 +83,7 @@ def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int
 def pick_assumed_index(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> PickedIndex:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
     waiting = pending.slices(())
-    gpus = request.mode_type.choosable(
-        {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
-    )
-    loads = sorted((slices, index) for index, slices in gpus.items())
-    return PickedIndex(tuple(sorted(index for _, index in loads[: request.fraction.gpus])), assume.gpu_mib)
+    every = {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
+    gpus = request.share.mode_type.choosable(every)
+    loads = sorted((slices, index) for index, slices in gpus.items())[: request.share.fraction.gpus]
+    return PickedIndex(tuple(sorted(index for _, index in loads)), assume.gpu_mib)

@@ -16,6 +16,7 @@ from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import takes_now
 from ledger.placement.odd_nodes import Hosts, hosts_of
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.fraction import Fraction
 from modes.pool_room import has_room
 
 _Left = tuple[int, ...]
@@ -33,7 +34,7 @@ def pool_hosts(
         node: where it is placed; None where it waits.
         candidates: the nodes that could hold it.
     """
-    fraction = request.fraction
+    fraction = request.share.fraction
 
     def spans(left: _Left) -> bool:
         return len(left) > 1 and sum(left) >= fraction.slices and not has_room(left, fraction)
@@ -45,12 +46,12 @@ def pool_hosts(
     if len(spanning) <= MAX_HOSTS:
         admitted = sum([count for fact, count in candidates.samples() if admits(fact, placement)])
         if node is None and spanning and len(spanning) >= admitted:
-            return _in_no_one_piece(request)
+            return _in_no_one_piece(fraction)
         return Hosts((), tuple(sorted(hosts_of(spanning))))
     others = bound(_nodes(candidates, lambda left: not spans(left)))
     first = (node,) if node is not None else ()
     only = dict.fromkeys(hosts_of(chain(first, islice(others, MAX_HOSTS))))
-    return Hosts(tuple(sorted(islice(only, MAX_HOSTS)))) if only else _in_no_one_piece(request)
+    return Hosts(tuple(sorted(islice(only, MAX_HOSTS)))) if only else _in_no_one_piece(fraction)
 
 
 def admits(node: NodeFact, placement: Placement) -> bool:
@@ -59,9 +60,8 @@ def admits(node: NodeFact, placement: Placement) -> bool:
     return (not values or node.labels.get(GPU_MEMORY_LABEL) in values) and placement.model in {None, product}
 
 
-def _in_no_one_piece(request: PlacementRequest) -> Unschedulable:
+def _in_no_one_piece(fraction: Fraction) -> Unschedulable:
     """Say that the pod cannot wait: the scheduler would bind it at once, and the agent would fail it."""
-    fraction = request.fraction
     have = "no GPU has" if fraction.gpus == 1 else f"no node has {fraction.gpus} GPUs with"
     return Unschedulable(
         f"{have} {fraction.slices_on_each} slices left in one piece now, and a share in more pieces would"

@@ -19,11 +19,11 @@ def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
     A resource of instances that the pod itself names leaves only their mode, and containers that share a
     GPU leave only slices.
     """
-    found = [msgspec.structs.replace(request, mode=mode, prefer=()) for mode in request.prefer]
-    if request.resource:
-        return [each for each in found if each.mode_type.gives_instances]
-    if request.fraction.split:
-        return [each for each in found if not each.mode_type.gives_instances]
+    found = [request.for_mode(mode) for mode in request.demands.prefer]
+    if request.demands.resource:
+        return [each for each in found if each.share.mode_type.gives_instances]
+    if request.share.fraction.split:
+        return [each for each in found if not each.share.mode_type.gives_instances]
     return found
 
 
@@ -55,7 +55,7 @@ def _is_more_than_twice(placement: Placement) -> bool:
 
 def _with_reason(placement: Placement, earlier: _Answers) -> Placement:
     """Return a placement with why the modes that are preferred to its own were passed over."""
-    reasons = [f"{request.mode} {_reason(found)}" for request, found in earlier]
+    reasons = [f"{request.share.mode} {_reason(found)}" for request, found in earlier]
     return (
         msgspec.structs.replace(placement, passed_over="; ".join(reasons)[:MAX_REASON])
         if reasons

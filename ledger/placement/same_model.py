@@ -25,14 +25,13 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
 
     What a node does not tell of its model is not asked for: a node affinity could not either.
     """
-    constraints = request.constraints
+    constraints = request.demands.constraints
     labels = _labels(model)
     if any(constraints.node_selector.get(key, value) != value for key, value in labels.items()):
         return None
     selector = {**constraints.node_selector, **labels}
-    return msgspec.structs.replace(
-        request, constraints=msgspec.structs.replace(constraints, node_selector=selector)
-    )
+    constraints = msgspec.structs.replace(constraints, node_selector=selector)
+    return request.with_constraints(constraints)
 
 
 def commonest_model(

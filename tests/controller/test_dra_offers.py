@@ -12,11 +12,12 @@ from controller.resource_slice import DraSlice, resource_slices
 from controller.resources import SeenNode
 from kube.names import DRA_DRIVER
 from ledger.facts import NodeFact
-from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
 from tests.controller.objects import listed
 from tests.controller.test_ledger_store import pages
 from tests.controller.test_resource_slice import gpu, read, resource_slice
+from tests.ledger.cluster import request_of
 from webhook.placing.fallback import Fallback
 
 NODE = NodeFact(
@@ -67,7 +68,7 @@ def see(store, agent=AGENT, node=NODE):
 
 
 def half(store, **request):
-    return store.place(PlacementRequest(Fraction(4, 8), **request))
+    return store.place(request_of(Fraction(4, 8), **request))
 
 
 @pytest.mark.parametrize("slice_first", [True, False])
@@ -172,7 +173,7 @@ def test_the_webhook_leaves_the_node_out_too_while_the_controller_is_away(store)
             msgspec.json.encode(store.node_state(name)), type=type(store.node_state(name))
         )
         fallback.set_node(state)
-    placed = fallback.place(PlacementRequest(Fraction(4, 8)))
+    placed = fallback.place(request_of(Fraction(4, 8)))
     assert (placed.node, placed.other_hosts, placed.degraded) == ("b", ("a",), True)
 
 

@@ -12,9 +12,10 @@ from controller.resources import SeenNode
 from kube.scheduling import Constraints
 from ledger.facts import NodeFact, PodFact
 from ledger.messages import NodeState
-from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
+from tests.ledger.cluster import request_of
 from webhook.placing.fallback import Fallback
 
 NODE = NodeFact(
@@ -52,7 +53,7 @@ def store():
 
 def placed(store, **request):
     """Where a pod goes that takes all of the first card's room away from others."""
-    answer = store.place(PlacementRequest(Fraction(7, 8), **request))
+    answer = store.place(request_of(Fraction(7, 8), **request))
     assert isinstance(answer, Placement)
     return answer
 
@@ -97,7 +98,7 @@ def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, r
         step()
     # Another plugin offers number 3, and number 1 is there and unhealthy.
     assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 3]
-    assert isinstance(store.place(PlacementRequest(Fraction(32, 8))), Unschedulable)
+    assert isinstance(store.place(request_of(Fraction(32, 8))), Unschedulable)
     store.set_agent(msgspec.structs.replace(SAYS_ALL, cards=(*SAYS.cards, (2, 81920)), models=()))
     assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
     store.watched_cards.remove(("", "mixed"))
@@ -173,7 +174,7 @@ def test_an_object_that_is_gone_leaves_the_label(store):
 
 def by_agent(store, slices=4):
     """What becomes of a pod that only an agent limits."""
-    return store.place(PlacementRequest(Fraction(slices, 8), writes_limits=False))
+    return store.place(request_of(Fraction(slices, 8), writes_limits=False))
 
 
 @pytest.mark.parametrize("report_first", [True, False])
@@ -228,7 +229,7 @@ def test_the_fallback_knows_what_the_controller_last_said_of_agents(store):
     asyncio.run(store.watched_cards.listed())
     fallback = Fallback(lambda: 0.0)
     asyncio.run(fallback.replace({"mixed": over_the_wire(store)}, ()))
-    ask = PlacementRequest(Fraction(4, 8), writes_limits=False)
+    ask = request_of(Fraction(4, 8), writes_limits=False)
     assert "no node agent runs" in fallback.place(ask).why
     store.set_agent(SAYS)
     fallback.set_node(over_the_wire(store))
@@ -251,7 +252,7 @@ POOL = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
 
 def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labels_need_not_count_them(store):
     store.set_node(SeenNode(POOL, "uid-1"))
-    asked = PlacementRequest(Fraction(4, 8), mode="pooled", writes_limits=False)
+    asked = request_of(Fraction(4, 8), mode="pooled", writes_limits=False)
     for held, is_placed in (((4, 8), True), ((5, 6), False)):
         cards = [card(at, 40960, heldSlices=slices, heldPods=1) for at, slices in enumerate(held)]
         store.set_agent(msgspec.structs.replace(read([*cards, card(2, 1, mig=True)]), is_registered=True))

@@ -6,13 +6,13 @@ from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
-from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.controller.objects import node
+from tests.ledger.cluster import request_of
 
-HALF = PlacementRequest(Fraction(4, 8), namespace="team", reservation="r")
-HALF_MORE = PlacementRequest(Fraction(4, 8), namespace="team")
+HALF = request_of(Fraction(4, 8), namespace="team", reservation="r")
+HALF_MORE = request_of(Fraction(4, 8), namespace="team")
 
 
 class Clock:
@@ -104,7 +104,7 @@ def test_a_reservation_ends_with_its_pod_and_with_its_release():
     state.place(HALF)
     state.set_pod(seen_pod("x", promised_node="a", reservation="r"))
     assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
-    state.place(PlacementRequest(Fraction(4, 8), namespace="team", reservation="s"))
+    state.place(request_of(Fraction(4, 8), namespace="team", reservation="s"))
     assert state.node_state("a").view.gpus[0].used == 8
     state.release("s")
     assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
@@ -118,7 +118,7 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     clock.now = 600.0
     heard.now = 4.9
     state.expire()
-    assert state.place(PlacementRequest(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
+    assert state.place(request_of(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
     assert state.place(HALF_MORE).node is None
     heard.now = 29.9
     state.expire()

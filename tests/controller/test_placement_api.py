@@ -30,12 +30,14 @@ from ledger.messages import (
     HandedPolicies,
     LedgerReply,
     StreamEvent,
+    write_request,
 )
-from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota, Unschedulable
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from modes.fraction import Fraction
 from modes.instance import Instance
 from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_handed
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
+from tests.ledger.cluster import request_of
 
 EIGHTH = Fraction(1, 8)
 
@@ -55,7 +57,7 @@ def ask(api, method, path, content=b""):
 
 
 def place(api, *asks, releases=()):
-    raw = [msgspec.Raw(msgspec.json.encode(ask)) for ask in asks]
+    raw = [msgspec.Raw(write_request(ask)) for ask in asks]
     body = msgspec.json.encode(Batch(raw, list(releases)))
     return ask(api, "POST", "/v1/placements", body)
 
@@ -68,9 +70,7 @@ def answers(reply):
 def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
     state, _ = ready_state("a")
     quota = Quota("namespace", "team", slices=2)
-    asks = [
-        PlacementRequest(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)
-    ]
+    asks = [request_of(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)]
     first, second, third = answers(place(api(state), *asks))
     assert (type(first), type(second)) == (Placement, Placement)
     assert third == OverQuota(quota, 2, 1, 2, "slices")
@@ -78,18 +78,16 @@ def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
 
 def test_releases_come_before_asks():
     state, _ = ready_state("a")
-    whole = PlacementRequest(Fraction(8, 8), reservation="old")
+    whole = request_of(Fraction(8, 8), reservation="old")
     answers(place(api(state), whole))
-    [found] = answers(
-        place(api(state), PlacementRequest(Fraction(8, 8), reservation="new"), releases=["old"])
-    )
+    [found] = answers(place(api(state), request_of(Fraction(8, 8), reservation="new"), releases=["old"]))
     assert (found.node, state.reservations) == ("a", 1)
 
 
 def test_what_fits_nowhere_is_said():
     state, _ = ready_state("a")
     [found] = answers(
-        place(api(state), PlacementRequest(EIGHTH, constraints=Constraints(node_selector={"x": "y"})))
+        place(api(state), request_of(EIGHTH, constraints=Constraints(node_selector={"x": "y"})))
     )
     assert isinstance(found, Unschedulable)
 
@@ -98,7 +96,7 @@ def test_a_pod_that_demands_too_much_is_refused_in_words_that_webhooks_of_before
     state, _ = ready_state("a")
     listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
     demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
-    reply = place(api(state), PlacementRequest(EIGHTH, constraints=demands), PlacementRequest(EIGHTH))
+    reply = place(api(state), request_of(EIGHTH, constraints=demands), request_of(EIGHTH))
     refused, other = answers(reply)
     assert refused.is_too_much
     assert isinstance(other, Placement)
@@ -112,7 +110,7 @@ def test_what_fits_nowhere_is_said_as_it_was_before_some_demanded_too_much():
 
 def test_a_standby_names_the_leader_and_decides_nothing():
     state, _ = ready_state("a")
-    reply = place(api(state, leads=False), PlacementRequest(EIGHTH, reservation="r"))
+    reply = place(api(state, leads=False), request_of(EIGHTH, reservation="r"))
     assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
     assert state.reservations == 0
     assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
@@ -122,21 +120,21 @@ def test_a_standby_names_the_leader_and_decides_nothing():
 def test_an_assumption_that_no_policy_can_make_is_refused(assumed):
     """Else a caller could have the controller walk over 2**62 GPUs of a node that does not exist."""
     state, _ = ready_state()
-    reply = place(api(state), PlacementRequest(EIGHTH, assume=Assumption(*assumed)))
+    reply = place(api(state), request_of(EIGHTH, assume=Assumption(*assumed)))
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
     assert "$.assume" in (answered.refused or "")
 
 
 def test_the_largest_assumption_of_a_policy_is_taken():
     state, _ = ready_state()
-    [found] = answers(place(api(state), PlacementRequest(EIGHTH, assume=Assumption(1000, 100_000_000))))
+    [found] = answers(place(api(state), request_of(EIGHTH, assume=Assumption(1000, 100_000_000))))
     assert (found.indices, found.gpu_mib) == ((0,), 100_000_000)
 
 
 def test_a_kept_placement_of_containers_that_share_nothing_is_refused():
     state, _ = ready_state("a")
     keeps = Placement((0,), 81920, (), containers=(0, 0))
-    reply = place(api(state), PlacementRequest(EIGHTH, keeps=keeps), PlacementRequest(EIGHTH))
+    reply = place(api(state), request_of(EIGHTH, existing=keeps), request_of(EIGHTH))
     first, second = msgspec.json.decode(reply.content, type=Answers).answers
     assert "are not parts of" in (first.refused or "")
     assert second.placement is not None
@@ -146,7 +144,7 @@ def test_a_kept_instance_that_is_taken_from_elsewhere_is_refused():
     """Its reservation would take nothing, and be given back all the same."""
     state, _ = ready_state("a")
     keeps = Placement((), 9728, (), instance=Instance(21020, 1, 9728, ()))
-    reply = place(api(state), PlacementRequest(EIGHTH, mode="mig", keeps=keeps))
+    reply = place(api(state), request_of(EIGHTH, mode="mig", existing=keeps))
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
     assert answered.refused == "it keeps an instance that is taken from () and not from (21020,)"
 
@@ -156,10 +154,10 @@ NEGATIVE = [
     {"memory_bytes": -1},
     {"reserve_mib": -1},
     {"quotas": (Quota("namespace", "team", slices=-1),)},
-    {"keeps": Placement((0,), -1, ())},
-    {"keeps": Placement((-1,), 81920, ())},
-    {"keeps": Placement((), 81920, (), slices=-1)},
-    {"keeps": Placement((), 81920, (), instance=Instance(21020, -1, 9728, ()))},
+    {"existing": Placement((0,), -1, ())},
+    {"existing": Placement((-1,), 81920, ())},
+    {"existing": Placement((), 81920, (), slices=-1)},
+    {"existing": Placement((), 81920, (), instance=Instance(21020, -1, 9728, ()))},
     {"instance": Instance(-1, 1, 9728, ())},
     {"instance": Instance(21020, 1, -1, ())},
 ]
@@ -169,14 +167,14 @@ NEGATIVE = [
 def test_what_is_less_than_nothing_is_refused(fields):
     """Else it would make room on a node, or in a quota, that nobody has."""
     state, _ = ready_state("a")
-    reply = place(api(state), PlacementRequest(EIGHTH, **fields))
+    reply = place(api(state), request_of(EIGHTH, **fields))
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
     assert "Expected `int` >= " in (answered.refused or "")
 
 
 def test_a_preference_that_leaves_no_mode_is_refused():
     state, _ = ready_state("a")
-    request = PlacementRequest(EIGHTH, prefer=("pooled", "per-gpu"), resource="nvidia.com/mig-1g.10gb")
+    request = request_of(EIGHTH, prefer=("pooled", "per-gpu"), resource="nvidia.com/mig-1g.10gb")
     reply = place(api(state), request)
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
     assert answered.refused == "it prefers no mode that gives nvidia.com/mig-1g.10gb"
@@ -187,10 +185,10 @@ def test_a_request_that_breaks_the_ledger_is_refused_alone(monkeypatch):
     place_one = state.place
 
     def broken(request):
-        return place_one(request) if request.namespace == "team" else 1 // 0
+        return place_one(request) if request.accounting.namespace == "team" else 1 // 0
 
     monkeypatch.setattr(state, "place", broken)
-    both = [PlacementRequest(EIGHTH, namespace=name) for name in ("other", "team")]
+    both = [request_of(EIGHTH, namespace=name) for name in ("other", "team")]
     first, second = msgspec.json.decode(place(api(state), *both).content, type=Answers).answers
     assert first.refused == "internal error (ZeroDivisionError), see the controller's log"
     assert second.placement is not None
@@ -237,7 +235,7 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit():
 
 
 def test_a_batch_that_is_too_long_is_refused():
-    reply = place(api(ready_state("a")[0]), *[PlacementRequest(EIGHTH)] * (MAX_ASKS + 1))
+    reply = place(api(ready_state("a")[0]), *[request_of(EIGHTH)] * (MAX_ASKS + 1))
     assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
 
 
@@ -256,7 +254,7 @@ def test_a_batch_that_is_too_long_is_refused():
 )
 def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
     state, _ = ready_state("a")
-    good = msgspec.json.encode(PlacementRequest(EIGHTH, namespace="team", reservation="r"))
+    good = write_request(request_of(EIGHTH, namespace="team", reservation="r"))
     body = b'{"asks": [%b,%b,%b]}' % (good, bad, good)
     reply = ask(api(state), "POST", "/v1/placements", body)
     assert reply.status_code == 200

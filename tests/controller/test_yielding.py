@@ -17,12 +17,12 @@ from controller.pod_events import PodEvents
 from controller.resources import InjectedPod, SeenPod
 from ledger import ledger_reader
 from ledger.facts import PodFact
-from ledger.messages import LedgerReply
-from ledger.placement_request import PlacementRequest
+from ledger.messages import LedgerReply, write_request
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
 from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
+from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
 
 NODES = 10 * NODES_AT_ONCE + 1
@@ -194,5 +194,5 @@ def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
         return LedgerStore.place(state, ask)
 
     monkeypatch.setattr(state, "place", place)
-    asks = [msgspec.Raw(msgspec.json.encode(PlacementRequest(Fraction(1, 8)))) for _ in range(2)]
+    asks = [msgspec.Raw(write_request(request_of(Fraction(1, 8)))) for _ in range(2)]
     assert asyncio.run(served._decide(SimpleNamespace(asks=asks, releases=[]))) is None

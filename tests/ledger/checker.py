@@ -55,24 +55,27 @@ class SlowNode:
 
 def could_ever_hold(fact: NodeFact, request: PlacementRequest) -> bool:
     """Static fit: the pod's node name, GPUs, labels and taints."""
-    if request.constraints.node_name not in (None, fact.name):
+    if request.demands.constraints.node_name not in (None, fact.name):
         return False
-    if request.mode == "pooled":
+    if request.share.mode == "pooled":
         gpus = fact.pooled_gpus if fact.pooled else 0
         per_gpu = fact.pooled // gpus if gpus else 0
     else:
         gpus, per_gpu = len(fact.gpus), fact.slices_per_gpu if fact.gpus else 0
-    if not (fact.pooled if request.mode == "pooled" else fact.gpus) or gpus < request.fraction.gpus:
+    if (
+        not (fact.pooled if request.share.mode == "pooled" else fact.gpus)
+        or gpus < request.share.fraction.gpus
+    ):
         return False
-    if per_gpu not in (0, request.fraction.slices_per_gpu):
+    if per_gpu not in (0, request.share.fraction.slices_per_gpu):
         return False
-    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
-    if (fact.gpu_mib is None and request.writes_limits and is_part) or not card_choices(fact, request):
+    is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
+    if (fact.gpu_mib is None and request.share.writes_limits and is_part) or not card_choices(fact, request):
         return False
-    if fact.agent == "missing" and not request.writes_limits and is_part:
+    if fact.agent == "missing" and not request.share.writes_limits and is_part:
         return False
     return _selected(fact, request) and (
-        request.constraints.node_name is not None or _tolerated(fact, request)
+        request.demands.constraints.node_name is not None or _tolerated(fact, request)
     )
 
 
@@ -100,57 +103,62 @@ def card_suits(fact: NodeFact, index: int, request: PlacementRequest) -> bool:
     """Whether one GPU is of a kind that the pod takes, and has the memory that is written into the pod."""
     model, mib = card_of(fact, index)
     label, said = fact.labels.get(GPU_PRODUCT_LABEL, ""), fact.gpu_mib or 0
-    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
     near = abs(mib - said) * 32 < said
-    if request.same_model and request.owner and not (near and label in (model, f"{model}-SHARED")):
+    if (
+        request.demands.same_model
+        and request.accounting.owner
+        and not (near and label in (model, f"{model}-SHARED"))
+    ):
         return False
-    if request.writes_limits and is_part and mib < said and not near:
+    if request.share.writes_limits and is_part and mib < said and not near:
         return False
-    patterns = request.kinds.models
+    patterns = request.demands.kinds.models
     named = not patterns or any(model.startswith(each.rstrip("*")) for each in patterns)
-    return named and mib >= request.kinds.min_mib
+    return named and mib >= request.demands.kinds.min_mib
 
 
 def labels_suit(fact: NodeFact, request: PlacementRequest) -> bool:
     """Whether the labels say a kind of GPU that the pod takes."""
-    kinds, product = request.kinds, fact.labels.get(GPU_PRODUCT_LABEL)
+    kinds, product = request.demands.kinds, fact.labels.get(GPU_PRODUCT_LABEL)
     named = product is not None and any(product.startswith(each.rstrip("*")) for each in kinds.models)
     return (named or not kinds.models) and (fact.gpu_mib or 0) >= kinds.min_mib
 
 
 def card_choices(fact: NodeFact, request: PlacementRequest) -> list[set[int]]:
     """The GPUs of a node of which the pod may have some together: with equal cards where it must."""
-    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
-    is_written = request.writes_limits and is_part
-    if request.mode == "pooled":
+    is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
+    is_written = request.share.writes_limits and is_part
+    if request.share.mode == "pooled":
         fits = labels_are_true(fact) or all(card_suits(fact, index, request) for index, _ in fact.cards)
         return [set()] if fits and _labels_suit_if_asked(fact, request, is_written=is_written) else []
     every = {index for index, _ in fact.gpus}
     if not _labels_suit_if_asked(fact, request, is_written=is_written):
         return []
     if labels_are_true(fact):
-        return [every] if len(every) >= request.fraction.gpus else []
+        return [every] if len(every) >= request.share.fraction.gpus else []
     kinds = [card_of(fact, index) for index in every]
     frequent = sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))[:4]
     taken = {index for index in every if card_suits(fact, index, request)}
-    equal = request.fraction.parts != 1 and not request.writes_limits
-    asks = request.kinds.models or request.kinds.min_mib or is_written or equal
-    if asks or (request.same_model and request.owner):
+    equal = request.share.fraction.parts != 1 and not request.share.writes_limits
+    asks = request.demands.kinds.models or request.demands.kinds.min_mib or is_written or equal
+    if asks or (request.demands.same_model and request.accounting.owner):
         taken = {index for index in taken if card_of(fact, index) in frequent}
     sizes = {card_of(fact, index)[1] for index in taken} if equal else {0}
     choices = [{index for index in taken if not equal or card_of(fact, index)[1] == mib} for mib in sizes]
-    return [cards for cards in choices if len(cards) >= request.fraction.gpus]
+    return [cards for cards in choices if len(cards) >= request.share.fraction.gpus]
 
 
 def _labels_suit_if_asked(fact: NodeFact, request: PlacementRequest, *, is_written: bool) -> bool:
     """Labels are asked where they are true, where no host can be named, and where their MiB is a limit."""
-    asked = labels_are_true(fact) or request.mode == "pooled" or (is_written and request.kinds.min_mib)
+    is_pooled, least = request.share.mode == "pooled", request.demands.kinds.min_mib
+    asked = labels_are_true(fact) or is_pooled or (is_written and least)
     return not asked or labels_suit(fact, request)
 
 
 def admits(fact: NodeFact, answer: Placement, request: PlacementRequest) -> bool:
     """Whether the scheduler may bind the pod to a node, by all that is written into it of labels."""
-    kinds, labels = request.kinds, fact.labels
+    kinds, labels = request.demands.kinds, fact.labels
     host = labels[HOSTNAME_LABEL]
     if answer.memory_values and labels.get(GPU_MEMORY_LABEL) not in answer.memory_values:
         return False
@@ -191,15 +199,15 @@ def has_room(node: SlowNode, request: PlacementRequest) -> bool:
     """Fit right now."""
     if not node.fact.usable:
         return False
-    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
-    if node.fact.agent == "away" and not request.writes_limits and is_part:
+    is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
+    if node.fact.agent == "away" and not request.share.writes_limits and is_part:
         return False
     if (
-        node.fact.cpu_milli - node.cpu < request.cpu_milli
-        or node.fact.memory_bytes - node.memory < request.memory_bytes
+        node.fact.cpu_milli - node.cpu < request.share.cpu_milli
+        or node.fact.memory_bytes - node.memory < request.share.memory_bytes
     ):
         return False
-    if request.mode == "pooled":
+    if request.share.mode == "pooled":
         return on_one_card(node, request)
     free = node.free()
     return any(_roomy(free, cards, request) for cards in card_choices(node.fact, request))
@@ -236,7 +244,7 @@ def _best_fit(left: list[int], slices: int) -> bool:
 
 def on_one_card(node: SlowNode, request: PlacementRequest) -> bool:
     """Whether each GPU's part of a pod of mode pooled finds room on one card."""
-    left, fraction = cards_of_pool(node), request.fraction
+    left, fraction = cards_of_pool(node), request.share.fraction
     if left is None or len(left) == 1:
         return (node.fact.pooled - node.pooled if left is None else left[0]) >= fraction.slices
     return all(_best_fit(left, fraction.slices_on_each) for _ in range(fraction.gpus))
@@ -245,22 +253,22 @@ def on_one_card(node: SlowNode, request: PlacementRequest) -> bool:
 def would_span(node: SlowNode, request: PlacementRequest) -> bool:
     """Whether the scheduler would bind a pod of mode pooled here now, only for the agent to refuse it."""
     left = cards_of_pool(node) or []
-    return len(left) > 1 and sum(left) >= request.fraction.slices and not on_one_card(node, request)
+    return len(left) > 1 and sum(left) >= request.share.fraction.slices and not on_one_card(node, request)
 
 
 def _roomy(free: dict[int, int], cards: set[int], request: PlacementRequest) -> bool:
-    fitting = [index for index in cards if free.get(index, -1) >= request.fraction.slices_on_each]
-    return len(fitting) >= request.fraction.gpus
+    fitting = [index for index in cards if free.get(index, -1) >= request.share.fraction.slices_on_each]
+    return len(fitting) >= request.share.fraction.gpus
 
 
 def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int:
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
-    if request.mode == "pooled":
+    if request.share.mode == "pooled":
         cards = cards_of_pool(node)
         free = max(node.fact.pooled - node.pooled, 0) if cards is None else sum(cards)
         gained = -free
-        after = free - request.fraction.slices
+        after = free - request.share.fraction.slices
     else:
         before = node.free()
         choices = [
@@ -270,9 +278,9 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
             if _roomy(before, cards, request)
         ]
         free = sum(before.values())
-        after = free - request.fraction.slices
-        gained = max(choices) - free * UNIT // 10**6 - request.fraction.slices * node.slice_cost
-    cpu_after = cpu_free - request.cpu_milli
+        after = free - request.share.fraction.slices
+        gained = max(choices) - free * UNIT // 10**6 - request.share.fraction.slices * node.slice_cost
+    cpu_after = cpu_free - request.share.cpu_milli
     return gained + _stranded(free, cpu_free, worth) - _stranded(after, cpu_after, worth)
 
 
@@ -286,9 +294,9 @@ def _taken_from(
     before: dict[int, int], cards: set[int], request: PlacementRequest, worth: ShadowPrices
 ) -> list[int]:
     left = dict(before)
-    each = request.fraction.slices_on_each
+    each = request.share.fraction.slices_on_each
     others = cards & left.keys()
-    for _ in range(request.fraction.gpus):
+    for _ in range(request.share.fraction.gpus):
         choices = [
             (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i) for i in others if left[i] >= each
         ]
@@ -304,12 +312,12 @@ def _fragments(free: list[int], worth: ShadowPrices) -> int:
 
 
 def _selected(fact: NodeFact, request: PlacementRequest) -> bool:
-    for key in request.constraints.node_selector:
-        if key not in fact.labels or fact.labels[key] != request.constraints.node_selector[key]:
+    for key in request.demands.constraints.node_selector:
+        if key not in fact.labels or fact.labels[key] != request.demands.constraints.node_selector[key]:
             return False
-    if request.constraints.required_terms is None:
+    if request.demands.constraints.required_terms is None:
         return True
-    return any(_term(term, fact) for term in request.constraints.required_terms)
+    return any(_term(term, fact) for term in request.demands.constraints.required_terms)
 
 
 def _term(term: NodeSelectorTerm, fact: NodeFact) -> bool:
@@ -339,7 +347,7 @@ def _tolerated(fact: NodeFact, request: PlacementRequest) -> bool:
     for taint in fact.taints:
         if taint.effect == "PreferNoSchedule":
             continue
-        for toleration in request.constraints.tolerations:
+        for toleration in request.demands.constraints.tolerations:
             same_effect = toleration.effect in (None, "", taint.effect)
             if toleration.operator == "Exists":
                 same = toleration.key in (None, "", taint.key)

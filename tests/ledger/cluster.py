@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import PlacementRequest, RequestedShare
 from modes.fraction import Fraction
 
 GIB = 2**30
@@ -21,8 +23,25 @@ def holder(name: str, node: str | None, *gpus: tuple[int, int], **changes: objec
     return PodFact(**{"namespace": "default", "name": name, "node": node, "gpus": gpus, **changes})
 
 
-def eighths(slices: int, **changes: object) -> PlacementRequest:
-    return PlacementRequest(Fraction(slices, 8), **changes)
+def request_of(fraction: Fraction, **fields: object) -> PlacementRequest:
+    """A request with fields of any of its parts, by their names."""
+    return changed(PlacementRequest(RequestedShare(fraction)), **fields)
+
+
+def changed(request: PlacementRequest, **fields: object) -> PlacementRequest:
+    """The same request with other fields in any of its parts."""
+    parts = [
+        msgspec.structs.replace(
+            part, **{name: fields.pop(name) for name in part.__struct_fields__ if name in fields}
+        )
+        for part in (request.share, request.demands, request.accounting)
+    ]
+    assert not fields, f"a request has no {sorted(fields)}"
+    return PlacementRequest(*parts)
+
+
+def eighths(slices: int, **fields: object) -> PlacementRequest:
+    return request_of(Fraction(slices, 8), **fields)
 
 
 def ledger_of(*facts: NodeFact, holders: tuple[PodFact, ...] = ()) -> Ledger:

@@ -29,7 +29,7 @@ from tests.ledger.checker import (
 
 def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._history_of(request).prices
+    return ledger._history_of(request.share).prices
 
 
 class SlowCluster(dict[str, SlowNode]):
@@ -65,7 +65,9 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
     """The answer is Unschedulable only if no node fits ever, a node only if it is the best with room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, request)]
     model = (
-        model_of_owner(request.owner, slow, slow.waiting) if request.owner and request.same_model else None
+        model_of_owner(request.accounting.owner, slow, slow.waiting)
+        if request.accounting.owner and request.demands.same_model
+        else None
     )
     if model is not None:
         eligible = [node for node in eligible if is_kept_to(model, node.fact)]
@@ -73,7 +75,7 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
     if not eligible:
         assert isinstance(answer, Unschedulable)
         return
-    if request.mode == "pooled" and all(_fails_now(node, request) for node in eligible):
+    if request.share.mode == "pooled" and all(_fails_now(node, request) for node in eligible):
         assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
@@ -94,7 +96,7 @@ def _assert_binds_to_suiting_cards(
         has_all = set(answer.indices) <= {index for index, _ in node.fact.gpus}
         if answer.indices and has_all and admits(node.fact, answer, request):
             assert _have_suiting_cards(node, answer, request), node.fact
-    for node in eligible if request.mode == "pooled" else ():
+    for node in eligible if request.share.mode == "pooled" else ():
         assert not (_fails_now(node, request) and admits(node.fact, answer, request))
     assert any(admits(node.fact, answer, request) for node in eligible)
     if answer.node is not None:
@@ -103,8 +105,8 @@ def _assert_binds_to_suiting_cards(
 
 def _fails_now(node: SlowNode, request: PlacementRequest) -> bool:
     """Whether a node would take a pod of mode pooled now, and its agent refuse it."""
-    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
-    by_agent = is_part and not request.writes_limits and node.fact.agent == "away"
+    is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
+    by_agent = is_part and not request.share.writes_limits and node.fact.agent == "away"
     return node.fact.usable and not by_agent and would_span(node, request)
 
 
@@ -113,15 +115,15 @@ def _have_suiting_cards(node: SlowNode, answer: Placement, request: PlacementReq
         return True
     indices = set(answer.indices)
     sizes = {card_of(node.fact, index)[1] for index in indices}
-    is_equal = request.fraction.parts == 1 or request.writes_limits or len(sizes) == 1
+    is_equal = request.share.fraction.parts == 1 or request.share.writes_limits or len(sizes) == 1
     return is_equal and all(card_suits(node.fact, index, request) for index in indices)
 
 
 def _spread(fitting: dict[str, int], request: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
     """Of nodes with room those to choose from: with `spread` those with the fewest of the owner's pods."""
-    if not request.owner or request.place == "pack":
+    if not request.accounting.owner or request.demands.place == "pack":
         return fitting
-    shares = {name: len(slow[name].shares_of(request.owner)) for name in fitting}
+    shares = {name: len(slow[name].shares_of(request.accounting.owner)) for name in fitting}
     return {name: value for name, value in fitting.items() if shares[name] == min(shares.values())}
 
 
@@ -132,22 +134,22 @@ def _assert_waits_where_it_can(
         cards
         for node in eligible
         if _is_bound_to(node, answer, request)
-        for cards in ([set[int]()] if request.mode == "pooled" else card_choices(node.fact, request))
+        for cards in ([set[int]()] if request.share.mode == "pooled" else card_choices(node.fact, request))
     ]
-    assert len(answer.indices) == (0 if request.mode == "pooled" else request.fraction.gpus)
+    assert len(answer.indices) == (0 if request.share.mode == "pooled" else request.share.fraction.gpus)
     assert any(set(answer.indices) <= indices for indices in kinds)
 
 
 def _is_bound_to(node: SlowNode, answer: Placement, request: PlacementRequest) -> bool:
     """Whether the answer's requirements, if `sameModel` makes any, let the pod go to a node."""
-    if not request.owner or not request.same_model:
+    if not request.accounting.owner or not request.demands.same_model:
         return True
     return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
 
 
 def _mib(answer: Placement, request: PlacementRequest, fact: NodeFact) -> int:
     """What the label says; where it does not bind the pod, what the agent says of the chosen cards."""
-    is_bound = request.writes_limits and not request.fraction.is_whole
+    is_bound = request.share.writes_limits and not request.share.fraction.is_whole
     cards = dict(fact.cards)
     chosen = [cards.get(index) for index in answer.indices] or list(cards.values())
     known = [mib for mib in chosen if mib is not None]
@@ -160,24 +162,26 @@ def _assert_has_room(
     answer: Placement, request: PlacementRequest, node: SlowNode, worth: ShadowPrices
 ) -> None:
     assert answer.gpu_mib == _mib(answer, request, node.fact)
-    if request.owner and request.same_model:
+    if request.accounting.owner and request.demands.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
         assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())
-    elif not request.writes_limits or request.fraction.is_whole:
+    elif not request.share.writes_limits or request.share.fraction.is_whole:
         assert answer.memory_values == ()
-    if request.mode == "pooled":
+    if request.share.mode == "pooled":
         assert answer.indices == ()
         return
-    free, each = node.free(), request.fraction.slices_on_each
+    free, each = node.free(), request.share.fraction.slices_on_each
     choices = card_choices(node.fact, request)
-    assert len(set(answer.indices)) == request.fraction.gpus
+    assert len(set(answer.indices)) == request.share.fraction.gpus
     (cards,) = [cards for cards in choices if cards >= set(answer.indices)]
     free = {index: left for index, left in free.items() if index in cards}
     assert all(free[index] >= each for index in answer.indices)
-    if request.owner and request.place == "spread" and not request.fraction.is_whole:
-        shares = node.shares_of(request.owner)
-        most = sorted(shares.count(index) for index in free if free[index] >= each)[request.fraction.gpus - 1]
+    if request.accounting.owner and request.demands.place == "spread" and not request.share.fraction.is_whole:
+        shares = node.shares_of(request.accounting.owner)
+        most = sorted(shares.count(index) for index in free if free[index] >= each)[
+            request.share.fraction.gpus - 1
+        ]
         free = {index: left for index, left in free.items() if shares.count(index) <= most}
     lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
     chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
-    assert sorted(chosen) == lost[: request.fraction.gpus]
+    assert sorted(chosen) == lost[: request.share.fraction.gpus]

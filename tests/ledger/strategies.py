@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
+from tests.ledger.cluster import request_of
 
 GIB = 2**30
 NODE_NAMES = [f"node-{number}" for number in range(5)]
@@ -126,7 +126,7 @@ constraints = st.builds(
 )
 
 asks = st.builds(
-    PlacementRequest,
+    request_of,
     fraction=fractions,
     mode=st.sampled_from(["per-gpu", "per-gpu", "per-gpu", "pooled"]),
     namespace=st.sampled_from(["red", "blue"]),

@@ -16,7 +16,7 @@ from ledger.placement_request import Assumption, OverQuota, Placement, Placement
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.effort import examples
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.snapshot import books
 
 CARD = 81920
@@ -25,7 +25,7 @@ RED = Quota("namespace", "red", memory_mib=CARD)
 
 
 def asked(fraction: Fraction, quota: Quota = RED, **changes: Any) -> PlacementRequest:
-    return PlacementRequest(fraction, namespace="red", quotas=(quota,), **changes)
+    return request_of(fraction, namespace="red", quotas=(quota,), **changes)
 
 
 def used(ledger: Ledger, quota: Quota = RED) -> int:
@@ -297,7 +297,7 @@ def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_
     ledger = ledger_of(gpu_node("a"))
     brings = Placement((0,), 40960, ("40960",))
     quota = Quota("namespace", "red", memory_mib=20479)
-    request = eighths(4, keeps=brings, namespace="red", quotas=(quota,), reservation="r")
+    request = eighths(4, existing=brings, namespace="red", quotas=(quota,), reservation="r")
     assert ledger.place(request, 0.0) == OverQuota(quota, 0, 20480, 20479, "MiB")
 
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from kube.scheduling import Constraints
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota, Unschedulable
+from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
 from modes.fraction import Fraction
 from modes.instance import Instance
 from modes.mig_instances import instance_number
-from tests.ledger.cluster import ledger_of
+from tests.ledger.cluster import ledger_of, request_of
 
 A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 
@@ -36,7 +36,7 @@ def single_node(name, profile, count):
 
 def ask(share=1, /, **more):
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
-    return PlacementRequest(fraction, mode="mig", writes_limits=False, **more)
+    return request_of(fraction, mode="mig", writes_limits=False, **more)
 
 
 def native(name, node, profile, count=1, **more):
@@ -221,7 +221,7 @@ def test_a_reservation_becomes_its_pod_and_is_counted_once():
 def test_mode_pooled_and_per_gpu_find_no_slices_on_mig_nodes():
     ledger = ledger_of(mig_node("a", p1g_10gb=2))
     for mode in ("per-gpu", "pooled"):
-        answer = ledger.place(PlacementRequest(Fraction(1, 8), mode=mode), 0.0)
+        answer = ledger.place(request_of(Fraction(1, 8), mode=mode), 0.0)
         assert isinstance(answer, Unschedulable)
         assert "another resource name" in answer.why
 

@@ -12,6 +12,7 @@ from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
 from tests.effort import examples
+from tests.ledger.cluster import changed
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
@@ -91,9 +92,7 @@ class LedgerLife(RuleBasedStateMachine):
         if name is not None:
             self.ledger.release(name)
         before = books(self.ledger)
-        request = PlacementRequest(
-            **{key: getattr(request, key) for key in PlacementRequest.__slots__} | {"reservation": name}
-        )
+        request = changed(request, reservation=name)
         slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger, self.now)
         worth = worth_for(self.ledger, request)
         answer = self.ledger.place(request, self.now)

@@ -14,10 +14,10 @@ from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement import contested
 from ledger.placement.best_node import score
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Placement
 from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.snapshot import books
 
 NODES, GPUS, FULL = 8, 4, (0, 1)
@@ -145,7 +145,7 @@ def test_an_index_is_chosen_by_whole_nodes_where_several_gpus_are_asked_for() ->
     ledger = ledger_of(gpu_node("a", GPUS), gpu_node("b", GPUS), holders=tuple(held))
     for number in range(40):
         ledger.place(eighths(HALF, namespace="evil", reservation=f"r{number}"), 0.0)
-    answer = ledger.place(PlacementRequest(Fraction(16, 8), namespace="team"), 0.0)
+    answer = ledger.place(request_of(Fraction(16, 8), namespace="team"), 0.0)
     assert isinstance(answer, Placement)
     assert (answer.node, answer.indices) in {(None, (2, 3)), (None, (1, 3))}
 

@@ -123,7 +123,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         self._review(name, slices, queues, reservation=None)
 
     def _second_review(self, made: Made) -> None:
-        placement = self._review(made.name, made.slices, made.queues, keeps=made.placement)
+        placement = self._review(made.name, made.slices, made.queues, existing=made.placement)
         if placement is not None:
             self.under_way.append(replace(made, placement=placement))
 

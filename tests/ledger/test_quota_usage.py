@@ -102,7 +102,7 @@ def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: 
     """A pod that brings its placement of an earlier review."""
     brings = Placement((index,), 81920, ("81920",), reservation=kept)
     known = {"namespace": "a", "pod": "p", "reservation": "again", "quotas": (A,)}
-    return eighths(slices, keeps=brings, **(known | changes))
+    return eighths(slices, existing=brings, **(known | changes))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     before = books(ledger)
     assert isinstance(ledger.place(again(**changes), 0.0), OverQuota)
-    assert ledger.place(again(), 0.0) == again().keeps
+    assert ledger.place(again(), 0.0) == again().demands.existing
     assert books(ledger) == before
 
 
@@ -133,7 +133,7 @@ def test_a_reservation_vouches_once_and_for_the_same_review_again() -> None:
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     dry_run = again(reservation=None)
     for request in (dry_run, dry_run, again(), again()):
-        assert ledger.place(request, 0.0) == request.keeps
+        assert ledger.place(request, 0.0) == request.demands.existing
     for request in (again(reservation="third"), dry_run):
         assert isinstance(ledger.place(request, 0.0), OverQuota)
 
@@ -141,7 +141,9 @@ def test_a_reservation_vouches_once_and_for_the_same_review_again() -> None:
 def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
     ledger = ledger_of(gpu_node("n"))
     restarted = ledger.place(again(kept="uid"), 0.0)
-    assert restarted == again(kept="uid").keeps, "the name is free, so the annotation stays as it is"
+    assert restarted == again(kept="uid").demands.existing, (
+        "the name is free, so the annotation stays as it is"
+    )
     assert isinstance(ledger.place(again(kept="uid", pod="copy", reservation="x"), 0.0), OverQuota)
     ledger.release("uid")
     ledger.place(eighths(1, reservation="uid", namespace="a", pod="p"), 0.0)
@@ -154,7 +156,7 @@ def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
 def test_a_dry_run_of_a_kept_placement_leaves_no_trace() -> None:
     ledger = ledger_of(gpu_node("n"))
     before = books(ledger)
-    assert ledger.place(again(reservation=None), 0.0) == again(kept=None).keeps
+    assert ledger.place(again(reservation=None), 0.0) == again(kept=None).demands.existing
     assert books(ledger) == before
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ledger.ledger import Ledger
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
+from ledger.placement_request import OverQuota, Placement, Quota
 from ledger.recent_placements import MAX_KINDS
 from tests.ledger.cluster import eighths, gpu_node, holder
 from tests.ledger.snapshot import books
@@ -104,7 +104,7 @@ def test_a_second_review_of_each_counts_none_twice(namespaces: int) -> None:
         first = ledger.place(eighths(1, reservation=f"a{number}", **known), 0.0)
         assert isinstance(first, Placement)
         for review in (None, f"b{number}", f"b{number}"):  # a dry run, and one that comes twice
-            assert ledger.place(eighths(1, reservation=review, keeps=first, **known), 0.0) == first
+            assert ledger.place(eighths(1, reservation=review, existing=first, **known), 0.0) == first
 
 
 def test_a_sum_vouches_once_and_for_its_own_pod() -> None:
@@ -115,7 +115,7 @@ def test_a_sum_vouches_once_and_for_its_own_pod() -> None:
 
     def again(review: str, pod: str = "own", **changes: object) -> bool:
         keeps = msgspec.structs.replace(first, **changes)
-        answer = ledger.place(eighths(1, reservation=review, pod=pod, keeps=keeps, quotas=quota), 0.0)
+        answer = ledger.place(eighths(1, reservation=review, pod=pod, existing=keeps, quotas=quota), 0.0)
         return isinstance(answer, Placement)
 
     assert not again("b", pod="another")
@@ -178,9 +178,7 @@ def test_many_namespaces_and_labels_keep_no_more_than_is_bounded() -> None:
     ledger = Ledger(reservations_per_namespace=0)
     ledger.set_node(gpu_node("a", 1))
     for number in range(MAX_KINDS + 100):
-        ledger.place(
-            PlacementRequest(eighths(1).fraction, namespace=f"n{number}", reservation=f"r{number}"), 0.0
-        )
+        ledger.place(eighths(1, namespace=f"n{number}", reservation=f"r{number}"), 0.0)
     for number in range(100):
         ledger.place(eighths(1, queues=(f"q{number}",), reservation=f"q{number}"), 0.0)
     assert len(list(ledger._recent.every())) == MAX_KINDS
@@ -191,7 +189,7 @@ def test_pods_without_a_quota_do_not_make_quotas_forget_others(monkeypatch: pyte
     ledger = capped(0)
     for number in range(20):
         keeps = Placement((number,), 81920, (str(81920 + number),), None)
-        ledger.place(eighths(1, namespace="other", reservation=f"o{number}", keeps=keeps), 0.0)
+        ledger.place(eighths(1, namespace="other", reservation=f"o{number}", existing=keeps), 0.0)
     quotas = (Quota("namespace", "team", slices=3),)
     answers = [
         ledger.place(eighths(1, namespace="team", reservation=f"r{number}", quotas=quotas), 0.0)

@@ -150,7 +150,7 @@ def test_a_pod_that_is_known_already_takes_no_reservation_of_a_later_one() -> No
     ledger.place(eighths(1, reservation="r", pod="first"), 0.0)
     ledger.set_pod(holder("first", None, (0, 1), reservation="r"))
     brings = Placement((0,), 81920, ("81920",), reservation="r")
-    copied = ledger.place(eighths(1, reservation="s", pod="copy", keeps=brings), 0.0)
+    copied = ledger.place(eighths(1, reservation="s", pod="copy", existing=brings), 0.0)
     assert copied == brings
     ledger.set_pod(holder("first", "a", (0, 1), reservation="r"))
     assert ledger.is_reserved("r")

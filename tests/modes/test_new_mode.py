@@ -2,11 +2,11 @@
 
 import pytest
 
-from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Assumption, Placement, Unschedulable
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from modes.registry import MODES
-from tests.ledger.cluster import gpu_node, ledger_of
+from tests.ledger.cluster import gpu_node, ledger_of, request_of
 
 HALF = Fraction(4, 8)
 
@@ -31,7 +31,7 @@ def _registered(monkeypatch):
 
 
 def request(**more):
-    return PlacementRequest(HALF, mode=EvenGpus.name, **more)
+    return request_of(HALF, mode=EvenGpus.name, **more)
 
 
 def even(name, gpus):

@@ -73,7 +73,9 @@ def test_what_stays_of_many_large_pods_is_bounded_in_bytes(dry_run):
 
 
 def kept_bytes(ledger: Ledger) -> int:
-    remembered = [selection.request.constraints.size() for selection in ledger._finder._known.values()]
+    remembered = [
+        selection.request.demands.constraints.size() for selection in ledger._finder._known.values()
+    ]
     return sum(remembered) + len(json.dumps(list(ledger._reservations._by_name)))
 
 
@@ -135,4 +137,4 @@ def test_a_placement_request_never_holds_a_name_of_any_length(profile):
     plain, webhook.placer._placer = webhook.placer._placer, Keeping()
     denied = webhook.decide(pod(containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
     assert denied.message.endswith("is not a known MIG profile: use another, or leave the resource out")
-    assert [len(request.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]
+    assert [len(request.demands.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]

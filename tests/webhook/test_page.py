@@ -4,9 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 from ledger.messages import DenialCount
-from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from tests.controller.test_ledger_store import Clock
+from tests.ledger.cluster import request_of
 from tests.web.asking import Source
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
@@ -26,7 +26,7 @@ def test_each_promise_is_told_to_every_reader():
     async def main():
         one, other = source.subscribe(), source.subscribe()
         assert one.take() == other.take() == ["a", "b"]
-        placed = ledger.place(PlacementRequest(Fraction(4, 8), reservation="r"), now=0.0)
+        placed = ledger.place(request_of(Fraction(4, 8), reservation="r"), now=0.0)
         told = one.take(), other.take()
         source.unsubscribe(other)
         ledger.release("r")

@@ -7,12 +7,12 @@ from functools import partial
 
 import msgspec
 
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Accounting, Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
 from webhook.admission.mutate import Injection, mutate
 from webhook.admission.patch_check import check_patch
-from webhook.admission.placement_request import Requester, for_requester, placement_request
+from webhook.admission.placement_request import placement_request
 from webhook.admission.sizes import (
     MAX_BYTES_UNCOUNTED,
     MAX_CONTAINERS,
@@ -29,7 +29,7 @@ from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_body, representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
-from webhook.rules import requester_of
+from webhook.rules import accounting_of
 
 _decode = msgspec.json.Decoder().decode
 MAX_POLICIES = 64
@@ -138,7 +138,8 @@ class PatchCache:
         if isinstance(pod, PartialPod) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
             entry = self.find(pod, request.namespace, policy)
             if entry is not None:
-                asked = for_requester(entry.request, requester_of(request, resolved), policy)
+                accounting = accounting_of(request, resolved)
+                asked = msgspec.structs.replace(entry.request, accounting=accounting)
                 return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
         return self._rules.begin(request, resolved)
 
@@ -228,7 +229,7 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
         or not _chosen_by_amounts(validated)
     ):
         return None
-    request = placement_request(validated, Requester(validated.namespace))
+    request = placement_request(validated, Accounting(namespace=validated.namespace))
     return None if isinstance(request, Denial) else Entry(body, validated, request, reserve)
 
 

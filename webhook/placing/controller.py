@@ -10,7 +10,15 @@ from dataclasses import dataclass
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
-from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, Batch
+from ledger.messages import (
+    MAX_ASKS,
+    MAX_ASKS_BYTES,
+    MAX_RELEASES,
+    MAX_REQUEST_BYTES,
+    Answered,
+    Batch,
+    write_request,
+)
 from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
 from service.yielding import TimeSlice
@@ -24,8 +32,6 @@ DEADLINE_SECONDS = 0.25
 """For each request, from its creation."""
 AWAY_SECONDS = 0.5
 """Time without requests to a controller that did not answer."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ class ControllerPlacer:
         """Return the leader's result; after 250 ms without one, a result from its last snapshot."""
         if self._clock() < self._away_until:
             return self._fallback.place(request)
-        body = _encode(request)
+        body = write_request(request)
         if len(body) > MAX_REQUEST_BYTES:
             return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
@@ -159,7 +165,7 @@ class ControllerPlacer:
         """
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
-        self._releases += [w.request.reservation for w in batch if w.request.reservation is not None]
+        self._releases += [name for w in batch if (name := w.request.accounting.reservation) is not None]
         del self._releases[MAX_RELEASES:]
         batch += self._waiting
         self._waiting = []
@@ -210,24 +216,21 @@ def _unknown_to_controller(request: PlacementRequest, result: Placement) -> str 
         return None
     if not _counts_as_asked(request, result):
         return "knows no shares of several GPUs"
-    if request.fraction.mib and not result.slices:
+    fraction = request.share.fraction
+    if fraction.mib and not result.slices:
         return "knows no shares in MiB"
-    if request.fraction.split_mib and _slices(request, result) != result.slices:
+    if fraction.split_mib and request.share.allocated(result).share.slices != result.slices:
         return "shares no MiB between containers"
     is_chosen = result.models or result.hosts
-    return "chooses no models of GPUs" if request.kinds.models and not is_chosen else None
-
-
-def _slices(request: PlacementRequest, result: Placement) -> int:
-    return request.granted(result).fraction.slices
+    return "chooses no models of GPUs" if request.demands.kinds.models and not is_chosen else None
 
 
 def _counts_as_asked(request: PlacementRequest, result: Placement) -> bool:
     """Whether a placement has as many GPUs as were requested."""
     if result.containers:
-        is_whole = len(result.containers) == len(request.fraction.split)
-        return request.any_gpu and is_whole and set(result.containers) == set(result.indices)
-    return len(result.indices) in {0, request.fraction.gpus}
+        is_whole = len(result.containers) == len(request.share.fraction.split)
+        return request.share.any_gpu and is_whole and set(result.containers) == set(result.indices)
+    return len(result.indices) in {0, request.share.fraction.gpus}
 
 
 def _too_large(size: int) -> Unanswered:

@@ -17,7 +17,14 @@ import msgspec
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
+from ledger.placement_request import (
+    AllocatedShare,
+    OverQuota,
+    Placement,
+    PlacementRequest,
+    PlacementResult,
+    Unschedulable,
+)
 from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
 from webhook.admission.denial import Reason
@@ -45,20 +52,22 @@ class Fallback:
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
-        shut = next((quota for quota in request.quotas if quota.shuts_by is not None), None)
+        accounting = request.accounting
+        shut = next((quota for quota in accounting.quotas if quota.shuts_by is not None), None)
         if shut is not None and shut.shuts_by is not None:
             # This needs no counting.
             return OverQuota(shut, 0, 1, 0, shut.shuts_by)
-        if request.quotas and request.quotas_when_degraded == "deny":
-            quota = request.quotas[0]
+        if accounting.quotas and accounting.quotas_when_degraded == "deny":
+            quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        if request.reservation is not None:
-            self.release(request.reservation)
+        if accounting.reservation is not None:
+            self.release(accounting.reservation)
             self._local_placements.release_former(request)
         self._ledger.doubts_reservations = self._doubts()
-        answer = self._ledger.place(msgspec.structs.replace(request, quotas=()), self._clock())
-        if isinstance(answer, Placement):
+        uncounted = msgspec.structs.replace(accounting, quotas=())
+        answer = self._ledger.allocate(msgspec.structs.replace(request, accounting=uncounted), self._clock())
+        if isinstance(answer, AllocatedShare):
             return msgspec.structs.replace(self._kept(request, answer), degraded=True)
         if isinstance(answer, Unschedulable) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
@@ -136,16 +145,16 @@ class Fallback:
         self._local_placements.appeared(None, _more(new, []))
         self._pending = pods
 
-    def _kept(self, request: PlacementRequest, placement: Placement) -> Placement:
-        """Keep a placement for as long as the stream is silent; the ledger alone would soon expire it."""
-        if request.reservation is None:
+    def _kept(self, request: PlacementRequest, allocated: AllocatedShare) -> Placement:
+        """Keep a placement for as long as the stream is silent; the ledger would soon expire it."""
+        placement, reservation = allocated.placement, request.accounting.reservation
+        if reservation is None:
             return placement
-        request = request.granted(placement)
         if placement.reservation is not None:
             self._ledger.release(placement.reservation)
-        named = placement.reservation or request.reservation
-        placement = msgspec.structs.replace(placement, reservation=named)
-        self._local_placements.add(request, placement, self._clock())
+        else:
+            placement = msgspec.structs.replace(placement, reservation=reservation)
+        self._local_placements.add(request, allocated.placed(placement), self._clock())
         return placement
 
     async def _pause(self) -> None:

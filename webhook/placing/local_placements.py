@@ -16,7 +16,7 @@ from itertools import islice
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.owners import Replicas
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import AllocatedShare, PlacementRequest
 from ledger.reservations import COUNTED_SECONDS
 from webhook.placing.replicas import KnownReplicas
 
@@ -81,9 +81,9 @@ class _Placed:
     place: Place
     slices: Slices
     pod: tuple[str, str]
-    """Namespace and PlacementRequest.pod."""
+    """Namespace and Accounting.pod."""
     owner: str
-    """PlacementRequest.owner."""
+    """Accounting.owner."""
 
 
 class LocalPlacements:
@@ -105,22 +105,22 @@ class LocalPlacements:
         self.pods_appear = True
         """Whether what is placed here appears, judging by the last seconds with the stream."""
 
-    def add(self, request: PlacementRequest, placement: Placement, now: float) -> None:
+    def add(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Record one placement; the inverse of `release`."""
+        placement, share, accounting = allocated.placement, allocated.share, request.accounting
         place = placement.node, None if placement.node else placement.memory_values or None
-        gpus, pooled = request.taken_by(placement)
-        slices: dict[int | None, int] = dict(gpus) if gpus else {None: pooled}
+        slices: dict[int | None, int] = dict(allocated.gpus) if allocated.gpus else {None: allocated.pooled}
         found = self._latest.get(place)
         if found is None:
             self._serial += 1
             found = self._latest[place] = _Sum(f"placed here/{self._serial}")
-        found.add(slices, request.cpu_milli, request.memory_bytes)
+        found.add(slices, share.cpu_milli, share.memory_bytes)
         self._last = now
         self._ledger.set_pod(found.fact(place))
         self._replicas.place(request, placement)
         if placement.reservation is not None and len(placement.reservation) <= MAX_NAME:
             self._placed[placement.reservation] = _Placed(
-                place, slices, (request.namespace, request.pod), request.owner
+                place, slices, (accounting.namespace, accounting.pod), accounting.owner
             )
             if len(self._placed) > MAX_REMEMBERED:
                 self._placed.popitem(last=False)
@@ -135,9 +135,9 @@ class LocalPlacements:
 
     def release_former(self, request: PlacementRequest) -> None:
         """Release what an earlier review of the same pod placed, so that it is counted once."""
-        former = request.keeps.reservation if request.keeps is not None else None
+        former, accounting = request.demands.reservation, request.accounting
         placed = self._placed.get(former) if former is not None else None
-        if former is not None and placed is not None and placed.pod == (request.namespace, request.pod):
+        if former is not None and placed is not None and placed.pod == (accounting.namespace, accounting.pod):
             self.release(former)
 
     def appeared(self, node: str | None, slices: Slices) -> None:

@@ -48,16 +48,17 @@ class KnownReplicas:
 
     def place(self, request: PlacementRequest, placement: Placement) -> None:
         """Add what was placed here; the inverse of `release` if it has a node."""
-        if not request.owner:
+        owner = request.accounting.owner
+        if not owner:
             return
         if placement.node is not None:
-            before = self._placed.get(placement.node, {}).get(request.owner, ())
-            self._set_placed(placement.node, request.owner, (*before, *_indices(placement)))
-            self._book(placement.node, request.owner)
+            before = self._placed.get(placement.node, {}).get(owner, ())
+            self._set_placed(placement.node, owner, (*before, *_indices(placement)))
+            self._book(placement.node, owner)
             while self._pairs_placed > MAX_PLACED:
                 self.forget(next(iter(self._placed)))
-        elif request.same_model:
-            self._wait(request.owner, placement)
+        elif request.demands.same_model:
+            self._wait(owner, placement)
 
     def release(self, node: str | None, owner: str, indices: Iterable[int]) -> None:
         """Release one placement."""

@@ -9,10 +9,9 @@ from agent.gpu import Gpu
 from agent.kubernetes.gpu_node import MAX_GPUS, MAX_NUMA_NODE, MAX_TEXT, NodeReport, manifest
 from agent.state import Held
 from controller.gpu_node import report_from_object, with_report
-from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from tests.agent.support.node import card, node_folder
-from tests.ledger.cluster import gpu_node, ledger_of
+from tests.ledger.cluster import gpu_node, ledger_of, request_of
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
@@ -78,7 +77,7 @@ def test_what_the_kernel_says_of_numa_nodes_decides_which_gpus_a_pod_of_two_gets
         driver.close()
     told = report_from_object(manifest("gpu-1", "uid-1", gpus, NodeReport({}, None, "")))
     fact = with_report(gpu_node("gpu-1", 4, 40960), told, "serving")
-    answer = ledger_of(fact).place(PlacementRequest(Fraction(8, 8, 2)), 0.0)
+    answer = ledger_of(fact).place(request_of(Fraction(8, 8, 2)), 0.0)
     assert answer.indices == (0, 3)
 
 

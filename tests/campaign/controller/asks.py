@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement_request import Assumption, PlacementRequest, Quota
+from ledger.messages import write_request
+from ledger.placement_request import Accounting, Assumption, Demands, PlacementRequest, Quota, RequestedShare
 from modes.fraction import Fraction
 from modes.instance import Instance
 from modes.registry import MODES
 from tests.campaign import hostile
+from tests.ledger.cluster import request_of
 from tests.ledger.strategies import KEYS, PRODUCTS, VALUES
 
 NAMESPACES = ("red", "blue")
@@ -78,12 +80,12 @@ def ask(dice: random.Random, reservation: str | None) -> PlacementRequest:
     for name, kind in _OTHERS.items():
         if dice.random() < 0.02:
             known[name] = value_of(kind, dice)
-    return PlacementRequest(**known)
+    return request_of(**known)
 
 
 def raw(request: PlacementRequest, dice: random.Random) -> bytes:
     """The JSON of a request, in one of ten damaged or grown; it may be no request any more."""
-    data = msgspec.json.encode(request)
+    data = write_request(request)
     if dice.random() < 0.9:
         return data
     review = {"request": {"object": msgspec.json.decode(data)}}
@@ -166,4 +168,7 @@ _LISTED: dict[type, list[Any]] = {Fraction: FRACTIONS, Instance: INSTANCES}
 """Types of which not every value can be."""
 _TOLERATION = typing.get_args(_types(Constraints)["tolerations"])[0]
 _SET = ("reservation", "quotas", "namespace", "fraction")
-_OTHERS = {name: kind for name, kind in _types(PlacementRequest).items() if name not in _SET}
+_FIELDS = {
+    name: kind for part in (RequestedShare, Demands, Accounting) for name, kind in _types(part).items()
+}
+_OTHERS = {name: kind for name, kind in _FIELDS.items() if name not in _SET}

@@ -68,16 +68,16 @@ def gpu_node(name: str, dice: random.Random) -> Object:
 
 def pod_of(name: str, request: PlacementRequest, placement: Placement, dice: random.Random) -> Object:
     """The pod for which a placement was asked, as it was stored."""
-    gpus, pooled = request.granted(placement).taken_by(placement)
+    allocated = request.share.allocated(placement)
     amounts = {
         instance_resource(index) if placement.instance else f"nvidia.com/gpu-{index}": str(slices)
-        for index, slices in gpus
+        for index, slices in allocated.gpus
     }
-    amounts |= {"nvidia.com/gpu": str(pooled)} if pooled else {}
-    made = pod(name, request.namespace, amounts, dice)
+    amounts |= {"nvidia.com/gpu": str(allocated.pooled)} if allocated.pooled else {}
+    made = pod(name, request.accounting.namespace, amounts, dice)
     notes = {
         INJECTED_ANNOTATION: "default@x",
-        SLICES_ANNOTATION: str(request.fraction.slices),
+        SLICES_ANNOTATION: str(request.share.fraction.slices),
         GPU_INDEX_ANNOTATION: ",".join(map(str, placement.indices)),
         MEMORY_MIB_ANNOTATION: "1",
     }

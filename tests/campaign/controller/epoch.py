@@ -30,7 +30,7 @@ from controller.resources import nodes as node_resource
 from controller.resources import pods as pod_resource
 from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import AllocatedShare, Placement, PlacementRequest
 from ledger.reservations import COUNTED_SECONDS
 from modes.resource_names import ResourceNames
 from tests.campaign.controller import asks, cluster
@@ -193,7 +193,7 @@ class Epoch:
             found.at = -math.inf  # whatever is reserved by that name later is another's
         self._number += 1
         made = cluster.pod_of(
-            f"{found.request.namespace}-{self._number}", found.request, found.placement, dice
+            f"{found.request.accounting.namespace}-{self._number}", found.request, found.placement, dice
         )
         if dice.random() < 0.1:
             made = cluster.damaged(made, dice)
@@ -369,34 +369,35 @@ class Epoch:
     def _check(self, request: PlacementRequest, answer: object, live: dict[str, Granted]) -> None:
         """Check one placement against what holders and live promises have taken, added up here."""
         # What was reserved under the same name is given back first.
-        live.pop(request.reservation or "", None)
-        if not isinstance(answer, Placement) or request.reservation is None:
+        live.pop(request.accounting.reservation or "", None)
+        if not isinstance(answer, Placement) or request.accounting.reservation is None:
             return
-        if request.keeps is not None:
+        if request.demands.existing is not None:
             # What the pod carries is reserved by this name now, and nothing else.
-            self._granted.pop(request.reservation, None)
+            self._granted.pop(request.accounting.reservation, None)
             return
-        granted = request.granted(answer)
+        allocated = request.share.allocated(answer)
         if answer.node is not None:
-            self._check_capacity(granted, answer, live)
-        for quota in request.quotas:
-            if quota == asks.QUOTAS.get(request.namespace) and answer.instance is None:
-                self._check_quota(request.namespace, granted.slices, live)
+            self._check_capacity(allocated, live)
+        for quota in request.accounting.quotas:
+            if quota == asks.QUOTAS.get(request.accounting.namespace) and answer.instance is None:
+                self._check_quota(request.accounting.namespace, allocated.share.slices, live)
         if answer.reservation is not None:
             live[answer.reservation] = self._granted[answer.reservation] = Granted(request, answer, self.now)
 
-    def _check_capacity(self, granted: PlacementRequest, answer: Placement, live: dict[str, Granted]) -> None:
+    def _check_capacity(self, allocated: AllocatedShare, live: dict[str, Granted]) -> None:
+        answer = allocated.placement
         node = self.store.nodes.get(answer.node or "")
         if node is None:
             raise FoundError(f"placed on {answer.node}, which is not there")
         capacity = Counter(dict(node.fact.gpus)) + Counter(dict(node.fact.instances))
-        taken = Counter(dict(granted.taken_by(answer)[0]))
+        taken = Counter(dict(allocated.gpus))
         for pod in self.store.pods.values():
             if pod.fact.node == answer.node and not pod.fact.is_over:
                 taken.update(dict(pod.fact.gpus))
         for each in live.values():
             if each.placement.node == answer.node:
-                taken.update(dict(each.request.granted(each.placement).taken_by(each.placement)[0]))
+                taken.update(dict(each.request.share.allocated(each.placement).gpus))
         for index in answer.indices:
             if taken[index] > capacity[index]:
                 raise FoundError(f"{answer.node} GPU {index}: {taken[index]} of {capacity[index]} slices")
@@ -405,8 +406,8 @@ class Epoch:
         # As the ledger has them: what an instance is worth hangs on the card of its node.
         pods = [self.store.ledger._pods[key] for key, pod in self.store.pods.items() if not pod.fact.is_over]
         held = sum(each.slices for each in pods if each.namespace == namespace)
-        young = [each for each in live.values() if each.request.namespace == namespace]
-        promised = sum(each.request.granted(each.placement).slices for each in young)
+        young = [each for each in live.values() if each.request.accounting.namespace == namespace]
+        promised = sum(each.request.share.allocated(each.placement).share.slices for each in young)
         if held + promised + asked > asks.QUOTA:
             raise FoundError(f"{namespace}: {held} held, {promised} promised, {asked} more of {asks.QUOTA}")
 

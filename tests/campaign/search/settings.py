@@ -65,8 +65,8 @@ class ForgetfulPlacer(LedgerPlacer):
         self._reserved: list[str] = []
 
     def place(self, request: Any) -> Placed:
-        if request.reservation is not None:
-            self._reserved.append(request.reservation)
+        if request.accounting.reservation is not None:
+            self._reserved.append(request.accounting.reservation)
         return super().place(request)
 
     def forget(self) -> None:

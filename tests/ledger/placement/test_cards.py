@@ -11,7 +11,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
 SMALL, LARGE = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"
 MIB = {SMALL: 40960, LARGE: 81920}
@@ -101,16 +101,16 @@ def test_a_model_that_no_card_is_of_is_denied_and_the_cards_that_there_are_are_n
 
 def test_several_gpus_that_the_agent_limits_are_equal_ones():
     ledger = ledger_of(node_of("mixed", SMALL, LARGE, LARGE), holders=(holder("p", "mixed", (1, 6), (2, 6)),))
-    two = PlacementRequest(Fraction(4, 8, 2), **BY_AGENT)
+    two = request_of(Fraction(4, 8, 2), **BY_AGENT)
     answer = placed(ledger, two)
     assert (answer.node, answer.indices, answer.gpu_mib) == ("mixed", (1, 2), 81920)
-    waits = placed(ledger, PlacementRequest(Fraction(6, 8, 2), **BY_AGENT))
+    waits = placed(ledger, request_of(Fraction(6, 8, 2), **BY_AGENT))
     assert (waits.node, waits.indices) == (None, (1, 2))
 
 
 def test_several_gpus_of_nodes_without_equal_ones_are_denied():
     ledger = ledger_of(node_of("mixed", SMALL, LARGE))
-    answer = ledger.place(PlacementRequest(Fraction(8, 8, 2), **BY_AGENT), 0.0)
+    answer = ledger.place(request_of(Fraction(8, 8, 2), **BY_AGENT), 0.0)
     assert isinstance(answer, Unschedulable)
     assert "equal" in answer.why
     assert isinstance(ledger.place(eighths(16, **BY_AGENT), 0.0), Placement), "whole GPUs have no limit"
@@ -118,7 +118,7 @@ def test_several_gpus_of_nodes_without_equal_ones_are_denied():
 
 def test_several_gpus_shut_out_the_hosts_where_these_are_unequal():
     ledger = ledger_of(node_of("whole", SMALL, SMALL), node_of("mixed", SMALL, LARGE))
-    answer = placed(ledger, PlacementRequest(Fraction(8, 8, 2), **BY_AGENT))
+    answer = placed(ledger, request_of(Fraction(8, 8, 2), **BY_AGENT))
     assert (answer.node, answer.other_hosts) == ("whole", ("mixed.local",))
 
 
@@ -145,9 +145,9 @@ def test_without_an_agent_the_label_says_what_a_card_is():
 
 
 def test_containers_on_different_gpus_may_have_unequal_cards_and_only_such_as_the_pod_takes():
-    request = PlacementRequest(Fraction(12, 8, split=(6, 6), is_apart=True), any_gpu=True, **BY_AGENT)
+    request = request_of(Fraction(12, 8, split=(6, 6), is_apart=True), any_gpu=True, **BY_AGENT)
     assert placed(ledger_of(node_of("mixed", SMALL, LARGE)), request).containers in {(0, 1), (1, 0)}
-    narrowed = PlacementRequest(request.fraction, any_gpu=True, kinds=OF_80, **BY_AGENT)
+    narrowed = request_of(request.share.fraction, any_gpu=True, kinds=OF_80, **BY_AGENT)
     answer = placed(ledger_of(node_of("mixed", LARGE, SMALL, LARGE)), narrowed)
     assert set(answer.containers) == {0, 2}
 
@@ -165,7 +165,7 @@ def test_a_pod_that_waits_for_its_owners_model_is_bound_to_what_the_label_says()
     node = node_of("mixed", SMALL, LARGE, SMALL, cards=cards)
     ledger = ledger_of(node, holders=(holder("p", "mixed", (0, 8)),))
     owned = {"owner": "train", "same_model": True, "writes_limits": False}
-    answer = placed(ledger, PlacementRequest(Fraction(8, 8, parts=2), namespace="n", **owned))
+    answer = placed(ledger, request_of(Fraction(8, 8, parts=2), namespace="n", **owned))
     assert (answer.node, answer.indices) == (None, (0, 2))
     assert (answer.model, answer.memory_values) == (SMALL, ("40960",))
 

@@ -9,7 +9,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import (
@@ -25,7 +24,7 @@ from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.effort import by_turns, examples
-from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.strategies import asks, nodes, pods
 
@@ -59,21 +58,21 @@ class Churn:
         asked = eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
         if slices >= 8 or self.rng.random() < 0.5:
             return asked
-        fraction = asked.fraction.on_each_of(self.rng.choice([2, 2, 3, 4]))
-        return structs.replace(asked, fraction=fraction)
+        fraction = asked.share.fraction.on_each_of(self.rng.choice([2, 2, 3, 4]))
+        return changed(asked, fraction=fraction)
 
     def place(self) -> None:
         request = self.request()
         worth = worth_for(self.ledger, request)
         answer = self.ledger.place(request, 0.0)
         assert_right(answer, request, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger), worth)
-        self.ledger._learn(request)
+        self.ledger._learn(request, request.share)
         if isinstance(answer, Placement) and answer.node is not None:
-            gpus = tuple((index, request.fraction.slices_on_each) for index in answer.indices)
+            gpus = tuple((index, request.share.fraction.slices_on_each) for index in answer.indices)
             sizes = {
-                "cpu_milli": request.cpu_milli,
-                "memory_bytes": request.memory_bytes,
-                "owner": request.owner,
+                "cpu_milli": request.share.cpu_milli,
+                "memory_bytes": request.share.memory_bytes,
+                "owner": request.accounting.owner,
             }
             pod = holder(f"p{self.rng.random()}", answer.node, *gpus, **sizes)
             self.pods[pod.key] = pod
@@ -279,7 +278,7 @@ def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart()
     ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=holders)
     for split, node in (((4, 4), "a"), ((7, 1), "b"), ((4, 4), "a")):
         fraction = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
-        answer = ledger.place(PlacementRequest(fraction, any_gpu=True), 0.0)
+        answer = ledger.place(request_of(fraction, any_gpu=True), 0.0)
         assert (answer.node, answer.containers) == (node, (0, 1))
 
 

@@ -141,7 +141,7 @@ def test_what_is_remembered_of_others_outlives_the_labels_that_one_pod_names_in_
     for number in range(2000):
         ledger.place(eighths(1, constraints=Constraints({f"unknown-{number}": "x" * 60})), 0.0)
         if number % 100 == 0:
-            assert ledger._finder.select(eighths(2, constraints=honest.constraints)) is first
+            assert ledger._finder.select(eighths(2, constraints=honest.demands.constraints)) is first
 
 
 @given(
@@ -168,7 +168,7 @@ def test_however_classes_come_and_go_answers_are_what_the_slow_checker_says(
             answer = ledger.place(request, 0.0)
             assert_right(answer, request, slow_nodes(by_name.values(), [], ledger), worth)
             if is_real:
-                named = eighths(1, constraints=request.constraints, reservation="r")
+                named = eighths(1, constraints=request.demands.constraints, reservation="r")
                 if isinstance(ledger.place(named, 0.0), Placement):
                     ledger.release("r")
 

@@ -9,11 +9,10 @@ from ledger.accounts import NodeAccount
 from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
 from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.request_history import FreeGpus, RequestHistory, ShadowPrices
-from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from tests.effort import examples
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
 LITTLE, MUCH = 500, 4000
 """Milli-CPU that come with a slice."""
@@ -80,7 +79,7 @@ def test_the_best_amount_of_cpu_is_beside_a_turning_point(free, slices, cpu, per
 @given(
     st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 2)), min_size=1, max_size=60),
     st.builds(
-        PlacementRequest,
+        request_of,
         st.sampled_from([Fraction(slices, 8) for slices in (1, 4, 8, 16)]),
         cpu_milli=st.integers(0, 4000),
         memory_bytes=st.integers(0, 2),
@@ -96,16 +95,16 @@ def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, reques
         account.fact = gpu_node(account.name, 2, cpu_milli=cpu_free, memory_bytes=memory_free)
         groups.seat(account)
     accepted = {account.name for account in accounts[:: 2 if named else 1]}
-    cpu, memory = request.cpu_milli, request.memory_bytes
+    cpu, memory = request.share.cpu_milli, request.share.memory_bytes
     found = groups.best(
         Search(request, prices, (lambda account: account.name in accepted) if named else None), None
     )
     fitting = [
-        taken_up(16, account.cpu_free, gains(request.fraction.slices, cpu, prices))
+        taken_up(16, account.cpu_free, gains(request.share.fraction.slices, cpu, prices))
         for account in accounts
         if account.name in accepted and account.cpu_free >= cpu and account.memory_free >= memory
     ]
-    base = PerGpu.score((8, 8), request.fraction, prices)
+    base = PerGpu.score((8, 8), request.share.fraction, prices)
     assert (found[0] - base if found is not None else None) == max(fitting, default=None)
 
 

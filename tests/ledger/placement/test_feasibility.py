@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from kube.matching import labels_match
 from kube.names import GPU_MEMORY_LABEL
@@ -25,7 +24,7 @@ from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
 from tests.effort import by_turns, examples
-from tests.ledger.cluster import eighths, gpu_node, ledger_of
+from tests.ledger.cluster import changed, eighths, gpu_node, ledger_of, request_of
 from tests.ledger.strategies import asks, nodes
 
 
@@ -33,7 +32,7 @@ from tests.ledger.strategies import asks, nodes
     ("unplaceable", "why"),
     [
         (
-            PlacementRequest(Fraction(2, 4)),
+            request_of(Fraction(2, 4)),
             "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
         ),
         (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
@@ -82,14 +81,14 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
     by_name = {node.name: node for node in some_nodes}
     # Of kinds that no GPU is of, the line says so.
-    request = structs.replace(request, kinds=EVERY_KIND)
+    request = changed(request, kinds=EVERY_KIND)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
         ledger = Ledger()
         ledger.replace(by_name.values(), [])
         answer = ledger.place(request, 0.0)
     if isinstance(answer, Unschedulable):
-        own = without_label(request.constraints, GPU_MEMORY_LABEL)
+        own = without_label(request.demands.constraints, GPU_MEMORY_LABEL)
         obstacles = [
             (found, 1, labels_match(own, node.name, node.labels))
             for node in by_name.values()
@@ -173,6 +172,6 @@ def test_among_other_nodes_those_that_the_pod_asked_for_are_told_of(constraints,
 
 def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     obstacles = [(found, 10_000) for found in Obstacle]
-    request = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
+    request = request_of(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
         assert len(why_unschedulable([(*found, True)], request).why) <= 150

@@ -8,10 +8,10 @@ import pytest
 
 from kube.scheduling import Constraints, Requirement, with_requirement
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.ledger.cluster import gpu_node, holder
+from tests.ledger.cluster import gpu_node, holder, request_of
 
 CARDS = {
     "Tesla-T4": 15360,
@@ -49,9 +49,7 @@ def asked(draw):
     least = Requirement("nvidia.com/gpu.memory", "Gt", (str(kinds.min_mib - 1),))
     terms = with_requirement(None, least) if kinds.min_mib else None
     any_gpu = draw.random() < 0.7
-    return PlacementRequest(
-        fraction, kinds=kinds, constraints=Constraints(required_terms=terms), any_gpu=any_gpu
-    )
+    return request_of(fraction, kinds=kinds, constraints=Constraints(required_terms=terms), any_gpu=any_gpu)
 
 
 def shared(draw):
@@ -96,7 +94,7 @@ def test_ten_thousand_mixed_requests_never_pass_a_card():
         answer = ledger.place(request, float(number))
         if not isinstance(answer, Placement):
             outcomes["denied"] += 1
-            assert request.fraction.mib or request.kinds.models or request.kinds.min_mib
+            assert request.share.fraction.mib or request.demands.kinds.models or request.demands.kinds.min_mib
         elif answer.node is None:
             outcomes["waits"] += 1
         else:
@@ -129,16 +127,16 @@ def check(ledger, node, books):
 
 def shares_of(request, answer, node):
     """Return each share's GPU, slices and MiB, as the request itself says them."""
-    assert request.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
-    assert node.gpu_mib >= request.kinds.min_mib
-    fraction, mib = request.fraction, node.gpu_mib
+    assert request.demands.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
+    assert node.gpu_mib >= request.demands.kinds.min_mib
+    fraction, mib = request.share.fraction, node.gpu_mib
     if not fraction.is_whole:
         assert str(mib) in answer.memory_values
     if fraction.split:
         sizes = [-(-each * PER_GPU // mib) for each in fraction.split_mib] or fraction.split
         limits = fraction.split_mib or [mib * size // PER_GPU for size in sizes]
         on = answer.containers or answer.indices * len(sizes)
-        assert request.any_gpu or not answer.containers
+        assert request.share.any_gpu or not answer.containers
         return [((node.name, index), *each) for index, *each in zip(on, sizes, limits, strict=True)]
     if fraction.mib:
         size, limit = -(-fraction.mib * PER_GPU // mib), fraction.mib

@@ -17,7 +17,7 @@ from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from tests.effort import examples
 from tests.ledger.checker import SlowNode, card_choices, has_room, score
-from tests.ledger.cluster import gpu_node, holder, ledger_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 
 SEVERAL = [
@@ -43,32 +43,32 @@ def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
 
 def test_two_gpus_of_a_pod_are_of_one_numa_node_though_lower_numbers_lie_apart():
     ledger = ledger_of(numa_node("a", 0, 1, 0, 1))
-    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (0, 2)
-    assert placed(ledger, PlacementRequest(Fraction(16, 8))).indices == (0, 2)
+    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 2)
+    assert placed(ledger, request_of(Fraction(16, 8))).indices == (0, 2)
 
 
 def test_gpus_that_lose_less_are_taken_though_they_are_of_two_numa_nodes():
     held = holder("x", "a", (0, 4)), holder("y", "a", (3, 4))
     ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (0, 3)
+    assert placed(ledger, request_of(TWO_HALVES)).indices == (0, 3)
 
 
 def test_where_no_numa_node_has_as_many_gpus_free_the_pod_gets_those_of_several():
     held = holder("x", "a", (0, 8)), holder("y", "a", (2, 8))
     ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
-    assert placed(ledger, PlacementRequest(Fraction(16, 8))).indices == (1, 3)
-    assert placed(ledger, PlacementRequest(Fraction(16, 8), reservation="r")).node == "a"
+    assert placed(ledger, request_of(Fraction(16, 8))).indices == (1, 3)
+    assert placed(ledger, request_of(Fraction(16, 8), reservation="r")).node == "a"
 
 
 def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():
     ledger = ledger_of(structs.replace(numa_node("a", 1, 0, 0), gpus=tuple((gpu, 8) for gpu in range(5))))
-    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (1, 2)
+    assert placed(ledger, request_of(TWO_HALVES)).indices == (1, 2)
 
 
 def test_a_machine_of_more_numa_nodes_than_are_told_apart_is_placed_on_as_ever():
     numa = [number // 2 for number in range(2 * MAX_NUMA_NODES + 2)]
     random.Random(1).shuffle(numa)  # noqa: S311 - a repeatable experiment
-    assert placed(ledger_of(numa_node("a", *numa)), PlacementRequest(TWO_HALVES)).indices == (0, 1)
+    assert placed(ledger_of(numa_node("a", *numa)), request_of(TWO_HALVES)).indices == (0, 1)
 
 
 def random_node(rng: random.Random, name: str) -> NodeFact:
@@ -93,13 +93,13 @@ def equal_sets(
     node: SlowNode, request: PlacementRequest, worth: ShadowPrices, answer: tuple[int, ...] | None = None
 ) -> Iterator[tuple[int, ...]]:
     """Give every set of GPUs of a node that loses as little as any, of those that the answer is among."""
-    fraction = request.fraction
+    fraction = request.share.fraction
     choices = [cards for cards in card_choices(node.fact, request) if answer is None or cards >= {*answer}]
     free, each = node.free(), fraction.slices_on_each
     for cards in choices:
         roomy = [index for index in sorted(cards) if free[index] >= each]
-        if request.owner and request.place == "spread" and not fraction.is_whole:
-            shares = node.shares_of(request.owner)
+        if request.accounting.owner and request.demands.place == "spread" and not fraction.is_whole:
+            shares = node.shares_of(request.accounting.owner)
             most = sorted(shares.count(index) for index in roomy)[fraction.gpus - 1]
             roomy = [index for index in roomy if shares.count(index) <= most]
         sets = list(combinations(roomy, fraction.gpus))
@@ -132,7 +132,7 @@ def test_the_chosen_gpus_span_the_fewest_numa_nodes_of_all_that_lose_as_little(s
         ledger = Ledger()
         ledger.replace(nodes.values(), pods)
         for number in range(2):
-            request = PlacementRequest(
+            request = request_of(
                 rng.choice(SEVERAL),
                 reservation=f"r-{number}",
                 writes_limits=rng.random() < 0.5,
@@ -159,11 +159,13 @@ def _assert_no_equal_node_is_nearer(
     """Nodes of unequal cards are left out: of these the sets of equal cards are compared, too."""
     roomy = [node for node in before.values() if has_room(node, request)]
     best = score(before[str(answer.node)], request, worth)
-    shares = len(before[str(answer.node)].shares_of(request.owner)) if request.owner else 0
+    shares = (
+        len(before[str(answer.node)].shares_of(request.accounting.owner)) if request.accounting.owner else 0
+    )
     for node in roomy:
         is_equal = len({mib for _, mib in node.fact.cards}) <= 1 and score(node, request, worth) == best
-        if request.place == "spread" and request.owner:
-            is_equal = is_equal and len(node.shares_of(request.owner)) == shares
+        if request.demands.place == "spread" and request.accounting.owner:
+            is_equal = is_equal and len(node.shares_of(request.accounting.owner)) == shares
         if is_equal:
             chosen = span_of(before[str(answer.node)], answer.indices)
             assert chosen <= spans(node, request, worth), node.fact

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from ledger.ledger import Ledger
-from ledger.placement_request import MAX_HOSTS, Assumption, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Assumption, Placement, Unschedulable
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.placement.test_cards import BY_AGENT, LARGE, OF_80, SMALL, node_of
 
 ASK_THE_ADMIN = (
@@ -99,7 +99,7 @@ def test_a_pod_of_two_gpus_needs_two_that_are_offered_once():
 
 
 def of_two():
-    return PlacementRequest(Fraction(8, 8, parts=2))
+    return request_of(Fraction(8, 8, parts=2))
 
 
 def test_a_host_whose_labels_lead_nowhere_is_not_named():

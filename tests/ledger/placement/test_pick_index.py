@@ -16,7 +16,7 @@ from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.effort import by_turns, examples
 from tests.ledger.checker import could_ever_hold
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import changed, eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.strategies import asks, nodes
 
 
@@ -106,12 +106,12 @@ nodes_without_agents = nodes().map(
 @example(
     [gpu_node("unlabelled", 3, labels={}, gpu_mib=None), gpu_node("labelled", 3, 16384)],
     [],
-    PlacementRequest(Fraction(1, 8), writes_limits=False),
+    request_of(Fraction(1, 8), writes_limits=False),
 )
 @settings(max_examples=examples(by_turns("ledger", usual=100, full=300)))
 def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, request) -> None:
     facts = list({node.name: node for node in some_nodes}.values())
-    request = msgspec.structs.replace(request, cpu_milli=2 * UNLIMITED)
+    request = changed(request, cpu_milli=2 * UNLIMITED)
     answer = ledger_of(*facts, holders=tuple(waiting)).place(request, 0.0)
     choices = list(slow_choices(facts, waiting, request))
     if not choices:
@@ -132,7 +132,7 @@ def slow_choices(
         alike = [other for other in eligible if slow_share(other.gpu_mib, request) == share]
         accepted = slow_values(facts, share, request)
         counted = [pod for pod in waiting if pod.memory_values is None or accepted & {*pod.memory_values}]
-        if request.mode == "pooled":
+        if request.share.mode == "pooled":
             pools = sum(other.pooled for other in alike)
             yield slow_load(sum(pod.pooled for pod in counted), pools, request), share, ()
             continue
@@ -142,7 +142,7 @@ def slow_choices(
             loads.append(
                 (slow_load(sum(dict(p.gpus).get(index, 0) for p in counted), capacity, request), index)
             )
-        best = sorted(loads)[: request.fraction.gpus]
+        best = sorted(loads)[: request.share.fraction.gpus]
         yield sum(load for load, _ in best), share, tuple(sorted(index for _, index in best))
 
 
@@ -155,16 +155,19 @@ def slow_values(facts: list[NodeFact], share: int, request: PlacementRequest) ->
 
 
 def slow_share(gpu_mib: int | None, request: PlacementRequest) -> int:
-    fraction = request.fraction
+    fraction = request.share.fraction
     return (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu if binds_memory(request) else 0
 
 
 def binds_memory(request: PlacementRequest) -> bool:
     """Whole GPUs have no share to limit, and limits of a node's agent follow the card."""
-    return request.writes_limits and request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    return (
+        request.share.writes_limits
+        and request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
+    )
 
 
 def slow_load(waiting: int, capacity: int, request: PlacementRequest) -> int:
     """Millionths of the capacity; where there is none, more than any."""
-    load = (waiting + request.fraction.slices_on_each) * 10**6
+    load = (waiting + request.share.fraction.slices_on_each) * 10**6
     return load // capacity if capacity else load * 10**6

@@ -10,7 +10,7 @@ from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
 POOLED = {"mode": "pooled", "writes_limits": False}
 
@@ -55,7 +55,7 @@ def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
         eighths(4, prefer=("mig", "pooled"), writes_limits=False),
         eighths(4, prefer=("pooled", "mig"), writes_limits=False),
         eighths(4, owner="train", same_model=True, **POOLED),
-        PlacementRequest(Fraction.of_memory(40960, 8), **POOLED),
+        request_of(Fraction.of_memory(40960, 8), **POOLED),
     ],
 )
 def test_a_denial_that_ends_with_other_pods_says_so_whatever_else_keeps_the_pod_off(request_):
@@ -72,7 +72,7 @@ def test_a_denial_that_ends_with_other_pods_says_so_whatever_else_keeps_the_pod_
 
 def test_what_no_node_could_ever_hold_is_denied_for_good():
     ledger = ledger_of(pool("a", 5, 6), holders=pods("a", 5, 6))
-    answer = ledger.place(PlacementRequest(Fraction(24, 8), **POOLED), 0.0)
+    answer = ledger.place(request_of(Fraction(24, 8), **POOLED), 0.0)
     assert isinstance(answer, Unschedulable)
     assert not answer.is_for_now
 
@@ -106,7 +106,7 @@ def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it()
 
 def test_several_whole_gpus_need_idle_cards():
     ledger = ledger_of(pool("a", 1, 0, 7), pool("b", 0, 0, 8), holders=(*pods("a", 1, 7), *pods("b", 8)))
-    answer = placed(ledger, PlacementRequest(Fraction(16, 8), **POOLED))
+    answer = placed(ledger, request_of(Fraction(16, 8), **POOLED))
     assert (answer.node, answer.other_hosts) == ("b", ("a.local",))
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
-from tests.ledger.cluster import gpu_node, holder, ledger_of
+from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
 from tests.ledger.test_instances import A100_80, mig_node, native
 
 MIG_FIRST, SLICES_FIRST = ("mig", "per-gpu"), ("per-gpu", "mig")
@@ -14,7 +14,7 @@ MIG_FIRST, SLICES_FIRST = ("mig", "per-gpu"), ("per-gpu", "mig")
 
 def ask(share=1, prefer=MIG_FIRST, **more):
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
-    return PlacementRequest(fraction, prefer=prefer, **more)
+    return request_of(fraction, prefer=prefer, **more)
 
 
 def family(answer):
@@ -67,7 +67,7 @@ def test_more_than_twice_waits_for_slices_unless_the_policy_takes_it(oversized, 
 def test_an_instance_by_name_leaves_only_instances_and_shared_containers_only_slices():
     ledger = both(full_mig=True)
     assert family(ledger.place(ask(resource="nvidia.com/mig-1g.10gb"), 0.0)) == "mig"
-    sharing = PlacementRequest(Fraction(2, 8, split=(1, 1)), prefer=MIG_FIRST)
+    sharing = request_of(Fraction(2, 8, split=(1, 1)), prefer=MIG_FIRST)
     assert family(both(p2g_20gb=1).place(sharing, 0.0)) == "per-gpu"
 
 
@@ -80,7 +80,7 @@ def test_what_neither_can_ever_hold_is_denied_in_the_words_of_the_first():
 def test_an_instance_that_the_pod_has_already_is_kept_though_slices_have_room_by_now():
     ledger = ledger_of(mig_node("m", A100_80, p1g_10gb=1), gpu_node("s", 1))
     kept = ledger.place(ask(prefer=MIG_FIRST), 0.0)
-    again = ledger.place(ask(prefer=SLICES_FIRST, keeps=kept, reservation="again"), 1.0)
+    again = ledger.place(ask(prefer=SLICES_FIRST, existing=kept, reservation="again"), 1.0)
     assert again.instance == kept.instance
     (node,) = [each for each in ledger.view().nodes if each.name == "s"]
     assert [gpu.used for gpu in node.gpus] == [0]

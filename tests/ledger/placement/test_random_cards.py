@@ -10,11 +10,11 @@ from msgspec import structs
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.effort import by_turns, examples
-from tests.ledger.cluster import gpu_node, holder
+from tests.ledger.cluster import gpu_node, holder, request_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 
 MODELS = {"A100-40GB": 40960, "A100-80GB": 81920, "H100": 81920}
@@ -89,7 +89,7 @@ def _place_some(rng: random.Random, nodes: dict[str, NodeFact], mode: str, answe
     ]
     ledger.replace(nodes.values(), pods)
     for number in range(3):
-        request = PlacementRequest(
+        request = request_of(
             rng.choice(FRACTIONS[:6] if mode == "pooled" else FRACTIONS),
             mode=mode,
             reservation=f"r-{number}",

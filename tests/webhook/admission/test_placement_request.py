@@ -26,17 +26,20 @@ def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
     resources = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
     containers = [container(name, **resources) for name in ("train", "other")]
     ask = request_of(monkeypatch, pod(containers=containers, metadata={"name": "train"}))
-    assert (ask.cpu_milli, ask.memory_bytes) == (3000, 2 * 2**30)
+    assert (ask.share.cpu_milli, ask.share.memory_bytes) == (3000, 2 * 2**30)
 
 
 def test_the_policys_tolerations_count_beside_the_pods(monkeypatch):
     policy_set = policies("tolerations: [{key: gpu, operator: Exists}]")
     own = [{"key": "own", "operator": "Equal", "value": "yes"}]
     ask = request_of(monkeypatch, pod(tolerations=own), policy_set)
-    assert ask.constraints.tolerations == (Toleration("own", "Equal", "yes"), Toleration("gpu", "Exists"))
+    assert ask.demands.constraints.tolerations == (
+        Toleration("own", "Equal", "yes"),
+        Toleration("gpu", "Exists"),
+    )
 
 
 @pytest.mark.parametrize(("dry_run", "reserves"), [(False, True), (True, False)])
 def test_a_dry_run_reserves_nothing(monkeypatch, dry_run, reserves):
     ask = request_of(monkeypatch, pod(), dryRun=dry_run)
-    assert (ask.reservation is not None) == reserves
+    assert (ask.accounting.reservation is not None) == reserves

@@ -15,20 +15,21 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered
-from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
+from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, write_request
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.instance import Instance
 from modes.mig_instances import instance_number
+from tests.ledger.cluster import changed, request_of
 from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer, _placed
 from webhook.placing.placer import Unanswered
 
-HALF = PlacementRequest(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
-ASKS_INSTANCE = PlacementRequest(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
+HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
+ASKS_INSTANCE = request_of(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
 
 
 @contextlib.asynccontextmanager
@@ -73,7 +74,7 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            asks = [PlacementRequest(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
+            asks = [request_of(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
             answers = await asyncio.gather(*map(placer.place, asks))
             await placed(placer, HALF)
         assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
@@ -128,7 +129,7 @@ def test_quotas_come_back_as_they_were_decided():
 
     async def main():
         async with listening(Controller(over)) as port, placing(port) as placer:
-            return await placed(placer, PlacementRequest(Fraction(1, 8), quotas=(quota,)))
+            return await placed(placer, request_of(Fraction(1, 8), quotas=(quota,)))
 
     assert run(main) == OverQuota(quota, 4, 1, 4, "slices")
 
@@ -198,12 +199,12 @@ def test_a_pod_that_breaks_the_fallback_fails_alone():
             place = placer._fallback.place
 
             def breaks_on_one(request):
-                if request.namespace == "odd":
-                    raise KeyError(request.namespace)
+                if request.accounting.namespace == "odd":
+                    raise KeyError(request.accounting.namespace)
                 return place(request)
 
             placer._fallback.place = breaks_on_one
-            asks = [msgspec.structs.replace(HALF, namespace="odd"), HALF]
+            asks = [changed(HALF, namespace="odd"), HALF]
             return await asyncio.gather(
                 *(placed(placer, request) for request in asks), return_exceptions=True
             )
@@ -235,12 +236,12 @@ def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_aske
 def large_ask(number, size):
     selector = {f"key-{number}": "v" * size}
     constraints = Constraints(selector)
-    return PlacementRequest(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
+    return request_of(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
 
 
 def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
     asks = [large_ask(number, 700) for number in range(9)]
-    most = 5 * len(msgspec.json.encode(asks[0]))
+    most = 5 * len(write_request(asks[0]))
     monkeypatch.setattr("webhook.placing.controller.MAX_ASKS_BYTES", most)
 
     async def main():
@@ -282,7 +283,7 @@ def test_others_run_between_two_pods_that_are_placed_without_the_controller(monk
 
     async def main():
         async with listening(Controller(_nonsense)) as port, placing(port) as placer:
-            asks = [PlacementRequest(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
+            asks = [request_of(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
             answers = [placer.place(request) for request in asks]
             while not all(answer.done() for answer in answers):
                 placed_by_step.append(sum(answer.done() for answer in answers))
@@ -353,7 +354,7 @@ def test_an_address_that_is_none_is_refused_at_start(url):
 
 
 def test_a_controller_that_knows_no_shares_of_several_gpus_is_not_believed():
-    halves = PlacementRequest(Fraction(8, 8, 2))
+    halves = request_of(Fraction(8, 8, 2))
     one, two = (Answered(placement=Placement(indices, 81920, ("81920",))) for indices in ((0,), (0, 1)))
     refused = _placed(halves, one)
     assert isinstance(refused, Unanswered)
@@ -363,7 +364,7 @@ def test_a_controller_that_knows_no_shares_of_several_gpus_is_not_believed():
 
 
 def test_a_controller_that_shares_no_mib_between_containers_is_not_believed():
-    shared = PlacementRequest(Fraction(2, 8, mib=3072, split=(1, 1), split_mib=(2048, 1024)), any_gpu=True)
+    shared = request_of(Fraction(2, 8, mib=3072, split=(1, 1), split_mib=(2048, 1024)), any_gpu=True)
     sum_alone, each = (
         Answered(placement=Placement((0,), 81920, ("81920",), "gpu-0", slices=slices)) for slices in (1, 2)
     )
@@ -375,16 +376,14 @@ def test_a_controller_that_shares_no_mib_between_containers_is_not_believed():
 
 @pytest.mark.parametrize("containers", [(0,), (0, 1, 1), (0, 0), (1, 2)])
 def test_gpus_of_containers_that_are_not_the_placements_are_not_believed(containers):
-    shared = PlacementRequest(Fraction(6, 8, split=(4, 2)), any_gpu=True)
+    shared = request_of(Fraction(6, 8, split=(4, 2)), any_gpu=True)
     found = Placement((0, 1), 81920, ("81920",), "gpu-0", containers=containers)
     assert isinstance(_placed(shared, Answered(placement=found)), Unanswered)
     apart = msgspec.structs.replace(found, containers=(1, 0))
     assert _placed(shared, Answered(placement=apart)) == apart
 
 
-@pytest.mark.parametrize(
-    "request_", [ASKS_INSTANCE, msgspec.structs.replace(ASKS_INSTANCE, kinds=GpuKinds(("A100",)))]
-)
+@pytest.mark.parametrize("request_", [ASKS_INSTANCE, changed(ASKS_INSTANCE, kinds=GpuKinds(("A100",)))])
 def test_a_mig_instance_needs_neither_slices_nor_models_to_be_believed(request_):
     instance = Instance(instance_number("nvidia.com/mig-1g.10gb"), 1, 9728, ("NVIDIA-A100-SXM4-80GB",))
     found = Placement(instance.indices, instance.mib, (), "mig-1", instance=instance)

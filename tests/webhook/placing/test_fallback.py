@@ -11,11 +11,12 @@ from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota, Unschedulable
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from ledger.view import PendingView
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
 from modes.resource_names import ResourceNames
+from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
 from webhook.placing.fallback import NODES_AT_ONCE, Fallback
 from webhook.placing.local_placements import MAX_REMEMBERED
@@ -57,7 +58,7 @@ def test_a_pod_that_demands_too_much_of_its_node_is_refused_here_too():
     told(fallback, {"a": node("a")}, ())
     listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
     demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
-    answer = fallback.place(PlacementRequest(HALF, constraints=demands, reservation="r"))
+    answer = fallback.place(request_of(HALF, constraints=demands, reservation="r"))
     assert isinstance(answer, Unschedulable)
     assert answer.is_too_much
     assert fallback.used() == 0
@@ -81,23 +82,23 @@ def fallback(clock):
 
 def test_pods_go_where_the_last_snapshot_has_room(fallback):
     told(fallback, {"a": node("a", pod("x", "a", 0, 7))}, [])
-    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (1,))
+    assert placed(fallback.place(request_of(HALF))) == ("a", (1,))
     assert fallback.used() == 7
 
 
 def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallback, clock):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    assert placed(fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))) == ("a", (0,))
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
+    assert placed(fallback.place(request_of(Fraction(7, 8), reservation="r"))) == ("a", (0,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     clock.now = 600.0
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     fallback.mark_live()
-    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
+    assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
 def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_is_heard(fallback, clock):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
+    fallback.place(request_of(Fraction(7, 8), reservation="r"))
     clock.now = 4.9
     fallback.mark_live()
     assert fallback.used() == 7
@@ -112,7 +113,7 @@ def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seco
     for second in range(60):
         clock.now = float(second)
         fallback.mark_live()
-        fallback.place(PlacementRequest(Fraction(1, 8), reservation=f"r{second}"))
+        fallback.place(request_of(Fraction(1, 8), reservation=f"r{second}"))
         used.append(fallback.used())
     assert max(used) <= 10
 
@@ -126,16 +127,16 @@ def test_pods_wait_where_only_refused_ones_were_placed_if_the_stream_tells_that_
         clock.now = number / 10
         if is_heard:
             fallback.mark_live()
-        fallback.place(PlacementRequest(HALF, namespace="evil", reservation=f"r{number}"))
+        fallback.place(request_of(HALF, namespace="evil", reservation=f"r{number}"))
     # The index of the full GPU has less waiting for it, whoever waits.
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (1,), 4) for i in range(200)])
-    assert placed(fallback.place(PlacementRequest(HALF, namespace="honest"))) == (None, (index,))
+    assert placed(fallback.place(request_of(HALF, namespace="honest"))) == (None, (index,))
 
 
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
     for name in ("r", "s"):
-        fallback.place(PlacementRequest(Fraction(3, 8), reservation=name, cpu_milli=1000))
+        fallback.place(request_of(Fraction(3, 8), reservation=name, cpu_milli=1000))
     fallback.set_node(node("a", pod("x", "a", 0, 3), gpus=1))
     assert fallback.used() == 6
     told(fallback, {"a": node("a", pod("x", "a", 0, 3), pod("y", "a", 0, 3), gpus=1)}, [])
@@ -147,10 +148,10 @@ def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
 def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
     told(fallback, {"a": full}, [])
-    indices = [placed(fallback.place(PlacementRequest(HALF, reservation=f"r{i}")))[1] for i in range(4)]
+    indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(4)]
     assert indices == [(0,), (1,), (0,), (1,)]
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
-    assert placed(fallback.place(PlacementRequest(HALF, reservation="next")))[1] == (0,)
+    assert placed(fallback.place(request_of(HALF, reservation="next")))[1] == (0,)
     assert fallback._ledger.pending_slices() == 5 * 4
 
 
@@ -158,7 +159,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
     told(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
     for number in range(10_000):
         clock.now = number / 10
-        fallback.place(PlacementRequest(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
+        fallback.place(request_of(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
     here = fallback._local_placements
     assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 10_000
     assert (len(here._latest), len(here._earlier), len(here._placed)) == (5, 0, MAX_REMEMBERED)
@@ -167,29 +168,29 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    request = PlacementRequest(HALF, namespace="team", reservation="r1", pod="p")
+    request = request_of(HALF, namespace="team", reservation="r1", pod="p")
     first = fallback.place(request)
-    again = msgspec.structs.replace(request, reservation="r2", keeps=first)
+    again = changed(request, reservation="r2", existing=first)
     assert placed(fallback.place(again)) == ("a", (0,))
     assert fallback.used() == 4
-    stranger = msgspec.structs.replace(again, reservation="r3", pod="q")
+    stranger = changed(again, reservation="r3", pod="q")
     fallback.place(stranger)
     assert fallback.used() == 8
 
 
 def test_what_is_given_back_leaves_room(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
+    fallback.place(request_of(Fraction(7, 8), reservation="r"))
     fallback.release("r")
-    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
+    assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
 def test_changes_since_the_snapshot_count(fallback):
     told(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
     fallback.set_node(node("a", pod("z", "a", 0, 8), pod("z2", "a", 1, 6)))
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     fallback.set_node(node("b", pod("x", "b", 0, 8)))
-    assert placed(fallback.place(PlacementRequest(HALF))) == ("b", (1,))
+    assert placed(fallback.place(request_of(HALF))) == ("b", (1,))
     assert fallback.nodes() == 2
     fallback.remove_node("b")
     assert (fallback.used(), fallback.nodes()) == (14, 1)
@@ -198,33 +199,33 @@ def test_changes_since_the_snapshot_count(fallback):
 def test_who_waits_makes_others_wait_elsewhere(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
     told(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (1,))
     fallback.set_backlog([PendingView("team", "v", "pod", (1,), 4)])
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
 
 
 def test_without_any_snapshot_only_an_assumption_places(fallback):
-    assert placed(fallback.place(PlacementRequest(HALF, assume=Assumption(2, 40960)))) == (None, (0,))
-    answer = fallback.place(PlacementRequest(HALF))
+    assert placed(fallback.place(request_of(HALF, assume=Assumption(2, 40960)))) == (None, (0,))
+    answer = fallback.place(request_of(HALF))
     assert isinstance(answer, Unanswered)
     assert answer.reason is Reason.NO_CONTROLLER
 
 
 def test_a_pod_that_no_known_node_could_ever_hold_is_denied_while_the_controller_is_away(fallback):
     told(fallback, {"a": node("a")}, [])
-    answer = fallback.place(PlacementRequest(HALF, constraints=Constraints(node_selector={"zone": "x"})))
+    answer = fallback.place(request_of(HALF, constraints=Constraints(node_selector={"zone": "x"})))
     assert type(answer).__name__ == "Unschedulable"
 
 
 def test_a_quota_denies_unless_the_policy_admits(fallback):
     told(fallback, {"a": node("a")}, [])
     quotas = (Quota("queue", "train", slices=1),)
-    answer = fallback.place(PlacementRequest(HALF, quotas=quotas))
+    answer = fallback.place(request_of(HALF, quotas=quotas))
     assert answer == Unanswered(
         Reason.QUOTA_UNKNOWN,
         'quota of queue "train" cannot be counted while the controller is away: try again',
     )
-    assert placed(fallback.place(PlacementRequest(HALF, quotas=quotas, quotas_when_degraded="admit"))) == (
+    assert placed(fallback.place(request_of(HALF, quotas=quotas, quotas_when_degraded="admit"))) == (
         "a",
         (0,),
     )
@@ -234,7 +235,7 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
     "quota", [Quota("namespace", "ml", **{unit: 0}) for unit in ("slices", "max_pods", "memory_mib")]
 )
 def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
-    request = PlacementRequest(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
+    request = request_of(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
     answer = fallback.place(request)
     assert isinstance(answer, OverQuota)
     assert answer.limit == 0
@@ -243,7 +244,7 @@ def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
 def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fallback, clock):
     async def main():
         await fallback.replace({"a": node("a", gpus=1)}, [])
-        fallback.place(PlacementRequest(HALF, reservation="r"))
+        fallback.place(request_of(HALF, reservation="r"))
         clock.now = 600.0
         beginning = _Beginning(fallback)
         await beginning.take(StreamEvent(node=node("a", gpus=1)))
@@ -275,10 +276,10 @@ def test_a_snapshot_of_many_nodes_is_taken_in_while_reviews_go_on(fallback):
 def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
     fallback = Fallback(Clock())
     told(fallback, {"a": node("a", pod("other", "a", 0, 5), gpus=3)}, [])
-    halves = PlacementRequest(Fraction(8, 8, 2), reservation="uid-1")
+    halves = request_of(Fraction(8, 8, 2), reservation="uid-1")
     assert placed(fallback.place(halves)) == ("a", (1, 2))
-    assert placed(fallback.place(msgspec.structs.replace(halves, reservation="uid-2"))) == ("a", (1, 2))
-    third = fallback.place(msgspec.structs.replace(halves, reservation="uid-3"))
+    assert placed(fallback.place(changed(halves, reservation="uid-2"))) == ("a", (1, 2))
+    third = fallback.place(changed(halves, reservation="uid-3"))
     assert third.node is None
     assert len(set(third.indices)) == 2
 
@@ -287,11 +288,11 @@ def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_count
     fallback = Fallback(Clock())
     others = pod("x", "a", 0, 4), pod("y", "a", 1, 5)
     told(fallback, {"a": node("a", *others)}, [])
-    shared = PlacementRequest(Fraction(6, 8, split=(4, 2)), any_gpu=True, reservation="uid-1")
+    shared = request_of(Fraction(6, 8, split=(4, 2)), any_gpu=True, reservation="uid-1")
     first = fallback.place(shared)
     assert (placed(first), first.containers) == (("a", (0, 1)), (0, 1))
     assert fallback.used() == 15
-    waits = fallback.place(msgspec.structs.replace(shared, reservation="uid-2"))
+    waits = fallback.place(changed(shared, reservation="uid-2"))
     assert (waits.node, waits.containers) == (None, ())
     fallback.release("uid-1")
     assert fallback.used() == 9
@@ -300,7 +301,7 @@ def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_count
 def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
     told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
     fallback.set_backlog([PendingView("team", "w", "pod", (0, 1), 8, (7, 1))])
-    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))
+    assert placed(fallback.place(request_of(HALF))) == (None, (1,))
 
 
 def divided(name, *pods):
@@ -320,9 +321,7 @@ def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells
     again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
     told(fallback, {"m": again}, ())
     answers = [
-        fallback.place(
-            PlacementRequest(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False)
-        )
+        fallback.place(request_of(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False))
         for at in range(2)
     ]
     assert [answer.instance.profile for answer in answers] == ["1g.10gb"] * 2
@@ -330,6 +329,6 @@ def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells
 
 
 def test_without_any_snapshot_no_instance_can_be_assumed():
-    answer = Fallback(Clock()).place(PlacementRequest(Fraction(1, 8), mode="mig", writes_limits=False))
+    answer = Fallback(Clock()).place(request_of(Fraction(1, 8), mode="mig", writes_limits=False))
     assert isinstance(answer, Unanswered)
     assert answer.reason is Reason.NO_CONTROLLER

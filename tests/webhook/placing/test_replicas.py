@@ -9,9 +9,9 @@ from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.owners import Replicas
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from tests.ledger.cluster import gpu_node
+from tests.ledger.cluster import gpu_node, request_of
 from webhook.placing import replicas
 from webhook.placing.fallback import Fallback
 
@@ -50,7 +50,7 @@ def fallback_of(*nodes, clock=None):
 
 def place(fallback, name, owner="train", fraction=EIGHTH, **changes):
     request = {"place": "spread", "owner": owner, "reservation": name, **changes}
-    answer = fallback.place(PlacementRequest(fraction, **request))
+    answer = fallback.place(request_of(fraction, **request))
     assert isinstance(answer, Placement)
     return answer
 
@@ -153,6 +153,6 @@ def test_an_owner_that_is_asked_about_first_has_its_nodes_told_again():
     told = []
     ledger = Ledger(on_promise=told.append)
     ledger.replace([gpu_node("a"), gpu_node("b")], [pod("x", "a")])
-    ledger.place(PlacementRequest(EIGHTH, owner="train", place="spread"), 0.0)
-    ledger.place(PlacementRequest(EIGHTH, owner="train", place="spread"), 0.0)
+    ledger.place(request_of(EIGHTH, owner="train", place="spread"), 0.0)
+    ledger.place(request_of(EIGHTH, owner="train", place="spread"), 0.0)
     assert told == ["a"]

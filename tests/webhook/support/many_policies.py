@@ -97,23 +97,25 @@ class Roomy:
     def place(self, ask):
         index, mib, node, values = self._places[self._placed % len(self._places)]
         self._placed += 1
-        fraction = ask.fraction
-        if ask.mode == "mig" or (ask.prefer and self._placed % 2):
+        fraction = ask.share.fraction
+        if ask.share.mode == "mig" or (ask.demands.prefer and self._placed % 2):
             offers = OFFERS[self._placed % len(OFFERS)]
-            found = INSTANCE_TYPE.instances(fraction, offers, ask.resource)
+            found = INSTANCE_TYPE.instances(fraction, offers, ask.demands.resource)
             if not found:
                 return Unschedulable("no instance holds it")
             instance = found[0]
-            return Placement(instance.indices, instance.mib, (), node, ask.reservation, instance=instance)
-        indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))
-        if ask.assume is not None:
-            mib, values = ask.assume.gpu_mib, ()
-        elif ask.same_model:
+            return Placement(
+                instance.indices, instance.mib, (), node, ask.accounting.reservation, instance=instance
+            )
+        indices = () if ask.share.mode == "pooled" else tuple(range(index, index + fraction.gpus))
+        if ask.demands.assume is not None:
+            mib, values = ask.demands.assume.gpu_mib, ()
+        elif ask.demands.same_model:
             values = (str(mib),)
-        if not ask.is_bound_by_memory:
+        if not ask.share.is_bound_by_memory:
             values = ()
-        model = MODELS[self._placed % len(MODELS)] if ask.same_model else None
-        return Placement(indices, mib, values, node, ask.reservation, model)
+        model = MODELS[self._placed % len(MODELS)] if ask.demands.same_model else None
+        return Placement(indices, mib, values, node, ask.accounting.reservation, model)
 
     def release(self, _reservation):
         """There is always room."""

@@ -6,9 +6,10 @@ import os
 
 from prometheus_client import CollectorRegistry
 
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
+from tests.ledger.cluster import request_of
 from tests.webhook.support import as_body, default_policies, pod, review_of
 from webhook.admission.denial import Denial, Reason
 from webhook.admission_request import PodObject
@@ -42,7 +43,7 @@ class Asking(Deciding):
     """One that asks for a placement first."""
 
     def begin(self, _request, resolved):
-        request = PlacementRequest(Fraction(4, 8), reservation="a-reservation")
+        request = request_of(Fraction(4, 8), reservation="a-reservation")
         return Pending(request, lambda _: self._said(resolved.policy), resolved.policy)
 
 

@@ -55,7 +55,7 @@ class StandIn:
         self.released = []
 
     def place(self, request):
-        return Placement((3,), 81920, ("81920",), "node", request.reservation)
+        return Placement((3,), 81920, ("81920",), "node", request.accounting.reservation)
 
     def release(self, reservation):
         self.released.append(reservation)
