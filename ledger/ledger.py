@@ -209,8 +209,11 @@ class Ledger(LedgerReader):
                 if stays is not None:
                     return stays
                 self._release_former(request)
-        result = self._chosen(request, prices) if stays is None else self._kept(request, stays)
-        if accounting.reservation is not None and isinstance(result, AllocatedShare):
+        result = self._chosen(request, prices) if stays is None else self._exceeded(request, stays) or stays
+        if not isinstance(result, AllocatedShare):
+            return result
+        result = result.placed(reservation=self._reservation_name(request))
+        if accounting.reservation is not None:
             self._reserve(request, result, now)
         return result
 
@@ -265,7 +268,7 @@ class Ledger(LedgerReader):
             over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over
-        options = self._choice.options(request, prices, self._reservation_name(request))
+        options = self._choice.options(request, prices)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -306,20 +309,12 @@ class Ledger(LedgerReader):
         """The placement that the pod has; None if it was assumed and a node is known by now."""
         if not _is_assumed(request.share, existing.placement):
             return existing
-        options = self._choice.options(request, prices, None)
+        options = self._choice.options(request, prices)
         if isinstance(options, Unschedulable):
             return existing
         if options[0].memory_values:
             return None
-        others = options[0].other_memory_values
-        return existing.placed(msgspec.structs.replace(existing.placement, other_memory_values=others))
-
-    def _kept(self, request: PlacementRequest, existing: AllocatedShare) -> AllocationResult:
-        over = self._exceeded(request, existing)
-        if over is not None:
-            return over
-        name = self._reservation_name(request)
-        return existing.placed(msgspec.structs.replace(existing.placement, reservation=name))
+        return existing.placed(other_memory_values=options[0].other_memory_values)
 
     def _release_former(self, request: PlacementRequest) -> None:
         """Release what the pod has from an earlier review, as it is placed again; not for a dry run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -214,8 +214,9 @@ class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
     pooled: int
     """Slices of the pool."""
 
-    def placed(self, placement: Placement) -> AllocatedShare:
-        """Return the same share with a placement that differs in nothing that the share depends on."""
+    def placed(self, **changes: Any) -> AllocatedShare:
+        """Return the same share with other fields of its placement, such as the reservation."""
+        placement = msgspec.structs.replace(self.placement, **changes)
         return AllocatedShare(placement, self.share, self.gpus, self.pooled)
 
 
@@ -284,44 +285,27 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         """Whether the pod stays away from its owner's other pods."""
         return self.demands.place == "spread" and bool(self.accounting.owner)
 
-    def with_fraction(self, fraction: Fraction) -> PlacementRequest:
-        """Return the same request for another fraction."""
-        return PlacementRequest(
-            msgspec.structs.replace(self.share, fraction=fraction), self.demands, self.accounting
-        )
+    def with_share(self, **changes: Any) -> PlacementRequest:
+        """Return the same request with other fields of its share."""
+        return PlacementRequest(msgspec.structs.replace(self.share, **changes), self.demands, self.accounting)
 
-    def with_constraints(self, constraints: Constraints) -> PlacementRequest:
-        """Return the same request with other constraints on its node."""
-        demands = msgspec.structs.replace(self.demands, constraints=constraints)
-        return PlacementRequest(self.share, demands, self.accounting)
-
-    def without_assumption(self) -> PlacementRequest:
-        """Return the same request for nodes that exist."""
-        if self.demands.assume is None:
-            return self
-        demands = msgspec.structs.replace(self.demands, assume=None)
-        return PlacementRequest(self.share, demands, self.accounting)
+    def with_demands(self, **changes: Any) -> PlacementRequest:
+        """Return the same request with other fields of its demands."""
+        return PlacementRequest(self.share, msgspec.structs.replace(self.demands, **changes), self.accounting)
 
     def on_card(self, gpu_mib: int | None) -> PlacementRequest:
         """Return the same with the slices that it comes to on such GPUs; itself where that is unknown."""
         fraction = self.share.fraction.on_card(gpu_mib) if gpu_mib is not None else None
-        return self if fraction is None or fraction is self.share.fraction else self.with_fraction(fraction)
-
-    def for_mode(self, mode: ModeName) -> PlacementRequest:
-        """Return the same request for one of the modes that it prefers."""
-        return PlacementRequest(
-            msgspec.structs.replace(self.share, mode=mode),
-            msgspec.structs.replace(self.demands, prefer=()),
-            self.accounting,
-        )
+        is_same = fraction is None or fraction is self.share.fraction
+        return self if is_same else self.with_share(fraction=fraction)
 
     def for_instance(self, instance: Instance) -> PlacementRequest:
         """Return the same request for one MIG instance of a kind, on nodes where it has the size meant."""
-        demands = self.demands
+        constraints = self.demands.constraints
         product = Requirement(GPU_PRODUCT_LABEL, "In", instance.products)
-        terms = with_requirement(demands.constraints.required_terms, product)
-        constraints = msgspec.structs.replace(demands.constraints, required_terms=terms)
-        demands = msgspec.structs.replace(demands, constraints=constraints, assume=None, prefer=())
+        terms = with_requirement(constraints.required_terms, product)
+        constraints = msgspec.structs.replace(constraints, required_terms=terms)
+        demands = msgspec.structs.replace(self.demands, constraints=constraints, assume=None, prefer=())
         return PlacementRequest(self.share.as_instance(instance), demands, self.accounting)
 
 

@@ -61,9 +61,7 @@ class Choice:
         self._odd_nodes.remove(node)
         self._offered_twice.remove(node)
 
-    def options(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
+    def options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         """Return where a pod can go, the best first, or why no node can ever hold it.
 
         Containers that may be on different GPUs get these where no single one has room for all of them; with
@@ -73,7 +71,7 @@ class Choice:
         """
         work = self._finder.begin()
         try:
-            return self._of_kinds(request, prices, reservation)
+            return self._of_kinds(request, prices)
         except TooMuchWorkError:
             return work.refusal()
 
@@ -84,16 +82,14 @@ class Choice:
         except TooMuchWorkError:
             return lambda _: False
 
-    def _of_kinds(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
+    def _of_kinds(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         kinds = request.demands.kinds
         if kinds == EVERY_KIND:
-            return self._options(request, prices, reservation)
+            return self._options(request, prices)
         none = no_such_kind(request, self._values.kinds())
         if none is not None and self._is_final(request):
             return none
-        options = self._options(request, prices, reservation)
+        options = self._options(request, prices)
         models = models_of(kinds, self._values.labels())
         if isinstance(options, Unschedulable) or not models:
             return options
@@ -111,48 +107,40 @@ class Choice:
         is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
         return not is_assumed and any(mib for _, mib in self._values.kinds())
 
-    def _options(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
+    def _options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         share = request.share
         if request.demands.prefer:
-            answers = [(each, self._options(each, prices, reservation)) for each in family_requests(request)]
+            answers = [(each, self._options(each, prices)) for each in family_requests(request)]
             return preferred(answers, request.demands.oversized)
         if share.mode_type.gives_instances:
-            return self._instances(request, prices, reservation)
-        options = self._together(request, prices, reservation)
+            return self._instances(request, prices)
+        options = self._together(request, prices)
         if not (share.any_gpu and len(share.fraction.split) > 1) or _has_room(options):
             return options
         if share.mode_type.several_gpus_problem is not None:
             return options
-        on_several = request.with_fraction(share.fraction.apart()).without_assumption()
-        apart = self._sized(on_several, prices, reservation)
+        on_several = request.with_share(fraction=share.fraction.apart()).with_demands(assume=None)
+        apart = self._sized(on_several, prices)
         return apart if _has_room(apart) or (apart and isinstance(options, Unschedulable)) else options
 
-    def _together(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
-        if not request.share.fraction.mib:
-            placement = self._choose(request, prices, reservation)
-            return placement if isinstance(placement, Unschedulable) else [placement]
-        placed = self._sized(request.without_assumption(), prices, reservation)
-        if placed:
-            return placed
-        assume = request.demands.assume
-        on_assumed = request.on_card(assume.gpu_mib if assume is not None else None)
-        assumed = self._choose(on_assumed, prices, reservation)
-        return assumed if isinstance(assumed, Unschedulable) else [assumed]
+    def _together(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
+        if request.share.fraction.mib:
+            placed = self._sized(request.with_demands(assume=None), prices)
+            if placed:
+                return placed
+            assume = request.demands.assume
+            request = request.on_card(assume.gpu_mib if assume is not None else None)
+        placement = self._choose(request, prices)
+        return placement if isinstance(placement, Unschedulable) else [placement]
 
-    def _sized(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
+    def _sized(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         """Return a place for each number of slices that a pod comes to on GPUs of the cluster, best first.
 
         None where there is no such GPU; why it is denied where it cannot wait for one.
         """
         fraction = request.share.fraction
         sizes = self._values.sizes(fraction) if fraction.mib else [fraction]
-        found = [self._choose(request.with_fraction(size), prices, reservation) for size in sizes]
+        found = [self._choose(request.with_share(fraction=size), prices) for size in sizes]
         per_gpu = fraction.slices_per_gpu
         placed = [each for each in found if isinstance(each, Placement)]
         refused = [each for each in found if isinstance(each, Unschedulable) and each.is_for_now]
@@ -162,9 +150,7 @@ class Choice:
             placed, key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib)
         )
 
-    def _instances(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement] | Unschedulable:
+    def _instances(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         """Return the MIG instances that a pod can be given, those with room first, of them the smallest.
 
         Of those to wait for that are equally large, the one with the least waiting comes first.
@@ -175,7 +161,7 @@ class Choice:
         if not fitting:
             return Unschedulable(mode.none_holds(fraction, offers, demands.resource))
         requests = [request.for_instance(each) for each in fitting]
-        found = [(self._given(each, prices, reservation), each) for each in requests]
+        found = [(self._given(each, prices), each) for each in requests]
         placed = [Option(answer, self._load(each)) for answer, each in found if isinstance(answer, Placement)]
         if not placed:
             return next(answer for answer, _ in found if isinstance(answer, Unschedulable))
@@ -187,10 +173,8 @@ class Choice:
         capacity = sum([kind.capacity.get(request.share.stock, 0) for kind in kinds])
         return (self._pending.slices(()).get(request.share.stock, 0) + 1) * 1000 // max(1, capacity)
 
-    def _given(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> Placement | Unschedulable:
-        placed, instance = self._choose(request, prices, reservation), request.share.instance
+    def _given(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
+        placed, instance = self._choose(request, prices), request.share.instance
         if isinstance(placed, Unschedulable) or instance is None:
             return placed
         if placed.model is not None:
@@ -199,60 +183,50 @@ class Choice:
             placed, indices=instance.indices, gpu_mib=instance.mib, instance=instance, slices=0
         )
 
-    def _choose(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> Placement | Unschedulable:
+    def _choose(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
         model = self._model_of_owner(request.accounting.owner) if request.keeps_model else None
         if model is None:
-            return self._anywhere(request, prices, reservation)
+            return self._anywhere(request, prices)
         kept = keep_to(model, request)
-        placement = self._anywhere(kept, prices, reservation) if kept is not None else None
+        placement = self._anywhere(kept, prices) if kept is not None else None
         if not isinstance(placement, Placement):
             return placement if placement is not None and placement.is_for_now else no_such_node(model)
         # An assumed node does not tell its model.
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 
-    def _anywhere(
-        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> Placement | Unschedulable:
+    def _anywhere(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
         candidates = self._finder.select(request)
         if candidates.is_empty:
-            assumed = self._assumed(request, reservation)
+            assumed = self._assumed(request)
             return assumed if isinstance(assumed, Unschedulable) else self._kept_off(assumed, candidates)
         found = self._best(candidates, request, prices)
         if found is not None and (node := found[1].fact) is not None:
             indices = best_gpus(found[1], candidates.mode, request, prices)
-            placed = self._placed(request, indices, model_of(node), node.name, reservation)
+            placed = self._placed(request, indices, model_of(node), node.name)
             placed = placed if candidates.is_bound_by_memory else _by_card(placed, node)
             return self._on_hosts(placed, request, candidates)
-        return self._wait(candidates, request, prices, reservation)
+        return self._wait(candidates, request, prices)
 
     def _wait(
-        self,
-        candidates: Candidates,
-        request: PlacementRequest,
-        prices: ShadowPrices,
-        reservation: str | None,
+        self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
     ) -> Placement | Unschedulable:
         """Return what to wait for: the best kind of GPU of which not every node would fail the pod now."""
         contested = self._contested.pick(candidates, request, prices)
-        answer = self._waits(contested, request, candidates, reservation) if contested is not None else None
+        answer = self._waits(contested, request, candidates) if contested is not None else None
         kinds = dict(candidates.kinds)
         while kinds and not isinstance(answer, Placement):
             wait = pick_index(kinds, request, self._pending, self._values)
-            answer = self._waits(wait, request, candidates, reservation)
+            answer = self._waits(wait, request, candidates)
             del kinds[request.share.fraction.share_mib(wait.gpu_mib) if candidates.is_bound_by_memory else 0]
         return answer if answer is not None else self._finder.why_unschedulable(request)
 
     def _waits(
-        self, wait: PickedIndex, request: PlacementRequest, candidates: Candidates, reservation: str | None
+        self, wait: PickedIndex, request: PlacementRequest, candidates: Candidates
     ) -> Placement | Unschedulable:
         model: GpuModel = None, wait.gpu_mib
         if request.demands.same_model:
             model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
-        return self._on_hosts(
-            self._placed(request, wait.indices, model, None, reservation), request, candidates
-        )
+        return self._on_hosts(self._placed(request, wait.indices, model, None), request, candidates)
 
     def _on_hosts(
         self, placed: Placement, request: PlacementRequest, candidates: Candidates
@@ -300,7 +274,7 @@ class Choice:
         fact = self._node_index.fact(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
-    def _assumed(self, request: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
+    def _assumed(self, request: PlacementRequest) -> Placement | Unschedulable:
         assume, fraction = request.demands.assume, request.share.fraction
         if (
             assume is None
@@ -314,20 +288,13 @@ class Choice:
             wait.indices,
             wait.gpu_mib,
             (),
-            None,
-            reservation,
             slices=fraction.slices_of_mib,
             other_memory_values=self._values.not_of_size(fraction),
             degraded=True,
         )
 
     def _placed(
-        self,
-        request: PlacementRequest,
-        indices: tuple[int, ...],
-        model: GpuModel,
-        node: str | None,
-        reservation: str | None,
+        self, request: PlacementRequest, indices: tuple[int, ...], model: GpuModel, node: str | None
     ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
         if request.share.fraction.is_apart:
@@ -340,7 +307,7 @@ class Choice:
         else:
             values = (str(gpu_mib),) if gpu_mib else ()
         slices = request.share.fraction.slices_of_mib
-        return Placement(indices, gpu_mib, values, node, reservation, product, slices, containers=containers)
+        return Placement(indices, gpu_mib, values, node, model=product, slices=slices, containers=containers)
 
 
 def _has_room(options: list[Placement] | Unschedulable) -> bool:

@@ -87,7 +87,7 @@ class NodeClassPrices:
         self, request: PlacementRequest, candidates: Candidates, finder: CandidateFinder
     ) -> tuple[NodeClassLoad, NodeClassLoad]:
         per_gpu = request.share.fraction.slices_per_gpu
-        one_gpu = request.with_fraction(Fraction(per_gpu, per_gpu))
+        one_gpu = request.with_share(fraction=Fraction(per_gpu, per_gpu))
         step = cpu_steps(request.share.cpu_milli)
         fitting = [node_class for node_class in candidates.classes if node_class.cpu_steps >= step]
         return _load(self._named, finder.select(one_gpu).classes), _load(self._fitting, fitting)

@@ -19,7 +19,7 @@ def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
     A resource of instances that the pod itself names leaves only their mode, and containers that share a
     GPU leave only slices.
     """
-    found = [request.for_mode(mode) for mode in request.demands.prefer]
+    found = [request.with_share(mode=mode).with_demands(prefer=()) for mode in request.demands.prefer]
     if request.demands.resource:
         return [each for each in found if each.share.mode_type.gives_instances]
     if request.share.fraction.split:

@@ -30,8 +30,7 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
     if any(constraints.node_selector.get(key, value) != value for key, value in labels.items()):
         return None
     selector = {**constraints.node_selector, **labels}
-    constraints = msgspec.structs.replace(constraints, node_selector=selector)
-    return request.with_constraints(constraints)
+    return request.with_demands(constraints=msgspec.structs.replace(constraints, node_selector=selector))
 
 
 def commonest_model(

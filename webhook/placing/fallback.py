@@ -147,15 +147,14 @@ class Fallback:
 
     def _kept(self, request: PlacementRequest, allocated: AllocatedShare) -> Placement:
         """Keep a placement for as long as the stream is silent; the ledger would soon expire it."""
-        placement, reservation = allocated.placement, request.accounting.reservation
+        reserved, reservation = allocated.placement.reservation, request.accounting.reservation
         if reservation is None:
-            return placement
-        if placement.reservation is not None:
-            self._ledger.release(placement.reservation)
-        else:
-            placement = msgspec.structs.replace(placement, reservation=reservation)
-        self._local_placements.add(request, allocated.placed(placement), self._clock())
-        return placement
+            return allocated.placement
+        if reserved is not None:
+            self._ledger.release(reserved)
+        allocated = allocated.placed(reservation=reserved or reservation)
+        self._local_placements.add(request, allocated, self._clock())
+        return allocated.placement
 
     async def _pause(self) -> None:
         self._ledger.totals()
