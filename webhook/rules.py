@@ -84,7 +84,7 @@ def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
         queues=resolved.queues,
         reservation=None if request.dry_run else request.uid,
         pod=request.pod_identity() if rules else "",
-        owner=request.owner(resolved.queues) if policy.asks_for_owners else "",
+        owner=request.owner(resolved.queues) if policy.demands.need_owner else "",
         quotas=tuple([rule.quota for rule in rules]),
         quotas_when_degraded="deny" if any(rule.when_degraded == "deny" for rule in rules) else "admit",
     )

@@ -193,8 +193,8 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
         return "no limiter, as MIG instances are limited by the hardware"
     if fraction.is_whole:
         return "no limiter, as for all whole GPUs"
-    if policy.prefer:
-        return f"{' or '.join(policy.prefer)} by room, limiter {policy.limiter.name} for slices alone"
+    if policy.demands.prefer:
+        return f"{' or '.join(policy.demands.prefer)} by room, limiter {policy.limiter.name} for slices alone"
     if policy.writes_limits:
         return f"limiter {policy.limiter.name}"
     to = ", to the slices and not to the MiB" if fraction.mib else ""

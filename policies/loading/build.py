@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ledger.placement_request import Assumption
+from ledger.placement_request import Assumption, Demands
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
@@ -54,7 +54,6 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
 
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
     """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
-    assume = policy.assume
     fractions, left_out = _fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
         memory=memory_bounds(policy),
@@ -66,7 +65,6 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         limiter=_limiter(policy, limiter),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
-        assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
         container_names=tuple(policy.container.names),
         sidecars=tuple(Sidecar(each.name, each.image) for each in policy.container.sidecars),
         hide_gpus_from_others=policy.hide_gpus_from_others,
@@ -77,18 +75,26 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         left_out=left_out,
         allow=_allowances(policy.allow),
         protected_host_paths=tuple(map(_on_node, policy.protected_host_paths)),
-        place=policy.place,
-        same_model=policy.same_model,
+        demands=_demands(policy),
         max_gpus=policy.max_gpus,
         containers=policy.containers,
         aliases=policy.aliases.systems,
         gpucores=policy.aliases.gpucores,
         compute=policy.compute,
         limits_from=policy.limits.source,
-        oversized=policy.resources.oversized,
-        prefer=tuple(policy.resources.prefer or ()),
         instance_mode=_instance_mode(policy, names),
         gives_share=policy.share == "label",
+    )
+
+
+def _demands(policy: Policy) -> Demands:
+    assume = policy.assume
+    return Demands(
+        prefer=tuple(policy.resources.prefer or ()),
+        oversized=policy.resources.oversized,
+        place=policy.place,
+        same_model=policy.same_model,
+        assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
     )
 
 

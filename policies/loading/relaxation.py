@@ -30,9 +30,10 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
     yield from _of_gpus(over, base)
     if over.reserve_mib < base.reserve_mib:
         yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
-    if over.assume is not None and (base.assume is None or over.assume.gpu_mib > base.assume.gpu_mib):
-        former = base.assume.gpu_mib if base.assume is not None else "none"
-        yield "policy", f"assume.gpuMemoryMiB {over.assume.gpu_mib} instead of {former}"
+    assume, former = over.demands.assume, base.demands.assume
+    if assume is not None and (former is None or assume.gpu_mib > former.gpu_mib):
+        instead = former.gpu_mib if former is not None else "none"
+        yield "policy", f"assume.gpuMemoryMiB {assume.gpu_mib} instead of {instead}"
     if over.refuse_privileged != base.refuse_privileged and base.refuse_privileged == "any-container":
         yield "policy", f"privileged {over.refuse_privileged}"
     for what in over.allow.beyond(base.allow):

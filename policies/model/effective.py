@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ledger.placement_request import Assumption, Oversized, Quota
+from ledger.placement_request import Demands, Quota
 from modes.fraction import Fraction
-from modes.mode import Mode, ModeName
+from modes.mode import Mode
 from policies.model.allowances import Allowances
 from policies.model.sidecars import Sidecar
 
@@ -150,7 +150,6 @@ class EffectivePolicy:
     env: tuple[EnvVar, ...]
     """The policy's own variables for GPU containers, after the limiter's."""
     reserve_mib: int
-    assume: Assumption | None
     container_names: tuple[str, ...]
     """Shell patterns of the container to choose when several could be meant, such as "clearml-id-*"."""
     hide_gpus_from_others: bool
@@ -181,17 +180,12 @@ class EffectivePolicy:
     """The queue entry that applied, if any."""
     gives_share: bool = True
     """Whether labelled pods get a share, or run without a GPU."""
-    place: Literal["pack", "spread"] = "pack"
-    same_model: bool = False
-    """Whether all pods of one owner get GPUs of one model."""
+    demands: Demands = field(default_factory=Demands)
+    """What it demands of nodes and GPUs for its pods, which add their own."""
     limits_from: LimitsFrom = "admission"
     """Who holds a share to its GPU memory, and so who puts the limiter in."""
-    prefer: tuple[ModeName, ...] = ()
-    """Modes between which room decides; empty where there is only `mode`."""
     instance_mode: Mode | None = None
     """The mode of instances, where pods may be given such: `mode` itself, or the one beside it."""
-    oversized: Oversized = "wait"
-    """When a pod takes a MIG instance of more than twice what it asks for."""
     left_out: tuple[str, ...] = ()
     """Texts of the contract that are no whole number of slices of this policy."""
 
@@ -199,11 +193,6 @@ class EffectivePolicy:
     def writes_limits(self) -> bool:
         """Whether a share's MiB are decided at admission, so that they must be known and bind the pod."""
         return self.limits_from == "admission" and not self.mode.gives_instances
-
-    @property
-    def asks_for_owners(self) -> bool:
-        """Whether it matters for the placement of a pod what the pod is a replica of."""
-        return self.same_model or self.place == "spread"
 
     marker: str = field(init=False)
     """Value of the annotation clearml-injector/injected."""

@@ -46,7 +46,7 @@ def _refused(theirs: Mapping[str, str], policy: EffectivePolicy) -> Denial | Non
         return denied(f"{HAMI_NUMA} has no match here: leave it out")
     for name in (HAMI_NODE_POLICY, HAMI_GPU_POLICY):
         text = theirs.get(name, "").strip()
-        if text and text != _PLACES[policy.place]:
+        if text and text != _PLACES[policy.demands.place]:
             rule = f"is not how policy {policy.name} places: leave it out, or ask the admin"
             return denied(f"{name} {shown(text)} {rule}")
     return _refused_mode(theirs.get(HAMI_MODE), policy)

@@ -6,7 +6,7 @@ import msgspec
 
 from kube.resource_requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
-from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
+from ledger.placement_request import Accounting, Placement, PlacementRequest, RequestedShare
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
@@ -42,16 +42,12 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
     )
-    demands = Demands(
+    demands = msgspec.structs.replace(
+        policy.demands,
         constraints=constraints,
         kinds=validated.kinds,
         resource=validated.resource,
         existing=_existing(validated),
-        prefer=policy.prefer,
-        oversized=policy.oversized,
-        place=policy.place,
-        same_model=policy.same_model,
-        assume=policy.assume,
     )
     return PlacementRequest(share, demands, accounting)
 

@@ -129,7 +129,7 @@ def may_be_assumed(
     if not kept.memory_values:
         return True
     said = (metadata.annotations or {}).get(MEMORY_MIB)
-    if policy.assume is None or not _comes_to(said, policy.assume.gpu_mib, fraction, policy):
+    if policy.demands.assume is None or not _comes_to(said, policy.demands.assume.gpu_mib, fraction, policy):
         return False
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     return sum(values == kept.memory_values for values in demanded_memories(spec)) < len(terms)
@@ -150,8 +150,8 @@ def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Frac
     whole = fraction.apart() if is_apart else fraction
     demanded = demanded_memories(pod.spec) if pod.spec is not None else ()
     cards = [_mib_of_label(values[0]) for values in demanded if values]
-    if policy.assume is not None:
-        cards.append(policy.assume.gpu_mib)
+    if policy.demands.assume is not None:
+        cards.append(policy.demands.assume.gpu_mib)
     for sized in [whole.on_card(mib) for mib in cards if mib]:
         if sized is not None and said.get(SLICES) == str(sized.slices):
             return sized
@@ -186,7 +186,7 @@ def _memory(
     for values in _by_terms(pod.spec) if pod.spec is not None else ():
         if all(_comes_to(said, _mib_of_label(value), fraction, policy) for value in values):
             return int(values[0]), values
-    assumed = policy.assume
+    assumed = policy.demands.assume
     if assumed is not None and _comes_to(said, assumed.gpu_mib, fraction, policy):
         return assumed.gpu_mib, ()
     return None

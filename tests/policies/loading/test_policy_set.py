@@ -103,7 +103,7 @@ def test_place_and_one_model_are_the_policys_unless_the_queue_says_otherwise():
     policies = policy_set(team=team, queues=queues)
     asked = [("x", None), ("x", "c"), ("team-a", None), ("team-a", "a"), ("team-a", "b")]
     found = [policies.resolve(namespace, queue, None) for namespace, queue in asked]
-    assert [(policy.place, policy.same_model) for policy in found] == [
+    assert [(policy.demands.place, policy.demands.same_model) for policy in found] == [
         ("pack", False),
         ("spread", False),
         ("spread", True),

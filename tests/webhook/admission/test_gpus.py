@@ -136,7 +136,7 @@ def test_an_assumed_node_has_as_many_gpus_as_the_pod_asks_for_or_none_fits():
     decided = webhook_of(policy_set=assumed).decide(on_gpus("2"))
     assert limits(decided) == {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
     assert webhook_of(policy_set=assumed).decide(on_gpus("3")).code == "no-matching-node"
-    assert assumed.resolve("team", None, None).assume == Assumption(2, 81920)
+    assert assumed.resolve("team", None, None).demands.assume == Assumption(2, 81920)
 
 
 def test_a_job_is_told_what_its_pods_would_be_told():
