@@ -123,7 +123,7 @@ class Ledger(LedgerReader):
             return
         self._pods[fact.key] = fact
         self._usage.add(fact, self._memory_of(fact))
-        self._enter(fact.key, fact)
+        self._add_claim(fact.key, fact)
         if known is None:
             self._show_up(fact)
 
@@ -140,7 +140,7 @@ class Ledger(LedgerReader):
         known = self._pods.pop(key, None)
         if known is not None:
             self._usage.remove(known, self._memory_of(known))
-            self._strike(key, known)
+            self._remove_claim(key, known)
 
     def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
         """Take in a full list: what is not in it is gone. Reservations stay until their time is over."""
@@ -205,7 +205,7 @@ class Ledger(LedgerReader):
         if existing is not None:
             allocated = request.share.allocated(existing)
             stays = self._stays(request, allocated, prices)
-            if self._vouches(request, allocated):
+            if self._is_counted(request, allocated):
                 if stays is not None:
                     return stays
                 self._release_former(request)
@@ -296,12 +296,12 @@ class Ledger(LedgerReader):
         node = self._node_index.fact(name) if name is not None else None
         return memory_of_allocated(allocated, node, in_slices=in_slices)
 
-    def _vouches(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
+    def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
-        pledge = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
+        key = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
         review = accounting.reservation
-        return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
+        return self._reservations.matches(name, key, review) or self._recent.matches(name, key, review)
 
     def _stays(
         self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices
@@ -361,10 +361,10 @@ class Ledger(LedgerReader):
             prices.price(alike)
 
     def _begin(self, reservation: Reservation) -> None:
-        """Enter a reservation; the inverse of `_end`."""
+        """Add a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
         self._usage.add(reservation, reservation.gpu_memory)
-        self._enter(reservation.key, reservation)
+        self._add_claim(reservation.key, reservation)
         self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
@@ -372,7 +372,7 @@ class Ledger(LedgerReader):
         if was_counted:
             self._usage.remove(reservation, reservation.gpu_memory)
         if held:
-            self._strike(reservation.key, reservation)
+            self._remove_claim(reservation.key, reservation)
             self._notify(reservation)
         elif reservation.promised_node is not None:
             self._node_index.remove_stale(reservation.promised_node, reservation)
@@ -381,23 +381,23 @@ class Ledger(LedgerReader):
 
     def _age(self, reservation: Reservation) -> None:
         """Let a reservation take no room any more: its pod should have shown up by now."""
-        self._strike(reservation.key, reservation)
+        self._remove_claim(reservation.key, reservation)
         if reservation.promised_node is not None:
             self._node_index.add_stale(reservation.promised_node, reservation)
         else:
             self._pending.add_stale(reservation)
         self._notify(reservation)
 
-    def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Book the sum of pods placed lately; the inverse of `strike_many`."""
+    def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Book the sum of pods placed lately; the inverse of `remove_many`."""
         self._usage.add(unit, unit.gpu_memory, pods)
-        self._enter(claim.key, claim)
+        self._add_claim(claim.key, claim)
         self._notify(claim)
 
-    def strike_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+    def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Take such a sum out of the books."""
         self._usage.remove(unit, unit.gpu_memory, pods)
-        self._strike(claim.key, claim)
+        self._remove_claim(claim.key, claim)
         self._notify(claim)
 
     def _notify(self, reservation: Reservation) -> None:
@@ -409,8 +409,8 @@ class Ledger(LedgerReader):
             for node in self._owners.on_nodes(owner):
                 self.on_promise(node)
 
-    def _enter(self, key: ClaimKey, claim: Claim) -> None:
-        """Book a claim where it belongs; the inverse of `_strike`."""
+    def _add_claim(self, key: ClaimKey, claim: Claim) -> None:
+        """Book a claim where it belongs; the inverse of `_remove_claim`."""
         if claim.owner:
             self._owners.add(claim)
         node = claim.node or claim.promised_node
@@ -419,7 +419,7 @@ class Ledger(LedgerReader):
         elif claim.slices:
             self._pending.add(key, claim)
 
-    def _strike(self, key: ClaimKey, claim: Claim) -> None:
+    def _remove_claim(self, key: ClaimKey, claim: Claim) -> None:
         if claim.owner:
             self._owners.remove(claim)
         node = claim.node or claim.promised_node

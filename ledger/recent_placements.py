@@ -15,7 +15,7 @@ import msgspec
 
 from ledger.facts import PodFact
 from ledger.gpu_memory import GpuMemory
-from ledger.reservations import Pledge, Reservation
+from ledger.reservations import Reservation, ReservationKey
 
 SECONDS = 5.0
 """A placement is booked for so long at least, and for twice as long at most, unless its pod shows up."""
@@ -34,10 +34,10 @@ _Rest = tuple[tuple[str, ...], tuple[str, ...] | None, bool, GpuMemory]
 class Book(Protocol):
     """Where kinds are booked."""
 
-    def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Book the sum of some pods that are alike; the inverse of `strike_many`."""
+    def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Book the sum of some pods that are alike; the inverse of `remove_many`."""
 
-    def strike_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+    def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Take such a sum out."""
 
 
@@ -58,8 +58,8 @@ class _Awaited(msgspec.Struct, frozen=True, gc=False):
     """The one that its kind keeps."""
     pod: int
     """Digest of `PlacementRequest.pod`."""
-    vouched_in: int | None = None
-    """Digest of the review in which it vouched."""
+    matched_in: int | None = None
+    """Digest of the review in which it matched."""
 
 
 class _Generation:
@@ -114,19 +114,19 @@ class RecentPlacements:
         if name is not None:
             generation.awaited[hash(name)] = _Awaited(many.unit, hash(unit.pod))
 
-    def vouch(self, name: str | None, pledge: Pledge, review: str | None) -> bool:
-        """Whether a booked pod is the one that was reviewed before, as `Reservations.vouch` says it."""
+    def matches(self, name: str | None, key: ReservationKey, review: str | None) -> bool:
+        """Whether a booked pod is the one that was reviewed before, as `Reservations.matches` says it."""
         generation = self._found(name) if name is not None else None
         if generation is None:
             return False
         awaited = generation.awaited[hash(name)]
-        namespace, pod, gpus, pooled = pledge
+        namespace, pod, gpus, pooled = key
         unit, digest = awaited.unit, hash(review) if review is not None else None
         if (unit.namespace, awaited.pod, unit.gpus, unit.pooled) != (namespace, hash(pod), gpus, pooled):
             return False
-        if awaited.vouched_in is None and digest is not None:
-            generation.awaited[hash(name)] = msgspec.structs.replace(awaited, vouched_in=digest)
-        return awaited.vouched_in in {None, digest}
+        if awaited.matched_in is None and digest is not None:
+            generation.awaited[hash(name)] = msgspec.structs.replace(awaited, matched_in=digest)
+        return awaited.matched_in in {None, digest}
 
     def release(self, name: str) -> None:
         """Take out the pod whose reservation has that name, if it is booked."""
@@ -180,10 +180,10 @@ class RecentPlacements:
     def _replace(self, kinds: dict[_Rest, Many], rest: _Rest, many: Many | None) -> None:
         former = kinds.pop(rest, None)
         if former is not None:
-            self._book.strike_many(former.claim, former.unit, former.pods)
+            self._book.remove_many(former.claim, former.unit, former.pods)
         if many is not None:
             kinds[rest] = many
-            self._book.enter_many(many.claim, many.unit, many.pods)
+            self._book.add_many(many.claim, many.unit, many.pods)
 
     def _with_one_more(self, former: Many | None, unit: Reservation) -> Many:
         if former is None:

@@ -20,7 +20,7 @@ COUNTED_SECONDS = 5.0
 the pod after all. For the rest of its time it only breaks ties, and its pod is known as its own."""
 
 
-Pledge = tuple[str, str, tuple[tuple[int, int], ...], int]
+ReservationKey = tuple[str, str, tuple[tuple[int, int], ...], int]
 """Whom a reservation is for, namespace and `pod` of the request; what it holds, by index and of the pool."""
 
 
@@ -55,7 +55,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.name, "reservation"
 
     @property
-    def pledge(self) -> Pledge:
+    def reservation_key(self) -> ReservationKey:
         """Whom it is for, and what it holds."""
         return self.namespace, self.pod, self.gpus, self.pooled
 
@@ -82,8 +82,8 @@ class Reservations:
         """Those that take room."""
         self._stale: Counter[str] = Counter()
         """Those that do not any more, by namespace."""
-        self._vouched_in: dict[str, str] = {}
-        """By name of the reservation the review that it has vouched in."""
+        self._matched_in: dict[str, str] = {}
+        """By name of the reservation the review that it has matched in."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -100,18 +100,18 @@ class Reservations:
         )
 
     def add(self, reservation: Reservation) -> None:
-        """Enter a reservation that ends no earlier than all others; the inverse of `remove`."""
+        """Add a reservation that ends no earlier than all others; the inverse of `remove`."""
         name = reservation.name
         self._by_name[name] = self._counted[name] = self._holding[name] = reservation
         self._per_namespace[reservation.namespace] += 1
 
     def remove(self, reservation: Reservation) -> tuple[bool, bool]:
-        """Strike a reservation out; the inverse of `add`.
+        """Remove a reservation; the inverse of `add`.
 
         Say whether quotas counted it until now, and whether it took room.
         """
         del self._by_name[reservation.name]
-        self._vouched_in.pop(reservation.name, None)
+        self._matched_in.pop(reservation.name, None)
         _count(self._per_namespace, reservation.namespace, -1)
         was_counted = self._counted.pop(reservation.name, None) is not None
         held = self._holding.pop(reservation.name, None) is not None
@@ -141,17 +141,17 @@ class Reservations:
         stale = self._stale.get(namespace, 0)
         return 2 * stale <= self._per_namespace.get(namespace, 0)
 
-    def vouch(self, name: str | None, pod: Pledge, review: str | None) -> bool:
+    def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
         """Whether a reservation answers for a pod that was reviewed before: for the same pod, and once.
 
         The same review may come twice, after a broken connection. A dry run (None) uses nothing up.
         """
         reservation = self.get(name)
-        if reservation is None or reservation.pledge != pod or reservation.name not in self._counted:
+        if reservation is None or reservation.reservation_key != pod or reservation.name not in self._counted:
             return False
-        former = self._vouched_in.get(reservation.name)
+        former = self._matched_in.get(reservation.name)
         if review is not None and former is None:
-            self._vouched_in[reservation.name] = review
+            self._matched_in[reservation.name] = review
         return former in {None, review}
 
     def first_expired(self, now: float) -> Reservation | None:

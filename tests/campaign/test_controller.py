@@ -40,8 +40,8 @@ def _counts_no_quota(monkeypatch):
 
 
 def _takes_nothing(monkeypatch):
-    monkeypatch.setattr(Ledger, "_enter", lambda *_: None)
-    monkeypatch.setattr(Ledger, "_strike", lambda *_: None)
+    monkeypatch.setattr(Ledger, "_add_claim", lambda *_: None)
+    monkeypatch.setattr(Ledger, "_remove_claim", lambda *_: None)
 
 
 def _keeps_what_was_deleted(monkeypatch):

@@ -27,7 +27,7 @@ def rebuilt(
     for reservation in like._reservations._by_name.values():
         ledger._begin(reservation)
     for many in like._recent.every():
-        ledger.enter_many(many.claim, many.unit, many.pods)
+        ledger.add_many(many.claim, many.unit, many.pods)
     ledger.expire(now)
     return ledger
 
