@@ -19,11 +19,12 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
     ("bench/mig.py", "mig"),
+    ("controller/resource_slice.py", "mig"),
     ("policies/model/types.py", "mig"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
-"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a part of the names of
-DeviceClasses; a word of HAMi's."""
+"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a type of NVIDIA's DRA
+devices; a part of the names of DeviceClasses; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():
