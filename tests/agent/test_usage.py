@@ -1,6 +1,7 @@
 """What containers may use and what they use, by the kubelet's books and the GPUs' processes."""
 
 import asyncio
+from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
@@ -24,9 +25,8 @@ def measured(held, *cards, links=(), groups=None, checkpoint=()):
     async def measure():
         registry = CollectorRegistry()
         with node_folder() as node:
-            options = type(node.options)(
-                **{name: getattr(node.options, name) for name in node.options.__struct_fields__}
-                | {"container_logs": str(node.root / "logs"), "proc": str(node.root / "proc")}
+            options = replace(
+                node.options, container_logs=str(node.root / "logs"), proc=str(node.root / "proc")
             )
             if links:
                 (node.root / "logs").mkdir()
