@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from cli.commands.doctor import doctor
 from cli.commands.explain import explain
 from cli.commands.ledger import ledger
 from cli.commands.why import why
 
 app = typer.Typer(
     name="kubectl fraction",
-    help="Fractional GPUs: who holds them, why a pod waits, what would become of one.",
+    help="Fractional GPUs: who holds them, why a pod waits, what would become of one, what is broken.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -19,6 +20,7 @@ app = typer.Typer(
 app.command()(ledger)
 app.command()(why)
 app.command()(explain)
+app.command()(doctor)
 
 
 def main() -> None:

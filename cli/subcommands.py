@@ -19,6 +19,7 @@ SUBCOMMANDS = {
     "ledger": "ledger:ledger",
     "why": "why:why",
     "status": "status:status",
+    "doctor": "doctor:doctor",
     "quota": "quota:quota",
     "uninjected": "uninjected:uninjected",
     "cordon": "cordon:cordon",

@@ -1,0 +1,71 @@
+"""fraction-injector doctor: what is wrong with an installation, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from cli.cluster import ask
+from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
+from cli.printing import say, say_json
+
+if TYPE_CHECKING:
+    from controller.doctor.finding import Line
+
+NAME = "fraction-injector"
+CHART_NAMESPACE = "gpu-fraction-injector"
+FAILED = 1
+"""Exit status where a check failed."""
+WIDTH = len("warning")
+
+
+def doctor(  # noqa: PLR0913 each is an option of the command
+    node: Annotated[
+        str | None, typer.Argument(show_default="all", help="Look at the GPUs of this node only.")
+    ] = None,
+    *,
+    name: Annotated[
+        str, typer.Option("--name", help="Of the installation: of its webhook configuration.")
+    ] = NAME,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the release.")] = CHART_NAMESPACE,
+    try_namespace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE",
+            show_default="none",
+            help="Also create a labelled pod there in a dry run, and say what becomes of it.",
+        ),
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Check an installation from the driver to the denied pod: one line a check, with what to do.
+
+    It asks the API server alone and writes nothing. A check that takes a right which you lack is skipped,
+    and its line names the right. Exit status: 0 nothing failed, 1 something did, 2 nobody can be asked.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.doctor.checks import run_checks  # noqa: PLC0415
+    from controller.doctor.reader import read_installation  # noqa: PLC0415
+
+    question = partial(
+        read_installation, namespace=namespace, name=name, node=node, try_namespace=try_namespace
+    )
+    seen = ask(kubeconfig, context, question, f"{name} in {namespace} cannot be checked")
+    lines = run_checks(seen)
+    if output is OutputFormat.JSON:
+        say_json(msgspec.to_builtins(lines))
+    else:
+        say("\n".join(f"{line.level.ljust(WIDTH)}  {line.text}" for line in lines))
+    _end(lines)
+
+
+def _end(lines: Sequence[Line]) -> None:
+    if all(line.level == "skipped" for line in lines):
+        fail("no check could be made: ask for the rights that the lines name")
+    raise typer.Exit(FAILED if any(line.level == "failed" for line in lines) else 0)

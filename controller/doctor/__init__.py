@@ -1,0 +1,1 @@
+"""Checks of an installation, from the driver to the denied pod: what reads, and what judges."""

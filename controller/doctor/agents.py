@@ -1,0 +1,156 @@
+"""Checks of the agents: their pods, what they report, and the cards. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from controller.agent_readiness import why_not_ready
+from controller.doctor.finding import Finding
+from controller.doctor.reasons import advice_for, reasons_of
+from controller.doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
+from controller.resources import SeenNode
+from kube.names import AGENT_TAINT
+
+DEPLOY_CLIENT_LABEL = "nvidia.com/gpu.deploy.client"
+"""Node label of the GPU operator: "true" while clients of the driver may run."""
+GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
+"""Node label of GPU feature discovery."""
+
+
+def agent_set(seen: Seen) -> Iterator[Finding]:
+    """The agent's DaemonSet makes its pods."""
+    found = seen.agents.value
+    if found is None:
+        yield Finding("ok", "no agent is installed: containers are limited from admission")
+        return
+    if not found.desired:
+        advice = "label the GPU nodes as agent.nodeSelector asks for"
+        yield Finding("warning", f"DaemonSet {seen.name}-agent fits no node", advice)
+    missing = found.desired - found.current
+    if missing > 0:
+        why = _event(seen, "DaemonSet", f"{seen.name}-agent") or "no Event says why"
+        what = f"{missing} pods of DaemonSet {seen.name}-agent are not made: {why}"
+        yield Finding("failed", what, advice_for(why))
+
+
+def agent_pods(seen: Seen) -> Iterator[Finding]:
+    """Every pod of the agent runs; of one that does not, what its containers wait for."""
+    for pod in seen.agent_pods.value:
+        if pod.is_ready or (seen.node is not None and pod.node != seen.node):
+            continue
+        if not pod.waiting:
+            # It runs: what it lacks is in its GpuNode.
+            if seen.reports.value.get(pod.node) is None:
+                what = "the agent runs, is not ready and has reported nothing"
+                yield Finding("failed", what, advice_for(what), pod.node or None)
+            continue
+        for each in pod.waiting:
+            why = _why(seen, pod, each)
+            yield Finding("failed", f"the agent's pod waits: {why}", advice_for(why), pod.node or None)
+
+
+def _why(seen: Seen, pod: AgentPod, waiting: Waiting) -> str:
+    ended = f" after exit code {waiting.exit_code}" if waiting.exit_code is not None else ""
+    message = waiting.message or _event(seen, "Pod", pod.name)
+    return f"{waiting.container}: {waiting.reason}{ended}{f': {message}' if message else ''}"
+
+
+def _event(seen: Seen, kind: str, name: str) -> str:
+    return known(seen.events, {}).get((kind, name), "")
+
+
+def nodes(seen: Seen) -> Iterator[Finding]:
+    """Some node has GPUs."""
+    if not gpu_nodes(seen):
+        what = "no node offers GPUs" if seen.node is None else f"node {seen.node} offers no GPU"
+        advice = "install driver, GPU feature discovery and device plugin, or the agent (agent.enabled)"
+        yield Finding("warning", what, advice)
+
+
+def usable(seen: Seen) -> Iterator[Finding]:
+    """GPU nodes take pods."""
+    for node in gpu_nodes(seen):
+        if not node.fact.usable:
+            what = "it is not ready, cordoned or going away"
+            yield Finding("warning", what, "kubectl describe node says which", node.fact.name)
+
+
+def paused(seen: Seen) -> Iterator[Finding]:
+    """The GPU operator lets clients of the driver run."""
+    for node in gpu_nodes(seen):
+        state = _client_label(node)
+        if state != "true":
+            what = f"the agent is paused: label {DEPLOY_CLIENT_LABEL} is {state}"
+            advice = "wait for the GPU operator; see the log of its driver manager or MIG manager"
+            yield Finding("warning", what, advice, node.fact.name)
+
+
+def serving(seen: Seen) -> Iterator[Finding]:
+    """Every agent is registered with its kubelet, in this boot."""
+    reports = seen.reports.value
+    for node in with_agent(seen):
+        if _client_label(node) != "true":
+            continue  # its agent has to be away
+        says = reports.get(node.fact.name)
+        why = why_not_ready(says.report if says is not None else None, node)
+        if why is None:
+            continue
+        if says is not None and says.missing and not says.report.is_registered:
+            yield from _missing(says, node)
+        else:
+            yield Finding("failed", why, "see the agent's pod on the node", node.fact.name)
+
+
+def _client_label(node: SeenNode) -> str:
+    return node.fact.labels.get(DEPLOY_CLIENT_LABEL, "true")
+
+
+def _missing(says: AgentSays, node: SeenNode) -> Iterator[Finding]:
+    for resources, reason in reasons_of(says.missing):
+        what = f"the agent is not registered: {reason}{f' ({resources})' if resources else ''}"
+        yield Finding("failed", what, advice_for(reason), node.fact.name)
+
+
+def taints(seen: Seen) -> Iterator[Finding]:
+    """No node is held that could take pods."""
+    for node in gpu_nodes(seen):
+        if node.taints.ours is not None:
+            advice = "have its agent serve; if it does, see the controller's log"
+            yield Finding("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
+
+
+def cards(seen: Seen) -> Iterator[Finding]:
+    """Every GPU that an agent knows is healthy."""
+    chosen = {node.fact.name for node in gpu_nodes(seen)}
+    for name, says in seen.reports.value.items():
+        if name not in chosen:
+            continue
+        if not says.count:
+            yield Finding("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
+        for index, why in says.unhealthy:
+            yield Finding("failed", f"GPU {index} is unhealthy: {why}", advice_for(why), name)
+
+
+def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:
+    """Return the nodes to look at that show any sign of a GPU."""
+    reports = known(seen.reports, {})
+    return [
+        node
+        for node in seen.nodes.value
+        if seen.node in {None, node.fact.name} and (_shows_gpu(node) or node.fact.name in reports)
+    ]
+
+
+def _shows_gpu(node: SeenNode) -> bool:
+    fact = node.fact
+    offers = bool(fact.gpus or fact.pooled or fact.instances)
+    return offers or node.taints.ours is not None or fact.labels.get(GPU_PRESENT_LABEL) == "true"
+
+
+def with_agent(seen: Seen) -> Iterator[SeenNode]:
+    """Yield the nodes that an agent runs on, or is waited for."""
+    on = {pod.node for pod in known(seen.agent_pods, ())}
+    reports = known(seen.reports, {})
+    for node in gpu_nodes(seen):
+        if node.fact.name in on or node.fact.name in reports or node.taints.ours is not None:
+            yield node

@@ -1,0 +1,58 @@
+"""The checks in the order in which they are printed, and how they are run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from controller.doctor import admission, agents, installation, ledgers
+from controller.doctor.finding import Finding, Line, lines_of
+from controller.doctor.seen import NotReadError, Seen
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check; what it yields is not as it should be, or more than its `good` says."""
+
+    name: str
+    judge: Callable[[Seen], Iterable[Finding]]
+    good: str
+    """What is said where it yields nothing; empty says nothing."""
+
+
+CHECKS: Sequence[Check] = (
+    Check("nodes", agents.nodes, "nodes with GPUs are there"),
+    Check("usable", agents.usable, "nodes with GPUs are ready"),
+    Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods"),
+    Check("agent-pods", agents.agent_pods, "no pod of the agent waits"),
+    Check("paused", agents.paused, "no agent is paused by the GPU operator"),
+    Check("serving", agents.serving, "every agent is registered with its kubelet"),
+    Check("taints", agents.taints, "no node is held for its agent"),
+    Check("cards", agents.cards, "every GPU that agents report is healthy"),
+    Check("fractions", ledgers.lacking, "every node with GPUs can run fractions"),
+    Check("crds", installation.crds, "the API server serves GpuLedgers and GpuNodes"),
+    Check("controller", installation.controller, "a controller leads"),
+    Check("ledgers", ledgers.published, "the controller publishes every node's ledger"),
+    Check("policies", installation.policies, "the policies are in force everywhere"),
+    Check("certificates", installation.certificates, ""),
+    Check("webhook", admission.webhook, "the webhook is registered with a CA"),
+    Check("endpoints", admission.endpoints, "the webhook takes requests"),
+    Check("second-lock", admission.second_lock, "the second lock is there and fits this API server"),
+    Check("bindings", admission.bindings, "every policy of the second lock is bound"),
+    Check("trial", admission.trial, ""),
+)
+
+
+def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[Line]:
+    """Return the lines of all checks, at least one of each that has something to say."""
+    return [line for check in checks for line in lines_of(check.name, _run(check, seen))]
+
+
+def _run(check: Check, seen: Seen) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        for each in check.judge(seen):
+            found.append(each)  # noqa: PERF402 what was found before something was not read counts
+    except NotReadError as error:
+        return [*found, Finding(error.level, str(error), error.advice)]
+    return found or ([Finding("ok", check.good)] if check.good else [])

@@ -1,0 +1,375 @@
+"""Objects of the API server, with the fields that the checks look at, and what is made of them. Pure."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from controller.doctor.seen import (
+    AgentPod,
+    AgentSays,
+    AgentSet,
+    Lease,
+    LockBinding,
+    LockPolicy,
+    Waiting,
+    WebhookEntry,
+)
+from controller.gpu_ledger import Condition
+from controller.gpu_node import AgentReport
+from kube.names import YIELDS_ANNOTATION
+from kube.objects import ListMeta
+
+
+class Page(msgspec.Struct):
+    """One page of a list."""
+
+    items: list[msgspec.Raw]
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+class Metadata(msgspec.Struct):
+    """Of any object."""
+
+    name: str = ""
+    annotations: dict[str, str] | None = None
+
+
+class Named(msgspec.Struct):
+    """Any object."""
+
+    metadata: Metadata
+
+
+class _Resource(msgspec.Struct):
+    name: str
+
+
+class Resources(msgspec.Struct):
+    """Discovery of one version of an API group."""
+
+    resources: list[_Resource] = []
+
+
+def served(found: Resources | None) -> frozenset[str]:
+    """Return the resources that are served."""
+    return frozenset(each.name for each in found.resources) if found is not None else frozenset()
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    renew_time: datetime | None = None
+    lease_duration_seconds: int = 0
+
+
+class LeaseObject(Named):
+    """A Lease."""
+
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+def lease(found: LeaseObject | None) -> Lease | None:
+    """Return the controller's Lease."""
+    if found is None:
+        return None
+    spec, annotations = found.spec, found.metadata.annotations or {}
+    return Lease(
+        holder=spec.holder_identity,
+        renewed=spec.renew_time,
+        seconds=spec.lease_duration_seconds,
+        yields=annotations.get(YIELDS_ANNOTATION),
+    )
+
+
+class _ClientConfig(msgspec.Struct, rename="camel"):
+    ca_bundle: str = ""
+    url: str | None = None
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    client_config: _ClientConfig
+    failure_policy: str = "Fail"
+
+
+class Configuration(Named):
+    """A MutatingWebhookConfiguration."""
+
+    webhooks: list[_Entry] = []
+
+
+def webhook(found: Configuration | None) -> WebhookEntry | None:
+    """Return the one entry of the configuration."""
+    if found is None or not found.webhooks:
+        return None
+    [entry, *_] = found.webhooks
+    bundle = base64.b64decode(entry.client_config.ca_bundle)
+    return WebhookEntry(entry.failure_policy, bundle, entry.client_config.url)
+
+
+class _Conditions(msgspec.Struct):
+    ready: bool | None = None
+
+
+class _Endpoint(msgspec.Struct):
+    addresses: list[str]
+    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class Slice(msgspec.Struct):
+    """An EndpointSlice."""
+
+    endpoints: list[_Endpoint] | None = None
+
+
+def endpoints(found: list[Slice] | None) -> tuple[str, ...]:
+    """Return the addresses that are ready; Kubernetes asks to take an unknown condition for true."""
+    of_all = (each for one in found or () for each in one.endpoints or ())
+    return tuple(each.addresses[0] for each in of_all if each.conditions.ready is not False)
+
+
+class _Warning(msgspec.Struct):
+    warning: str
+
+
+class _TypeChecking(msgspec.Struct, rename="camel"):
+    expression_warnings: list[_Warning] | None = None
+
+
+class _PolicyStatus(msgspec.Struct, rename="camel"):
+    type_checking: _TypeChecking | None = None
+
+
+class Policy(Named):
+    """A ValidatingAdmissionPolicy."""
+
+    status: _PolicyStatus = msgspec.field(default_factory=_PolicyStatus)
+
+
+def lock_policies(release: str, found: list[Policy] | None) -> tuple[LockPolicy, ...]:
+    """Return the policies of an installation."""
+    return tuple(
+        LockPolicy(each.metadata.name, tuple(_warnings(each.status)))
+        for each in found or ()
+        if each.metadata.name.startswith(f"{release}-")
+    )
+
+
+def _warnings(status: _PolicyStatus) -> Iterator[str]:
+    checking = status.type_checking
+    for each in (checking and checking.expression_warnings) or ():
+        yield each.warning
+
+
+class _ParamRef(msgspec.Struct):
+    name: str | None = None
+
+
+class _BindingSpec(msgspec.Struct, rename="camel"):
+    policy_name: str
+    validation_actions: list[str] = []
+    param_ref: _ParamRef | None = None
+
+
+class Binding(Named):
+    """A ValidatingAdmissionPolicyBinding."""
+
+    spec: _BindingSpec
+
+
+def lock_bindings(release: str, found: list[Binding] | None) -> tuple[LockBinding, ...]:
+    """Return the bindings of an installation."""
+    return tuple(
+        LockBinding(
+            each.metadata.name,
+            each.spec.policy_name,
+            tuple(each.spec.validation_actions),
+            each.spec.param_ref.name if each.spec.param_ref is not None else None,
+        )
+        for each in found or ()
+        if each.metadata.name.startswith(f"{release}-")
+    )
+
+
+def names(found: list[Named] | None) -> frozenset[str]:
+    """Return the names of objects."""
+    return frozenset(each.metadata.name for each in found or ())
+
+
+class _SetStatus(msgspec.Struct, rename="camel"):
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+
+
+class DaemonSet(Named):
+    """A DaemonSet."""
+
+    status: _SetStatus = msgspec.field(default_factory=_SetStatus)
+
+
+def agents(found: DaemonSet | None) -> AgentSet | None:
+    """Return how many pods the agent's DaemonSet has."""
+    if found is None:
+        return None
+    return AgentSet(found.status.desired_number_scheduled, found.status.current_number_scheduled)
+
+
+class _Waits(msgspec.Struct, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
+
+
+class _State(msgspec.Struct):
+    waiting: _Waits | None = None
+    terminated: _Waits | None = None
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    name: str
+    state: _State = msgspec.field(default_factory=_State)
+    last_state: _State = msgspec.field(default_factory=_State)
+
+
+class _PodCondition(msgspec.Struct):
+    type: str
+    status: str
+    message: str | None = None
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    conditions: list[_PodCondition] = []
+    init_container_statuses: list[_Container] = []
+    container_statuses: list[_Container] = []
+
+
+class _PodSpec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class Pod(Named):
+    """A pod of the agent."""
+
+    spec: _PodSpec
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+def agent_pods(found: list[Pod] | None) -> tuple[AgentPod, ...]:
+    """Return the agent's pods."""
+    return tuple(_agent_pod(each) for each in found or ())
+
+
+def _agent_pod(pod: Pod) -> AgentPod:
+    status = pod.status
+    is_ready = any((each.type, each.status) == ("Ready", "True") for each in status.conditions)
+    first = [each for each in map(_waiting, status.init_container_statuses) if each is not None][:1]
+    # What waits behind an init container says nothing by itself.
+    waiting = first or [each for each in map(_waiting, status.container_statuses) if each is not None]
+    waiting += [
+        Waiting("scheduler", "Unscheduled", each.message or "")
+        for each in status.conditions
+        if (each.type, each.status) == ("PodScheduled", "False")
+    ]
+    return AgentPod(pod.metadata.name, pod.spec.node_name, is_ready, tuple(waiting))
+
+
+def _waiting(container: _Container) -> Waiting | None:
+    state, last = container.state, container.last_state.terminated
+    if state.terminated is not None:
+        ended = state.terminated
+        message = _last_line(ended.message)
+        return Waiting(container.name, ended.reason, message, ended.exit_code) if ended.exit_code else None
+    if state.waiting is None:
+        return None
+    if last is None:
+        return Waiting(container.name, state.waiting.reason, state.waiting.message)
+    message = _last_line(last.message) or state.waiting.message
+    return Waiting(container.name, state.waiting.reason, message, last.exit_code)
+
+
+def _last_line(text: str) -> str:
+    """Return the last line of a log: what a process says before it ends."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+class _Involved(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class Event(msgspec.Struct, rename="camel"):
+    """An Event."""
+
+    involved_object: _Involved
+    reason: str | None = None
+    message: str | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+def events(found: list[Event] | None) -> Mapping[tuple[str, str], str]:
+    """Return the last warning about each object."""
+    by_time = sorted(found or (), key=lambda each: each.last_timestamp or each.event_time or "")
+    about = ((each.involved_object, f"{each.reason}: {each.message}") for each in by_time)
+    return {(involved.kind, involved.name): told for involved, told in about}
+
+
+class _Card(msgspec.Struct):
+    index: int
+    healthy: bool = False
+    why: str = ""
+    mig: bool = False
+    whole: bool = False
+
+    @property
+    def is_shared(self) -> bool:
+        return not (self.mig or self.whole)
+
+
+class _GpuNodeStatus(msgspec.Struct):
+    registered: bool = False
+    missing: str = ""
+    boot_id: str = msgspec.field(default="", name="bootID")
+    gpus: list[_Card] = []
+
+
+class GpuNode(Named):
+    """A GpuNode."""
+
+    status: _GpuNodeStatus | None = None
+
+
+def reports(found: list[GpuNode] | None) -> Mapping[str, AgentSays]:
+    """Return what agents say, by node."""
+    of_nodes = ((each.metadata.name, each.status or _GpuNodeStatus()) for each in found or ())
+    return {node: _says(node, status) for node, status in of_nodes}
+
+
+def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
+    shared: Iterable[_Card] = [each for each in status.gpus if each.is_shared]
+    report = AgentReport(
+        node,
+        (),
+        has_healthy_cards=any(each.healthy for each in shared),
+        is_registered=status.registered,
+        boot_id=status.boot_id,
+    )
+    unhealthy = tuple((each.index, each.why or "no reason is given") for each in shared if not each.healthy)
+    return AgentSays(report, status.missing, unhealthy, len(status.gpus))
+
+
+class _LedgerStatus(msgspec.Struct):
+    conditions: tuple[Condition, ...] = ()
+
+
+class Ledger(Named):
+    """A GpuLedger."""
+
+    status: _LedgerStatus = msgspec.field(default_factory=_LedgerStatus)
+
+
+def ledgers(found: list[Ledger] | None) -> Mapping[str, tuple[Condition, ...]]:
+    """Return the conditions of GpuLedgers, by node."""
+    return {each.metadata.name: each.status.conditions for each in found or ()}

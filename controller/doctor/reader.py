@@ -1,0 +1,278 @@
+"""Reads what the checks look at, from the API server alone and with the rights of who asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from certs.observation import Observation, Stored, observe
+from controller.certificates.store import CertificateStore, Installation
+from controller.doctor import objects
+from controller.doctor.seen import (
+    AgentPod,
+    AgentSays,
+    AgentSet,
+    Lease,
+    LockBinding,
+    LockPolicy,
+    NotRead,
+    Read,
+    Seen,
+    Trial,
+    WebhookEntry,
+)
+from controller.gpu_ledger import COLLECTION, Condition
+from controller.informer import LARGE_PAGE, list_all
+from controller.kube_client import ApiError, ApiServer
+from controller.policy_status import PolicyStatus, read_status
+from controller.resources import SeenNode, nodes
+from controller.stored_policies import read_stored_policies
+from kube.names import API_VERSION, FRACTION_LABEL, GPU_NODES_PATH, INJECTED_ANNOTATION, NO_SHARE_ANNOTATION
+from modes.resource_names import ResourceNames
+from policies.model.problems import PolicyError
+
+Value = TypeVar("Value")
+Struct = TypeVar("Struct")
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+OF_LOCK: Mapping[str, str | int] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
+OF_AGENT: Mapping[str, str | int] = {"labelSelector": "app.kubernetes.io/component=agent"}
+WARNINGS: Mapping[str, str | int] = {"fieldSelector": "type=Warning"}
+TRIED_NAME = "fraction-injector-doctor"
+MAX_MESSAGE = 1000
+
+
+async def read_installation(
+    api: ApiServer, namespace: str, name: str, *, node: str | None, try_namespace: str | None
+) -> Seen:
+    """Read everything that the checks look at; nothing is written.
+
+    Args:
+        api: asked with the rights of its user.
+        namespace: of the release.
+        name: of the installation: of its webhook configuration.
+        node: the only one to look at; None for all.
+        try_namespace: where a labelled pod is created in a dry run; None for nowhere.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be asked.
+    """
+    reader = _Reader(api, namespace, name)
+    policies, listed_nodes, certificates = await asyncio.gather(
+        reader.policies(), reader.nodes(), reader.certificates()
+    )
+    webhook, lease, endpoints, agents = await asyncio.gather(
+        reader.webhook(), reader.lease(), reader.endpoints(), reader.agents()
+    )
+    lock_policies, lock_bindings, accounts = await asyncio.gather(
+        reader.lock_policies(), reader.lock_bindings(), reader.accounts()
+    )
+    pods, events, reports = await asyncio.gather(reader.agent_pods(), reader.events(), reader.reports())
+    return Seen(
+        at=datetime.now(UTC),
+        namespace=namespace,
+        name=name,
+        node=node,
+        served=await reader.served(),
+        lease=lease,
+        policies=policies,
+        certificates=certificates,
+        webhook=webhook,
+        endpoints=endpoints,
+        lock_policies=lock_policies,
+        lock_bindings=lock_bindings,
+        accounts=accounts,
+        agents=agents,
+        agent_pods=pods,
+        events=events,
+        nodes=listed_nodes,
+        reports=reports,
+        ledgers=await reader.ledgers(),
+        trial=await reader.trial(try_namespace) if try_namespace is not None else None,
+    )
+
+
+class _Reader:
+    """Reads one thing after the other of an installation."""
+
+    def __init__(self, api: ApiServer, namespace: str, name: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._name = name
+        self._in = f"namespaces/{quote(namespace, safe='')}"
+        self._here = f"in namespace {namespace}"
+
+    async def served(self) -> Read[frozenset[str]] | NotRead:
+        get = self._get(f"/apis/{API_VERSION}", objects.Resources)
+        return await _read("to discover APIs", get, objects.served)
+
+    async def lease(self) -> Read[Lease | None] | NotRead:
+        path = f"/apis/coordination.k8s.io/v1/{self._in}/leases/{quote(self._name, safe='')}-controller"
+        return await _read(f"to get leases {self._here}", self._get(path, objects.LeaseObject), objects.lease)
+
+    async def policies(self) -> Read[PolicyStatus] | NotRead:
+        config_map = f"{self._name}-policies"
+        ask = partial(read_status, self._api, self._namespace, config_map)
+        right = f"to get configmaps, list pods and get pods/proxy {self._here}"
+        found = await _read(right, ask, lambda status: status)
+        if isinstance(found, NotRead):
+            return found
+        if found.value is None:
+            what = f"ConfigMap {self._namespace}/{config_map} does not exist"
+            return NotRead(what, "failed", "name the installation by --namespace and --name, or install it")
+        return Read(found.value)
+
+    async def certificates(self) -> Read[Observation] | NotRead:
+        store = CertificateStore(self._api, Installation(self._namespace, self._name))
+
+        async def look() -> Stored:
+            tls, _ = await store.read_secret("tls")
+            bundle = await store.read_bundle()
+            authorities, _ = await store.read_secret("ca")
+            return Stored(tls, bundle.pem, authorities)
+
+        right = f"to get secrets {self._here} and mutatingwebhookconfigurations"
+        found = await _read(right, look, lambda stored: stored)
+        if isinstance(found, NotRead):
+            return found
+        stored = found.value
+        if stored is None or (stored.tls is None and stored.authorities is None):
+            return NotRead(f"certificates: they are not in Secret {self._namespace}/{self._name}-tls")
+        return Read(observe(stored, {}, ()))
+
+    async def webhook(self) -> Read[WebhookEntry | None] | NotRead:
+        path = f"{ADMISSION}/mutatingwebhookconfigurations/{quote(self._name, safe='')}"
+        get = self._get(path, objects.Configuration)
+        return await _read("to get mutatingwebhookconfigurations", get, objects.webhook)
+
+    async def endpoints(self) -> Read[tuple[str, ...]] | NotRead:
+        query = {"labelSelector": f"kubernetes.io/service-name={self._name}-webhook"}
+        get = self._list(f"/apis/discovery.k8s.io/v1/{self._in}/endpointslices", objects.Slice, query)
+        return await _read(f"to list endpointslices {self._here}", get, objects.endpoints)
+
+    async def lock_policies(self) -> Read[tuple[LockPolicy, ...]] | NotRead:
+        path = f"{ADMISSION}/validatingadmissionpolicies"
+        of_release = partial(objects.lock_policies, self._name)
+        return await _read(
+            "to list validatingadmissionpolicies", self._list(path, objects.Policy, OF_LOCK), of_release
+        )
+
+    async def lock_bindings(self) -> Read[tuple[LockBinding, ...]] | NotRead:
+        path = f"{ADMISSION}/validatingadmissionpolicybindings"
+        of_release = partial(objects.lock_bindings, self._name)
+        get = self._list(path, objects.Binding, OF_LOCK)
+        return await _read("to list validatingadmissionpolicybindings", get, of_release)
+
+    async def accounts(self) -> Read[frozenset[str]] | NotRead:
+        get = self._list(f"/api/v1/{self._in}/serviceaccounts", objects.Named, OF_LOCK)
+        return await _read(f"to list serviceaccounts {self._here}", get, objects.names)
+
+    async def agents(self) -> Read[AgentSet | None] | NotRead:
+        path = f"/apis/apps/v1/{self._in}/daemonsets/{quote(self._name, safe='')}-agent"
+        return await _read(
+            f"to get daemonsets {self._here}", self._get(path, objects.DaemonSet), objects.agents
+        )
+
+    async def agent_pods(self) -> Read[tuple[AgentPod, ...]] | NotRead:
+        get = self._list(f"/api/v1/{self._in}/pods", objects.Pod, OF_AGENT)
+        return await _read(f"to list pods {self._here}", get, objects.agent_pods)
+
+    async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
+        get = self._list(f"/api/v1/{self._in}/events", objects.Event, WARNINGS)
+        return await _read(f"to list events {self._here}", get, objects.events)
+
+    async def nodes(self) -> Read[tuple[SeenNode, ...]] | NotRead:
+        names = await self._resource_names()
+
+        async def listed() -> tuple[SeenNode, ...]:
+            return tuple(await list_all(self._api, nodes(names)))
+
+        return await _read("to list nodes", listed, lambda found: found or ())
+
+    async def _resource_names(self) -> ResourceNames:
+        """Return the names that the policies give slices; the usual ones where those cannot be read."""
+        try:
+            policies = await read_stored_policies(self._api, self._namespace, f"{self._name}-policies")
+        except (ApiError, PolicyError):
+            return ResourceNames()
+        return policies.resource_names
+
+    async def reports(self) -> Read[Mapping[str, AgentSays]] | NotRead:
+        return await _read("to list gpunodes", self._list(GPU_NODES_PATH, objects.GpuNode), objects.reports)
+
+    async def ledgers(self) -> Read[Mapping[str, tuple[Condition, ...]]] | NotRead:
+        return await _read("to list gpuledgers", self._list(COLLECTION, objects.Ledger), objects.ledgers)
+
+    async def trial(self, namespace: str) -> Read[Trial] | NotRead:
+        pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        try:
+            data = await self._api.request("POST", pods, query={"dryRun": "All"}, body=_tried_pod())
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in str(error):
+                return NotRead(f"you lack the right to create pods in namespace {namespace}")
+            return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
+        annotations = msgspec.json.decode(data, type=objects.Named).metadata.annotations or {}
+        policy = annotations.get(INJECTED_ANNOTATION) or annotations.get(NO_SHARE_ANNOTATION)
+        return Read(Trial(namespace, injected=policy))
+
+    def _get(self, path: str, struct: type[Struct]) -> Callable[[], Awaitable[Struct]]:
+        async def get() -> Struct:
+            return msgspec.json.decode(await self._api.request("GET", path), type=struct)
+
+        return get
+
+    def _list(
+        self, path: str, struct: type[Struct], selected: Mapping[str, str | int] | None = None
+    ) -> Callable[[], Awaitable[list[Struct]]]:
+        async def pages() -> list[Struct]:
+            query, found = {"limit": LARGE_PAGE, **(selected or {})}, list[Struct]()
+            while True:
+                data = await self._api.request("GET", path, query=query)
+                page = msgspec.json.decode(data, type=objects.Page)
+                found += [msgspec.json.decode(item, type=struct) for item in page.items]
+                if not page.metadata.continue_:
+                    return found
+                query["continue"] = page.metadata.continue_
+
+        return pages
+
+
+async def _read(
+    right: str,
+    ask: Callable[[], Awaitable[Struct]],
+    value_of: Callable[[Struct | None], Value],
+) -> Read[Value] | NotRead:
+    """Ask for something; None is what the API server does not have.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be asked.
+    """
+    try:
+        return Read(value_of(await ask()))
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            return NotRead(f"you lack the right {right}")
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return Read(value_of(None))
+    except (msgspec.MsgspecError, ValueError) as error:
+        return NotRead(f"what needs the right {right} cannot be read: {error}", "failed", "report it")
+
+
+def _tried_pod() -> dict[str, Any]:
+    """Return a pod that asks for the least share, which a restricted namespace takes too."""
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "tried", "image": "registry.k8s.io/pause:3.10", "securityContext": security}
+    metadata = {"name": TRIED_NAME, "labels": {FRACTION_LABEL: "0.125"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}

@@ -1,0 +1,181 @@
+"""What the checks look at: objects as they were read, or why they were not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+
+import msgspec
+
+from controller.doctor.finding import Level
+from controller.gpu_ledger import Condition
+from controller.gpu_node import AgentReport
+from controller.resources import SeenNode
+
+if TYPE_CHECKING:
+    from certs.observation import Observation
+    from controller.policy_status import PolicyStatus
+
+Value = TypeVar("Value")
+
+
+class NotReadError(Exception):
+    """A check needs something that was not read."""
+
+    def __init__(self, level: Level, why: str, advice: str) -> None:
+        super().__init__(why)
+        self.level: Level = level
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Generic[Value]):
+    """Something that was read."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """Something that was not read."""
+
+    why: str
+    level: Level = "skipped"
+    advice: str = ""
+
+    @property
+    def value(self) -> NoReturn:
+        """Never there.
+
+        Raises:
+            NotReadError: always.
+        """
+        raise NotReadError(self.level, self.why, self.advice)
+
+
+def known(read: Read[Value] | NotRead, otherwise: Value) -> Value:
+    """Return what was read, or something else where a check goes on without it."""
+    return read.value if isinstance(read, Read) else otherwise
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The controller's Lease."""
+
+    holder: str | None
+    renewed: datetime | None
+    seconds: int
+    """For which it holds after a renewal."""
+    yields: str | None = None
+    """Why the leader would rather not lead."""
+
+
+class WebhookEntry(msgspec.Struct, frozen=True):
+    """The one entry of the webhook configuration."""
+
+    failure_policy: str
+    ca_bundle: bytes
+    """PEM."""
+    url: str | None = None
+    """Of a webhook outside of the cluster."""
+
+
+class LockPolicy(msgspec.Struct, frozen=True):
+    """A ValidatingAdmissionPolicy of the second lock."""
+
+    name: str
+    warnings: tuple[str, ...] = ()
+    """Of the API server's type checking."""
+
+
+class LockBinding(msgspec.Struct, frozen=True):
+    """A binding of the second lock."""
+
+    name: str
+    policy: str
+    actions: tuple[str, ...]
+    account: str | None
+    """Name of the ServiceAccount without which the API server lets everything through."""
+
+
+class AgentSet(msgspec.Struct, frozen=True):
+    """The agent's DaemonSet."""
+
+    desired: int
+    current: int
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A container that does not run, or is not ready."""
+
+    container: str
+    reason: str
+    message: str = ""
+    exit_code: int | None = None
+    """Of its last run."""
+
+
+class AgentPod(msgspec.Struct, frozen=True):
+    """A pod of the agent."""
+
+    name: str
+    node: str
+    is_ready: bool
+    waiting: tuple[Waiting, ...] = ()
+
+
+class AgentSays(msgspec.Struct, frozen=True):
+    """What a GpuNode says."""
+
+    report: AgentReport
+    missing: str = ""
+    """Why the kubelet does not count every resource."""
+    unhealthy: tuple[tuple[int, str], ...] = ()
+    """(index, why) of each GPU that gets no new pods."""
+    count: int = 0
+    """GPUs, shared or not."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What became of a labelled pod in a dry run."""
+
+    namespace: str
+    injected: str | None = None
+    """The policy that injected it."""
+    refusal: str | None = None
+    """The API server's message; None where the pod would be created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """All that was read of an installation."""
+
+    at: datetime
+    namespace: str
+    name: str
+    node: str | None = None
+    """The only node that is looked at; None for all."""
+    served: Read[frozenset[str]] | NotRead
+    """Resources of our API group."""
+    lease: Read[Lease | None] | NotRead
+    policies: Read[PolicyStatus] | NotRead
+    certificates: Read[Observation] | NotRead
+    webhook: Read[WebhookEntry | None] | NotRead
+    endpoints: Read[tuple[str, ...]] | NotRead
+    """Of the webhook's Service, those that take requests."""
+    lock_policies: Read[tuple[LockPolicy, ...]] | NotRead
+    lock_bindings: Read[tuple[LockBinding, ...]] | NotRead
+    accounts: Read[frozenset[str]] | NotRead
+    """Names of ServiceAccounts in the release's namespace that belong to the second lock."""
+    agents: Read[AgentSet | None] | NotRead
+    agent_pods: Read[tuple[AgentPod, ...]] | NotRead
+    events: Read[Mapping[tuple[str, str], str]] | NotRead
+    """The last warning about a DaemonSet or pod of the release's namespace, by kind and name."""
+    nodes: Read[tuple[SeenNode, ...]] | NotRead
+    reports: Read[Mapping[str, AgentSays]] | NotRead
+    """By node."""
+    ledgers: Read[Mapping[str, tuple[Condition, ...]]] | NotRead
+    """Conditions of each GpuLedger, by node."""
+    trial: Read[Trial] | NotRead | None = None
+    """None where no namespace to try is named."""

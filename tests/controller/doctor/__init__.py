@@ -1,0 +1,1 @@
+"""The doctor's checks over objects that are already read."""

@@ -1,0 +1,112 @@
+"""A sound installation, of which each test breaks one thing."""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.observation import SecretContent, Stored, observe
+from controller.doctor.checks import CHECKS, run_checks
+from controller.doctor.seen import (
+    AgentPod,
+    AgentSays,
+    AgentSet,
+    Lease,
+    LockBinding,
+    LockPolicy,
+    NotRead,
+    Read,
+    Seen,
+    WebhookEntry,
+)
+from controller.gpu_node import AgentReport
+from controller.policy_status import PolicyStatus, ServedBy
+from controller.resources import SeenNode
+from ledger.facts import NodeFact
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+NAME = "fraction-injector"
+NAMESPACE = "gpu-fraction-injector"
+LOCK = ("device-annotations", "injected", "unchanged")
+MADE = make_authority(NOW)
+
+
+def observed(now=NOW):
+    """What certificates made at this moment look like."""
+    made = MADE if now == NOW else make_authority(now)
+    leaf = make_leaf(made, ["localhost"], now)
+    tls = {"ca.crt": made.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
+    authority = {"ca.crt": made.certificate_pem, "ca.key": made.key_pem}
+    stored = Stored(SecretContent(tls, {}), made.certificate_pem, SecretContent(authority, {}))
+    return observe(stored, {}, ())
+
+
+def served(digest="new", **more):
+    return ServedBy("webhook-a", "webhook", digest, **more)
+
+
+def in_force(digest="new", *by, problem=None, told=None):
+    return PolicyStatus(f"{NAMESPACE}/{NAME}-policies", digest, problem, by or (served(),), told)
+
+
+def node(name="gpu-1", *, labels=None, taints=None, **fact):
+    fact = {"gpus": ((0, 8),), "slices_per_gpu": 8, "gpu_mib": 81920, **fact}
+    more = {"taints": taints} if taints is not None else {}
+    return SeenNode(NodeFact(name=name, labels=labels or {}, **fact), "uid", boot_id="boot-1", **more)
+
+
+def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1):
+    report = AgentReport("gpu-1", (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
+    return AgentSays(report, missing, tuple(unhealthy), count)
+
+
+def conditions(**changed):
+    from controller.gpu_ledger import Condition  # noqa: PLC0415 beside its use
+
+    sound = {"TakesFractions": ("True", "Sliced", ""), "OverCommitted": ("False", "WithinCapacity", "")}
+    return tuple(Condition(kind, *said) for kind, said in {**sound, **changed}.items())
+
+
+def policy(part, *warnings):
+    return LockPolicy(f"{NAME}-{part}", warnings)
+
+
+def binding(part, *, actions=("Deny",), account=f"{NAME}-second-lock"):
+    return LockBinding(f"{NAME}-{part}", f"{NAME}-{part}", tuple(actions), account)
+
+
+SOUND = Seen(
+    at=NOW,
+    namespace=NAMESPACE,
+    name=NAME,
+    served=Read(frozenset({"gpunodes", "gpuledgers"})),
+    lease=Read(Lease(holder="controller-a", renewed=NOW - timedelta(seconds=1), seconds=7)),
+    policies=Read(in_force()),
+    certificates=Read(observed()),
+    webhook=Read(WebhookEntry("Fail", MADE.certificate_pem)),
+    endpoints=Read(("10.0.0.1",)),
+    lock_policies=Read(tuple(map(policy, LOCK))),
+    lock_bindings=Read(tuple(map(binding, LOCK))),
+    accounts=Read(frozenset({f"{NAME}-second-lock"})),
+    agents=Read(AgentSet(1, 1)),
+    agent_pods=Read((AgentPod("agent-a", "gpu-1", is_ready=True),)),
+    events=Read({}),
+    nodes=Read((node(), SeenNode(NodeFact(name="cpu-1"), "uid"))),
+    reports=Read({"gpu-1": says()}),
+    ledgers=Read({"gpu-1": conditions()}),
+)
+
+
+def seen(**changed):
+    """The sound installation with other things: values are wrapped unless they say why they were not read."""
+    wrapped = {
+        key: value if key == "node" or isinstance(value, NotRead) else Read(value)
+        for key, value in changed.items()
+    }
+    return dataclasses.replace(SOUND, **wrapped)
+
+
+def lines(check, **changed):
+    """(level, text) of each line of one check."""
+    [found] = [each for each in CHECKS if each.name == check]
+    return [(line.level, line.text) for line in run_checks(seen(**changed), [found])]

@@ -1,0 +1,121 @@
+"""The doctor on the webhook's registration, the second lock and the pod that is tried."""
+
+from datetime import timedelta
+
+import pytest
+
+from certs.authority import make_authority
+from controller.doctor.seen import NotRead, Trial, WebhookEntry
+from tests.controller.doctor.support import LOCK, MADE, NOW, binding, lines, policy
+
+OLD = make_authority(NOW - timedelta(days=20_000)).certificate_pem
+LOST = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        (None, "MutatingWebhookConfiguration fraction-injector is missing or empty"),
+        (WebhookEntry("Fail", b""), "the webhook configuration has no caBundle"),
+        (WebhookEntry("Fail", b"nonsense"), "caBundle: holds no certificate"),
+        (WebhookEntry("Fail", LOST.encode()), "caBundle: a certificate in it cannot be read"),
+        (WebhookEntry("Fail", OLD), "every CA in the caBundle has expired"),
+    ],
+)
+def test_a_webhook_that_the_api_server_cannot_trust_fails(entry, what):
+    [(level, text)] = lines("webhook", webhook=entry)
+    assert level == "failed"
+    assert text.startswith(what)
+    assert " -- " in text
+
+
+def test_an_old_ca_next_to_a_new_one_is_no_failure():
+    assert lines("webhook", webhook=WebhookEntry("Fail", OLD + MADE.certificate_pem))[0][0] == "ok"
+
+
+def test_a_webhook_that_fails_open_is_a_warning():
+    [(level, text)] = lines("webhook", webhook=WebhookEntry("Ignore", MADE.certificate_pem))
+    assert level == "warning"
+    assert text.startswith("failurePolicy is Ignore")
+
+
+def test_a_service_without_endpoints_fails():
+    [(level, text)] = lines("endpoints", endpoints=())
+    assert level == "failed"
+    assert text.startswith("Service fraction-injector-webhook has no ready endpoint -- kubectl")
+
+
+def test_a_webhook_elsewhere_has_no_endpoints_and_needs_no_bundle():
+    elsewhere = WebhookEntry("Fail", b"", "https://webhook.example")
+    assert lines("webhook", webhook=elsewhere)[0][0] == "ok"
+    [(level, text)] = lines("endpoints", webhook=elsewhere, endpoints=())
+    assert (level, "https://webhook.example" in text) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "what"),
+    [
+        ((), "warning", "the second lock is off"),
+        (("device-annotations", "injected"), "failed", "fraction-injector-unchanged is missing"),
+        (("injected", "unchanged"), "warning", "pods may take cards by annotations"),
+    ],
+)
+def test_a_part_of_the_second_lock_that_is_missing_is_named(found, level, what):
+    [(seen_level, text)] = lines("second-lock", lock_policies=tuple(map(policy, found)))
+    assert seen_level == level
+    assert what in text
+    assert " -- " in text
+
+
+def test_a_policy_that_does_not_fit_the_api_server_fails():
+    parts = [*map(policy, LOCK[:-1]), policy("unchanged", "undefined field 'spec.new'")]
+    [(level, text)] = lines("second-lock", lock_policies=tuple(parts))
+    assert level == "failed"
+    assert "fraction-injector-unchanged does not fit this API server: undefined field 'spec.new'" in text
+
+
+@pytest.mark.parametrize(
+    ("bindings", "what"),
+    [
+        (LOCK[1:], "ValidatingAdmissionPolicy fraction-injector-device-annotations has no binding"),
+        ((*LOCK, "gone"), "binding fraction-injector-gone names no policy that is there"),
+    ],
+)
+def test_policies_and_bindings_that_do_not_meet_fail(bindings, what):
+    [(level, text)] = lines("bindings", lock_bindings=tuple(map(binding, bindings)))
+    assert (level, text.partition(" -- ")[0]) == ("failed", what)
+
+
+def test_a_binding_that_denies_nothing_fails():
+    found = [*map(binding, LOCK[1:]), binding(LOCK[0], actions=["Audit"])]
+    [(level, text)] = lines("bindings", lock_bindings=tuple(found))
+    assert level == "failed"
+    assert text.startswith("binding fraction-injector-device-annotations denies nothing")
+
+
+def test_a_lock_without_what_it_holds_by_is_open():
+    [(level, text)] = lines("bindings", accounts=frozenset())
+    assert level == "failed"
+    assert "fraction-injector-second-lock is missing: without it the second lock is open" in text
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "what"),
+    [
+        (Trial("team", injected="default@1"), "ok", "is injected by policy default@1"),
+        (
+            Trial("team", refusal="the API server answered 400: denied the request: no"),
+            "failed",
+            "is denied:",
+        ),
+        (Trial("team"), "failed", "is not injected"),
+    ],
+)
+def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what):
+    [(seen_level, text)] = lines("trial", trial=found)
+    assert seen_level == level
+    assert text.startswith(f"a labelled pod in namespace team {what}")
+
+
+def test_without_the_right_to_create_pods_it_says_so():
+    assert lines("trial", trial=NotRead("you lack it")) == [("skipped", "you lack it")]

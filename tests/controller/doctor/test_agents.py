@@ -1,0 +1,171 @@
+"""The doctor on agents: their pods, what they report, and the cards."""
+
+import pytest
+
+from controller.agent_taint import NodeTaints
+from controller.doctor.seen import AgentPod, AgentSet, Waiting
+from controller.resources import SeenNode
+from ledger.facts import NodeFact
+from tests.controller.doctor.support import lines, node, says
+
+SET = ("DaemonSet", "fraction-injector-agent")
+CDI_OFF = "CDI is off in containerd://1.7.27: set enable_cdi = true"
+TAINTED = NodeTaints(1, 0)
+
+
+def test_without_a_gpu_anywhere_it_warns():
+    cpu = (SeenNode(NodeFact(name="cpu-1"), "uid"),)
+    [(level, text)] = lines("nodes", nodes=cpu, reports={})
+    assert (level, text.partition(" -- ")[0]) == ("warning", "no node offers GPUs")
+    assert lines("nodes", node="cpu-1")[0][1].startswith("node cpu-1 offers no GPU")
+
+
+def test_a_node_that_takes_no_pods_is_a_warning():
+    [(level, text)] = lines("usable", nodes=(node(usable=False),))
+    assert (level, text.partition(" -- ")[0]) == (
+        "warning",
+        "node gpu-1: it is not ready, cordoned or going away",
+    )
+
+
+def test_without_an_agent_installed_nothing_is_wrong():
+    [(level, text)] = lines("agents", agents=None)
+    assert (level, text.startswith("no agent is installed")) == ("ok", True)
+
+
+def test_an_agent_that_fits_no_node_is_a_warning():
+    [(level, text)] = lines("agents", agents=AgentSet(0, 0))
+    assert (level, "fits no node" in text) == ("warning", True)
+
+
+def test_pods_that_are_refused_show_the_event_and_what_to_do():
+    why = 'FailedCreate: pods "x-" is forbidden: RuntimeClass "nvidia" not found'
+    [(level, text)] = lines("agents", agents=AgentSet(3, 1), events={SET: why})
+    assert level == "failed"
+    assert text.startswith(
+        f"2 pods of DaemonSet fraction-injector-agent are not made: {why} -- create the RuntimeC"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waiting", "events", "what"),
+    [
+        (
+            Waiting("library", "ImagePullBackOff", "pull access denied"),
+            {},
+            "library: ImagePullBackOff: pull access denied -- check image and imagePullSecrets",
+        ),
+        (
+            Waiting("ask-runtime", "CrashLoopBackOff", "no answer", 1),
+            {},
+            "ask-runtime: CrashLoopBackOff after exit code 1: no answer -- read the log",
+        ),
+        (
+            Waiting(
+                "agent",
+                "CrashLoopBackOff",
+                "fraction-injector: NVML: nvmlInit: NVML Shared Library Not Found",
+                2,
+            ),
+            {},
+            "Library Not Found -- check agent.runtimeClassName and agent.driverRoot",
+        ),
+        (
+            Waiting("agent", "ContainerCreating"),
+            {("Pod", "agent-a"): "FailedMount: hostPath type check failed: /run/nvidia is no folder"},
+            "agent: ContainerCreating: FailedMount: hostPath type check failed: /run/nvidia is no folder -- docs",
+        ),
+    ],
+)
+def test_a_pod_that_waits_says_for_what_and_what_to_do(waiting, events, what):
+    pod = AgentPod("agent-a", "gpu-1", is_ready=False, waiting=(waiting,))
+    [(level, text)] = lines("agent-pods", agent_pods=(pod,), events=events)
+    assert level == "failed"
+    assert text.startswith("node gpu-1: the agent's pod waits: ")
+    assert what in text
+
+
+def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_there():
+    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
+    assert lines("agent-pods", agent_pods=pods)[0][0] == "ok"
+    [(level, text)] = lines("agent-pods", agent_pods=pods, reports={})
+    assert (level, "has reported nothing" in text) == ("failed", True)
+
+
+@pytest.mark.parametrize(
+    ("report", "what"),
+    [
+        (None, "no agent has reported from it yet"),
+        (says(boot="boot-0"), "its agent has not reported since it was started again"),
+        (says(registered=False), "its agent is not registered with the kubelet"),
+        (
+            says(registered=False, missing=f"nvidia.com/gpu-0: {CDI_OFF}; nvidia.com/gpu-1: {CDI_OFF}"),
+            f"the agent is not registered: {CDI_OFF} (nvidia.com/gpu-0 and 1 more) -- set enable_cdi",
+        ),
+        (
+            says(registered=False, missing="the agent has ended: look for its pod on the node"),
+            "the agent is not registered: the agent has ended: look for its pod on the node -- look for",
+        ),
+    ],
+)
+def test_an_agent_that_does_not_serve_says_why(report, what):
+    [(level, text)] = lines("serving", reports={"gpu-1": report} if report is not None else {})
+    assert level == "failed"
+    assert text.startswith(f"node gpu-1: {what}")
+    assert " -- " in text
+
+
+def test_a_dead_agent_is_seen_by_what_the_kubelet_offers():
+    import msgspec  # noqa: PLC0415 beside its use
+
+    silent = msgspec.structs.replace(node(), offers_nothing=True)
+    assert "its agent is silent" in lines("serving", nodes=(silent,))[0][1]
+
+
+def test_a_paused_agent_is_a_warning_and_no_failure():
+    paused = node(labels={"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"})
+    ended = {"gpu-1": says(registered=False, missing="the agent has ended: x")}
+    [(level, text)] = lines("paused", nodes=(paused,), reports=ended)
+    assert (level, "is paused-for-driver-upgrade" in text) == ("warning", True)
+    assert lines("serving", nodes=(paused,), reports=ended)[0][0] == "ok"
+
+
+def test_a_held_node_is_a_warning():
+    [(level, text)] = lines("taints", nodes=(node(taints=TAINTED),))
+    assert level == "warning"
+    assert text.startswith("node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ")
+
+
+def test_a_held_node_without_any_gpu_offered_is_looked_at_all_the_same():
+    held = SeenNode(NodeFact(name="gpu-2"), "uid", taints=TAINTED)
+    assert "no agent has reported" in lines("serving", nodes=(held,), reports={})[0][1]
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        "Xid 79",
+        "it does not answer",
+        "its driver asks for: reset of the GPU",
+        "another device plugin offers it too",
+    ],
+)
+def test_a_card_that_is_unhealthy_is_named_with_what_to_do(why):
+    [(level, text)] = lines("cards", reports={"gpu-1": says(unhealthy=[(3, why)])})
+    assert level == "failed"
+    assert text.startswith(f"node gpu-1: GPU 3 is unhealthy: {why} -- ")
+
+
+def test_an_agent_that_finds_no_gpu_fails():
+    assert lines("cards", reports={"gpu-1": says(count=0)})[0][1].startswith(
+        "node gpu-1: its agent finds no GPU"
+    )
+
+
+def test_one_node_is_looked_at_where_one_is_named():
+    nodes = (node("gpu-1"), node("gpu-2"))
+    reports = {"gpu-1": says(), "gpu-2": says(unhealthy=[(0, "Xid 79")])}
+    assert lines("cards", nodes=nodes, reports=reports, node="gpu-1")[0][0] == "ok"
+    assert lines("cards", nodes=nodes, reports=reports, node="gpu-2")[0][0] == "failed"
+    pods = (AgentPod("b", "gpu-2", is_ready=False, waiting=(Waiting("agent", "Error"),)),)
+    assert lines("agent-pods", agent_pods=pods, node="gpu-1")[0][0] == "ok"

@@ -1,0 +1,44 @@
+"""The doctor's list of checks: a sound installation is all green, and what was not read is a line."""
+
+from controller.doctor.checks import CHECKS, run_checks
+from controller.doctor.seen import AgentPod, NotRead, Waiting
+from tests.controller.doctor.support import LOCK, SOUND, binding, lines, node, seen
+
+
+def test_a_sound_installation_is_green_in_every_line():
+    found = run_checks(SOUND)
+    assert {line.level for line in found} == {"ok"}
+    assert [line.check for line in found] == [check.name for check in CHECKS if check.name != "trial"]
+
+
+def test_no_two_checks_have_one_name():
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+
+
+def test_a_check_without_the_right_says_which_and_the_others_go_on():
+    why = "you lack the right to list events in namespace gpu-fraction-injector"
+    found = run_checks(
+        seen(endpoints=NotRead("you lack the right to list endpointslices"), events=NotRead(why))
+    )
+    skipped = {line.check: line.text for line in found if line.level == "skipped"}
+    # Events are asked for only where something is wrong.
+    assert skipped == {"endpoints": "you lack the right to list endpointslices"}
+    assert {line.level for line in found} == {"ok", "skipped"}
+
+
+def test_what_cannot_be_read_for_another_reason_has_failed():
+    [line] = lines("bindings", lock_bindings=NotRead("broken", "failed", "report it"))
+    assert line == ("failed", "broken -- report it")
+
+
+def test_what_only_adds_to_a_line_may_be_missing():
+    unread = NotRead("you lack the right")
+    pod = AgentPod("agent-a", "gpu-1", is_ready=False, waiting=(Waiting("agent", "ContainerCreating"),))
+    [(level, text)] = lines("agent-pods", agent_pods=(pod,), events=unread)
+    assert (level, "agent: ContainerCreating" in text) == ("failed", True)
+    assert lines("fractions", nodes=(node(gpu_mib=None),), reports=unread)[0][0] == "failed"
+
+
+def test_what_was_found_before_something_could_not_be_read_is_shown():
+    found = lines("bindings", lock_bindings=tuple(map(binding, LOCK[1:])), accounts=NotRead("no accounts"))
+    assert [level for level, _ in found] == ["failed", "skipped"]

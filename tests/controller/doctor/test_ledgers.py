@@ -1,0 +1,42 @@
+"""The doctor on what nodes lack, and on what the controller publishes."""
+
+import pytest
+
+from tests.controller.doctor.support import conditions, lines, node
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (node(gpu_mib=None), "the node label nvidia.com/gpu.memory is missing or no number of MiB"),
+        (node(gpus=(), slices_per_gpu=0, pooled=2, pooled_gpus=2), "GPUs are offered whole"),
+    ],
+)
+def test_what_a_node_lacks_is_said_with_what_to_do(found, what):
+    [(level, text)] = lines("fractions", nodes=(found,))
+    assert level == "failed"
+    assert text.startswith(f"node gpu-1: {what} -- ")
+
+
+@pytest.mark.parametrize(("status", "level"), [("False", "failed"), ("True", "warning")])
+def test_gpus_that_are_offered_twice_are_known_from_the_ledger(status, level):
+    told = conditions(TakesFractions=(status, "OfferedTwice", "GPUs are offered twice: turn one off"))
+    [line] = lines("fractions", ledgers={"gpu-1": told})
+    assert line == (level, "node gpu-1: GPUs are offered twice -- turn one off")
+
+
+def test_a_node_that_has_its_label_by_now_is_not_blamed_for_an_older_ledger():
+    told = conditions(TakesFractions=("False", "NoMemoryLabel", "the label is missing: set it"))
+    assert lines("fractions", ledgers={"gpu-1": told})[0][0] == "ok"
+
+
+def test_a_node_without_a_ledger_is_a_warning():
+    [(level, text)] = lines("ledgers", ledgers={})
+    assert (level, text.startswith("node gpu-1: it has no GpuLedger")) == ("warning", True)
+
+
+def test_more_given_out_than_there_is_is_a_warning():
+    told = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than there are"))
+    [(level, text)] = lines("ledgers", ledgers={"gpu-1": told})
+    assert level == "warning"
+    assert text.startswith("node gpu-1: pods hold 3 slices more than there are -- ")
