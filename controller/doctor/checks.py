@@ -54,5 +54,5 @@ def _run(check: Check, seen: Seen) -> list[Finding]:
         for each in check.judge(seen):
             found.append(each)  # noqa: PERF402 what was found before something was not read counts
     except NotReadError as error:
-        return [*found, Finding(error.level, str(error), error.advice)]
+        return [*found, Finding(error.level, f"{check.name}: {error}", error.advice)]
     return found or ([Finding("ok", check.good)] if check.good else [])

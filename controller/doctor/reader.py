@@ -143,7 +143,7 @@ class _Reader:
             return found
         stored = found.value
         if stored is None or (stored.tls is None and stored.authorities is None):
-            return NotRead(f"certificates: they are not in Secret {self._namespace}/{self._name}-tls")
+            return NotRead(f"they are not in Secret {self._namespace}/{self._name}-tls")
         return Read(observe(stored, {}, ()))
 
     async def webhook(self) -> Read[WebhookEntry | None] | NotRead:

@@ -118,4 +118,4 @@ def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what):
 
 
 def test_without_the_right_to_create_pods_it_says_so():
-    assert lines("trial", trial=NotRead("you lack it")) == [("skipped", "you lack it")]
+    assert lines("trial", trial=NotRead("you lack it")) == [("skipped", "trial: you lack it")]

@@ -72,8 +72,8 @@ def test_pods_that_are_refused_show_the_event_and_what_to_do():
         ),
         (
             Waiting("agent", "ContainerCreating"),
-            {("Pod", "agent-a"): "FailedMount: hostPath type check failed: /run/nvidia is no folder"},
-            "agent: ContainerCreating: FailedMount: hostPath type check failed: /run/nvidia is no folder -- docs",
+            {("Pod", "agent-a"): "FailedMount: hostPath type check failed: no folder"},
+            "agent: ContainerCreating: FailedMount: hostPath type check failed: no folder -- d",
         ),
     ],
 )

@@ -22,13 +22,13 @@ def test_a_check_without_the_right_says_which_and_the_others_go_on():
     )
     skipped = {line.check: line.text for line in found if line.level == "skipped"}
     # Events are asked for only where something is wrong.
-    assert skipped == {"endpoints": "you lack the right to list endpointslices"}
+    assert skipped == {"endpoints": "endpoints: you lack the right to list endpointslices"}
     assert {line.level for line in found} == {"ok", "skipped"}
 
 
 def test_what_cannot_be_read_for_another_reason_has_failed():
     [line] = lines("bindings", lock_bindings=NotRead("broken", "failed", "report it"))
-    assert line == ("failed", "broken -- report it")
+    assert line == ("failed", "bindings: broken -- report it")
 
 
 def test_what_only_adds_to_a_line_may_be_missing():

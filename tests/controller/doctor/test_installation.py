@@ -105,4 +105,6 @@ def test_a_secret_without_a_sound_certificate_fails():
 
 
 def test_certificates_elsewhere_are_skipped():
-    assert lines("certificates", certificates=NotRead("elsewhere")) == [("skipped", "elsewhere")]
+    assert lines("certificates", certificates=NotRead("elsewhere")) == [
+        ("skipped", "certificates: elsewhere")
+    ]

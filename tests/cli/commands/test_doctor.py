@@ -1,0 +1,251 @@
+"""fraction-injector doctor, against an API server of a few lines: lines, exit status, missing rights."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from controller.kube_client import ApiError
+
+OWN = "/api/v1/namespaces/gpu-fraction-injector"
+NODES = "/api/v1/nodes"
+SERVED = {"resources": [{"name": "gpunodes"}, {"name": "gpuledgers"}]}
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpu-fraction-injector/leases/fraction-injector-controller"
+GPU_NODES = "/apis/clearml-injector.io/v1alpha1/gpunodes"
+
+
+def gpu_node(name, **status):
+    return {"metadata": {"name": name}, "status": {"registered": True, "gpus": [], **status}}
+
+
+def gpu_worker(name, memory="81920"):
+    amounts = {"nvidia.com/gpu-0": "8"}
+    ready = {"type": "Ready", "status": "True"}
+    return {
+        "metadata": {"name": name, "uid": name, "labels": {"nvidia.com/gpu.memory": memory}},
+        "spec": {},
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+    }
+
+
+class Api:
+    """Holds objects by path; what it does not hold is empty for lists and 404 for single objects."""
+
+    def __init__(self, objects, *, pages=1):
+        self.objects, self.pages = objects, pages
+        self.asked = []
+
+    async def request(self, method, path, *, query=None, body=None, **_):
+        self.asked.append((method, path, dict(query or {}), body))
+        found = self.objects.get(path)
+        if isinstance(found, Exception):
+            raise found
+        if found is not None:
+            return json.dumps(self._page(found, query)).encode()
+        if query is None:
+            raise ApiError(404, f"{path} not found")
+        return b'{"items": []}'
+
+    def _page(self, found, query):
+        """Lists come one object a page."""
+        if "items" not in found or query is None:
+            return found
+        at = int(query.get("continue", "0"))
+        more = {"continue": str(at + 1)} if at + 1 < len(found["items"]) else {}
+        return {"items": found["items"][at : at + 1], "metadata": more}
+
+    async def close(self):
+        pass
+
+
+def lease():
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 7}
+    return {"metadata": {"name": "x"}, "spec": {**spec, "renewTime": datetime.now(UTC).isoformat()}}
+
+
+OBJECTS = {
+    "/apis/clearml-injector.io/v1alpha1": SERVED,
+    LEASE: lease(),
+    NODES: {"items": [gpu_worker("gpu-1"), gpu_worker("gpu-2", "")]},
+    GPU_NODES: {"items": [gpu_node("gpu-1", gpus=[{"index": 0, "healthy": True}])]},
+}
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def run(objects, *arguments):
+        api = Api(objects)
+
+        async def connect(*_):
+            return api
+
+        monkeypatch.setattr("controller.kube_client.connect", connect)
+        ended = CliRunner().invoke(app, ["doctor", *arguments])
+        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+        return ended, api
+
+    return run
+
+
+def level_of(ended, text):
+    [level] = {line.split()[0] for line in ended.stdout.splitlines() if text in line}
+    return level
+
+
+def test_each_check_is_a_line_with_what_to_do_and_a_failure_is_the_exit_status(ask):
+    ended, _ = ask(OBJECTS)
+    assert ended.exit_code == 1
+    assert level_of(ended, "a controller leads") == "ok"
+    assert level_of(ended, "MutatingWebhookConfiguration fraction-injector is missing") == "failed"
+    [line] = [line for line in ended.stdout.splitlines() if "nvidia.com/gpu.memory" in line]
+    assert line.startswith("failed   node gpu-2: the node label nvidia.com/gpu.memory is missing")
+    assert " -- install GPU feature discovery, or run kubectl label node gpu-2" in line
+
+
+def test_one_node_is_looked_at_where_one_is_named(ask):
+    assert "gpu-2" not in ask(OBJECTS, "gpu-1")[0].stdout
+
+
+def test_json_has_the_same_lines(ask):
+    ended, _ = ask(OBJECTS, "--output", "json")
+    found = json.loads(ended.stdout)
+    assert ended.exit_code == 1
+    [line] = [each for each in found if each["check"] == "fractions"]
+    assert (line["level"], line["nodes"]) == ("failed", ["gpu-2"])
+    assert line["what"] == "the node label nvidia.com/gpu.memory is missing or no number of MiB"
+    assert line["advice"].startswith("install GPU feature discovery")
+
+
+def test_without_a_right_a_check_is_skipped_and_its_line_names_the_right(ask):
+    ended, _ = ask({**OBJECTS, LEASE: ApiError(403, "no"), GPU_NODES: ApiError(403, "no")})
+    skipped = [line for line in ended.stdout.splitlines() if line.startswith("skipped")]
+    assert (
+        "skipped  controller: you lack the right to get leases in namespace gpu-fraction-injector" in skipped
+    )
+    assert "skipped  cards: you lack the right to list gpunodes" in skipped
+
+
+def test_without_any_right_nothing_is_said_to_be_well(ask):
+    class Refusing(dict):
+        def get(self, path, default=None):
+            return ApiError(403, f"{path} is forbidden")
+
+    ended, _ = ask(Refusing())
+    assert ended.exit_code == 2
+    assert {line.split()[0] for line in ended.stdout.splitlines()} == {"skipped"}
+    assert "no check could be made" in ended.stderr
+
+
+def test_an_api_server_that_does_not_answer_is_no_finding(ask):
+    ended, _ = ask({**OBJECTS, NODES: ApiError(503, "etcd is away")})
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "fraction-injector in gpu-fraction-injector cannot be checked" in ended.stderr
+    ended, _ = ask({**OBJECTS, NODES: TimeoutError("late")})
+    assert ended.exit_code == 2
+
+
+def test_an_object_that_cannot_be_read_is_a_failure_and_no_traceback(ask):
+    ended, _ = ask({**OBJECTS, GPU_NODES: {"items": [{"metadata": {"name": 7}}]}})
+    assert level_of(ended, "what needs the right to list gpunodes cannot be read") == "failed"
+
+
+def test_it_writes_nothing_but_a_dry_run_where_it_is_asked_to_try(ask):
+    ended, api = ask(OBJECTS)
+    assert {method for method, *_ in api.asked} == {"GET"}
+    pods = "/api/v1/namespaces/team/pods"
+    injected = {"metadata": {"name": "x", "annotations": {"clearml-injector/injected": "default@1"}}}
+    ended, api = ask({**OBJECTS, pods: injected}, "--try-namespace", "team")
+    assert level_of(ended, "a labelled pod in namespace team is injected by policy default@1") == "ok"
+    [(_, path, query, body)] = [each for each in api.asked if each[0] != "GET"]
+    assert (path, query) == (pods, {"dryRun": "All"})
+    assert body["metadata"]["labels"] == {"clearml-injector/fraction": "0.125"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "text"),
+    [
+        (ApiError(400, "denied the request: no queue"), "failed", "denied the request: no queue"),
+        (ApiError(403, "User cannot create resource pods"), "skipped", "create pods in namespace team"),
+        ({"metadata": {"name": "x"}}, "failed", "is not injected"),
+    ],
+)
+def test_what_becomes_of_the_tried_pod_is_said(ask, answer, level, text):
+    ended, _ = ask({**OBJECTS, "/api/v1/namespaces/team/pods": answer}, "--try-namespace", "team")
+    assert level_of(ended, text) == level
+
+
+def status_of(containers=(), init=(), **conditions):
+    return {
+        "conditions": [
+            {"type": kind, "status": status, "message": "m"} for kind, status in conditions.items()
+        ],
+        "containerStatuses": list(containers),
+        "initContainerStatuses": list(init),
+    }
+
+
+def container(name, state, last=None):
+    return {"name": name, "state": state, "lastState": {"terminated": last} if last else {}}
+
+
+ENDED = {
+    "reason": "Error",
+    "exitCode": 2,
+    "message": "more\nfraction-injector: NVML: nvmlInit: Driver Not Loaded\n",
+}
+CREATING = {"waiting": {"reason": "PodInitializing"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (
+            status_of(
+                [
+                    container(
+                        "agent", {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, ENDED
+                    )
+                ]
+            ),
+            "CrashLoopBackOff after exit code 2: fraction-injector: NVML: nvmlInit: Driver Not Loaded -- ",
+        ),
+        (
+            status_of([container("agent", CREATING)], [container("library", {"terminated": ENDED})]),
+            "library: Error after exit code 2: fraction-injector: NVML",
+        ),
+        (
+            status_of(
+                [container("agent", CREATING)],
+                [container("library", {"waiting": {"reason": "ErrImagePull", "message": "denied"}})],
+            ),
+            "library: ErrImagePull: denied -- check image",
+        ),
+        (
+            status_of([container("agent", {"waiting": {"reason": "ContainerCreating"}})]),
+            "agent: ContainerCreating: FailedCreatePodSandBox: no runtime for nvidia -- create the Run",
+        ),
+        (status_of(PodScheduled="False"), "scheduler: Unscheduled: m -- kubectl describe pod"),
+    ],
+)
+def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
+    pod = {"metadata": {"name": "agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
+    about = {"kind": "Pod", "name": "agent-a"}
+    told = [
+        {"involvedObject": about, "reason": "Old", "message": "x", "lastTimestamp": "2026-01-01T00:00:00Z"},
+        {
+            "involvedObject": about,
+            "reason": "FailedCreatePodSandBox",
+            "message": "no runtime for nvidia",
+            "lastTimestamp": "2026-01-02T00:00:00Z",
+        },
+    ]
+    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": told}})
+    assert level_of(ended, text) == "failed"
+
+
+def test_a_lease_that_is_old_has_failed(ask):
+    old = lease()
+    old["spec"]["renewTime"] = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+    assert level_of(ask({**OBJECTS, LEASE: old})[0], "has not renewed its Lease") == "failed"
