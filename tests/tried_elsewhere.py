@@ -29,6 +29,7 @@ TRIED_BY = {
     "tests/cli/commands/test_certs.py": ["cli/options.py", "controller/certificates/rotate.py"],
     "tests/cli/commands/test_cordon.py": ["cli/cluster.py"],
     "tests/cli/commands/test_demo.py": ["cli/demo_picture.py", "cli/demo_table.py"],
+    "tests/cli/commands/test_doctor.py": ["controller/doctor/objects.py", "controller/doctor/reader.py"],
     "tests/cli/commands/test_explain.py": ["cli/app.py", "cli/explainer.py", "cli/gpu_kinds.py"],
     "tests/cli/commands/test_quota.py": ["controller/quota_report.py"],
     "tests/cli/commands/test_status.py": ["controller/kube_client.py", "controller/policy_status.py"],
@@ -46,6 +47,7 @@ TRIED_BY = {
     "tests/cli/test_terminal.py": ["cli/printing.py"],
     "tests/cli/test_version.py": ["service/version.py"],
     "tests/controller/certificates/test_loop.py": ["controller/certificates/metrics.py"],
+    "tests/controller/doctor/test_checks.py": ["controller/doctor/seen.py"],
     "tests/controller/geometry/test_loop.py": [
         "controller/geometry/cluster.py",
         "controller/geometry/metrics.py",

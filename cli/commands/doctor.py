@@ -14,7 +14,7 @@ from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOpt
 from cli.printing import say, say_json
 
 if TYPE_CHECKING:
-    from controller.doctor.finding import Line
+    from controller.doctor.finding import ReportLine
 
 NAME = "fraction-injector"
 CHART_NAMESPACE = "gpu-fraction-injector"
@@ -65,7 +65,7 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     _end(lines)
 
 
-def _end(lines: Sequence[Line]) -> None:
+def _end(lines: Sequence[ReportLine]) -> None:
     if all(line.level == "skipped" for line in lines):
         fail("no check could be made: ask for the rights that the lines name")
     raise typer.Exit(FAILED if any(line.level == "failed" for line in lines) else 0)

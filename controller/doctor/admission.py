@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from certs.pem import load_certificates
 from certs.values import CertificateError
-from controller.doctor.finding import Finding
+from controller.doctor.finding import Diagnosis
 from controller.doctor.seen import Seen
 
 MUST_HAVE = ("injected", "unchanged")
@@ -17,82 +17,84 @@ MAX_WARNINGS = 3
 _UPGRADE = "helm upgrade puts it back"
 
 
-def webhook(seen: Seen) -> Iterator[Finding]:
+def webhook(seen: Seen) -> Iterator[Diagnosis]:
     """The webhook is registered, fails closed, and with a CA that the API server can trust."""
     entry = seen.webhook.value
     if entry is None:
-        yield Finding("failed", f"MutatingWebhookConfiguration {seen.name} is missing or empty", _UPGRADE)
+        yield Diagnosis("failed", f"MutatingWebhookConfiguration {seen.name} is missing or empty", _UPGRADE)
         return
     if entry.failure_policy != "Fail":
         what = f"failurePolicy is {entry.failure_policy}: without the webhook pods get no share"
-        yield Finding("warning", what, "set webhook.failurePolicy: Fail")
+        yield Diagnosis("warning", what, "set webhook.failurePolicy: Fail")
     if entry.ca_bundle or entry.url is None:
         yield from _bundle(seen, entry.ca_bundle)
 
 
-def _bundle(seen: Seen, pem: bytes) -> Iterator[Finding]:
+def _bundle(seen: Seen, pem: bytes) -> Iterator[Diagnosis]:
     status = "see fraction-injector certs status, and the controller's log"
     if not pem:
-        yield Finding(
+        yield Diagnosis(
             "failed", "the webhook configuration has no caBundle, so that no pod is decided", status
         )
         return
     try:
         found = load_certificates(pem, "caBundle")
     except CertificateError as error:
-        yield Finding("failed", str(error).partition(";")[0], status)
+        yield Diagnosis("failed", str(error).partition(";")[0], status)
         return
     if all(each.not_valid_after_utc <= seen.at for each in found):
-        yield Finding("failed", "every CA in the caBundle has expired", status)
+        yield Diagnosis("failed", "every CA in the caBundle has expired", status)
 
 
-def endpoints(seen: Seen) -> Iterator[Finding]:
+def endpoints(seen: Seen) -> Iterator[Diagnosis]:
     """Some webhook takes requests."""
     entry = seen.webhook.value
     if entry is not None and entry.url is not None:
-        yield Finding("ok", f"the webhook runs elsewhere, at {entry.url}: nobody is asked whether it answers")
+        yield Diagnosis(
+            "ok", f"the webhook runs elsewhere, at {entry.url}: nobody is asked whether it answers"
+        )
     elif not seen.endpoints.value:
         look = f"kubectl --namespace {seen.namespace} get pods -l app.kubernetes.io/component=webhook"
-        yield Finding("failed", f"Service {seen.name}-webhook has no ready endpoint", look)
+        yield Diagnosis("failed", f"Service {seen.name}-webhook has no ready endpoint", look)
 
 
-def second_lock(seen: Seen) -> Iterator[Finding]:
+def second_lock(seen: Seen) -> Iterator[Diagnosis]:
     """Policies are there, sound and bound, and what they hold by is there."""
     found = {each.name: each for each in seen.lock_policies.value}
     if not found:
-        yield Finding("warning", "the second lock is off", "set secondLock.enabled: true")
+        yield Diagnosis("warning", "the second lock is off", "set secondLock.enabled: true")
         return
     for part in MUST_HAVE:
         if f"{seen.name}-{part}" not in found:
-            yield Finding("failed", f"ValidatingAdmissionPolicy {seen.name}-{part} is missing", _UPGRADE)
+            yield Diagnosis("failed", f"ValidatingAdmissionPolicy {seen.name}-{part} is missing", _UPGRADE)
     if f"{seen.name}-{AGAINST_ANNOTATIONS}" not in found:
         what = "pods may take cards by annotations such as nvidia.cdi.k8s.io, past every limit"
-        yield Finding("warning", what, "set secondLock.refuseDeviceAnnotations: true")
+        yield Diagnosis("warning", what, "set secondLock.refuseDeviceAnnotations: true")
     for each in found.values():
         for warning in each.warnings[:MAX_WARNINGS]:
             what = f"ValidatingAdmissionPolicy {each.name} does not fit this API server: {warning}"
-            yield Finding("failed", what, "report it, with the versions of Kubernetes and of the chart")
+            yield Diagnosis("failed", what, "report it, with the versions of Kubernetes and of the chart")
 
 
-def bindings(seen: Seen) -> Iterator[Finding]:
+def bindings(seen: Seen) -> Iterator[Diagnosis]:
     """Every policy is bound, denies, and holds."""
     policies = {each.name for each in seen.lock_policies.value}
     found = seen.lock_bindings.value
     for name in sorted(policies - {each.policy for each in found}):
-        yield Finding("failed", f"ValidatingAdmissionPolicy {name} has no binding", _UPGRADE)
+        yield Diagnosis("failed", f"ValidatingAdmissionPolicy {name} has no binding", _UPGRADE)
     for each in found:
         if each.policy not in policies:
-            yield Finding("failed", f"binding {each.name} names no policy that is there", _UPGRADE)
+            yield Diagnosis("failed", f"binding {each.name} names no policy that is there", _UPGRADE)
         if "Deny" not in each.actions:
-            yield Finding("failed", f"binding {each.name} denies nothing", _UPGRADE)
+            yield Diagnosis("failed", f"binding {each.name} denies nothing", _UPGRADE)
     accounts = sorted({each.account for each in found if each.account is not None})
     for account in accounts:
         if account not in seen.accounts.value:
             what = f"ServiceAccount {seen.namespace}/{account} is missing: without it the second lock is open"
-            yield Finding("failed", what, _UPGRADE)
+            yield Diagnosis("failed", what, _UPGRADE)
 
 
-def trial(seen: Seen) -> Iterator[Finding]:
+def trial(seen: Seen) -> Iterator[Diagnosis]:
     """A labelled pod gets its share in a dry run."""
     if seen.trial is None:
         return
@@ -100,9 +102,9 @@ def trial(seen: Seen) -> Iterator[Finding]:
     where = f"a labelled pod in namespace {found.namespace}"
     if found.refusal is not None:
         advice = "docs/reference/reasons.md explains each denial"
-        yield Finding("failed", f"{where} is denied: {found.refusal}", advice)
+        yield Diagnosis("failed", f"{where} is denied: {found.refusal}", advice)
     elif found.injected is None:
         advice = "see webhook.namespaceSelector: the webhook does not serve the namespace"
-        yield Finding("failed", f"{where} is not injected", advice)
+        yield Diagnosis("failed", f"{where} is not injected", advice)
     else:
-        yield Finding("ok", f"{where} is injected by policy {found.injected}")
+        yield Diagnosis("ok", f"{where} is injected by policy {found.injected}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controller.agent_readiness import why_not_ready
-from controller.doctor.finding import Finding
+from controller.doctor.finding import Diagnosis
 from controller.doctor.reasons import advice_for, reasons_of
 from controller.doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
 from controller.resources import SeenNode
@@ -17,23 +17,23 @@ GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label of GPU feature discovery."""
 
 
-def agent_set(seen: Seen) -> Iterator[Finding]:
+def agent_set(seen: Seen) -> Iterator[Diagnosis]:
     """The agent's DaemonSet makes its pods."""
     found = seen.agents.value
     if found is None:
-        yield Finding("ok", "no agent is installed: containers are limited from admission")
+        yield Diagnosis("ok", "no agent is installed: containers are limited from admission")
         return
     if not found.desired:
         advice = "label the GPU nodes as agent.nodeSelector asks for"
-        yield Finding("warning", f"DaemonSet {seen.name}-agent fits no node", advice)
+        yield Diagnosis("warning", f"DaemonSet {seen.name}-agent fits no node", advice)
     missing = found.desired - found.current
     if missing > 0:
         why = _event(seen, "DaemonSet", f"{seen.name}-agent") or "no Event says why"
         what = f"{missing} pods of DaemonSet {seen.name}-agent are not made: {why}"
-        yield Finding("failed", what, advice_for(why))
+        yield Diagnosis("failed", what, advice_for(why))
 
 
-def agent_pods(seen: Seen) -> Iterator[Finding]:
+def agent_pods(seen: Seen) -> Iterator[Diagnosis]:
     """Every pod of the agent runs; of one that does not, what its containers wait for."""
     for pod in seen.agent_pods.value:
         if pod.is_ready or (seen.node is not None and pod.node != seen.node):
@@ -42,11 +42,11 @@ def agent_pods(seen: Seen) -> Iterator[Finding]:
             # It runs: what it lacks is in its GpuNode.
             if seen.reports.value.get(pod.node) is None:
                 what = "the agent runs, is not ready and has reported nothing"
-                yield Finding("failed", what, advice_for(what), pod.node or None)
+                yield Diagnosis("failed", what, advice_for(what), pod.node or None)
             continue
         for each in pod.waiting:
             why = _why(seen, pod, each)
-            yield Finding("failed", f"the agent's pod waits: {why}", advice_for(why), pod.node or None)
+            yield Diagnosis("failed", f"the agent's pod waits: {why}", advice_for(why), pod.node or None)
 
 
 def _why(seen: Seen, pod: AgentPod, waiting: Waiting) -> str:
@@ -59,33 +59,33 @@ def _event(seen: Seen, kind: str, name: str) -> str:
     return known(seen.events, {}).get((kind, name), "")
 
 
-def nodes(seen: Seen) -> Iterator[Finding]:
+def nodes(seen: Seen) -> Iterator[Diagnosis]:
     """Some node has GPUs."""
     if not gpu_nodes(seen):
         what = "no node offers GPUs" if seen.node is None else f"node {seen.node} offers no GPU"
         advice = "install driver, GPU feature discovery and device plugin, or the agent (agent.enabled)"
-        yield Finding("warning", what, advice)
+        yield Diagnosis("warning", what, advice)
 
 
-def usable(seen: Seen) -> Iterator[Finding]:
+def usable(seen: Seen) -> Iterator[Diagnosis]:
     """GPU nodes take pods."""
     for node in gpu_nodes(seen):
         if not node.fact.usable:
             what = "it is not ready, cordoned or going away"
-            yield Finding("warning", what, "kubectl describe node says which", node.fact.name)
+            yield Diagnosis("warning", what, "kubectl describe node says which", node.fact.name)
 
 
-def paused(seen: Seen) -> Iterator[Finding]:
+def paused(seen: Seen) -> Iterator[Diagnosis]:
     """The GPU operator lets clients of the driver run."""
     for node in gpu_nodes(seen):
         state = _client_label(node)
         if state != "true":
             what = f"the agent is paused: label {DEPLOY_CLIENT_LABEL} is {state}"
             advice = "wait for the GPU operator; see the log of its driver manager or MIG manager"
-            yield Finding("warning", what, advice, node.fact.name)
+            yield Diagnosis("warning", what, advice, node.fact.name)
 
 
-def serving(seen: Seen) -> Iterator[Finding]:
+def serving(seen: Seen) -> Iterator[Diagnosis]:
     """Every agent is registered with its kubelet, in this boot."""
     reports = seen.reports.value
     for node in with_agent(seen):
@@ -98,37 +98,37 @@ def serving(seen: Seen) -> Iterator[Finding]:
         if says is not None and says.missing and not says.report.is_registered:
             yield from _missing(says, node)
         else:
-            yield Finding("failed", why, "see the agent's pod on the node", node.fact.name)
+            yield Diagnosis("failed", why, "see the agent's pod on the node", node.fact.name)
 
 
 def _client_label(node: SeenNode) -> str:
     return node.fact.labels.get(DEPLOY_CLIENT_LABEL, "true")
 
 
-def _missing(says: AgentSays, node: SeenNode) -> Iterator[Finding]:
+def _missing(says: AgentSays, node: SeenNode) -> Iterator[Diagnosis]:
     for resources, reason in reasons_of(says.missing):
         what = f"the agent is not registered: {reason}{f' ({resources})' if resources else ''}"
-        yield Finding("failed", what, advice_for(reason), node.fact.name)
+        yield Diagnosis("failed", what, advice_for(reason), node.fact.name)
 
 
-def taints(seen: Seen) -> Iterator[Finding]:
+def taints(seen: Seen) -> Iterator[Diagnosis]:
     """No node is held that could take pods."""
     for node in gpu_nodes(seen):
         if node.taints.ours is not None:
             advice = "have its agent serve; if it does, see the controller's log"
-            yield Finding("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
+            yield Diagnosis("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
 
 
-def cards(seen: Seen) -> Iterator[Finding]:
+def cards(seen: Seen) -> Iterator[Diagnosis]:
     """Every GPU that an agent knows is healthy."""
     chosen = {node.fact.name for node in gpu_nodes(seen)}
     for name, says in seen.reports.value.items():
         if name not in chosen:
             continue
         if not says.count:
-            yield Finding("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
+            yield Diagnosis("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
         for index, why in says.unhealthy:
-            yield Finding("failed", f"GPU {index} is unhealthy: {why}", advice_for(why), name)
+            yield Diagnosis("failed", f"GPU {index} is unhealthy: {why}", advice_for(why), name)
 
 
 def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:

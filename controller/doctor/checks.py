@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from controller.doctor import admission, agents, installation, ledgers
-from controller.doctor.finding import Finding, Line, lines_of
+from controller.doctor.finding import Diagnosis, ReportLine, lines_of
 from controller.doctor.seen import NotReadError, Seen
 
 
@@ -15,7 +15,7 @@ class Check:
     """One check; what it yields is not as it should be, or more than its `good` says."""
 
     name: str
-    judge: Callable[[Seen], Iterable[Finding]]
+    judge: Callable[[Seen], Iterable[Diagnosis]]
     good: str
     """What is said where it yields nothing; empty says nothing."""
 
@@ -43,16 +43,16 @@ CHECKS: Sequence[Check] = (
 )
 
 
-def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[Line]:
+def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[ReportLine]:
     """Return the lines of all checks, at least one of each that has something to say."""
     return [line for check in checks for line in lines_of(check.name, _run(check, seen))]
 
 
-def _run(check: Check, seen: Seen) -> list[Finding]:
-    found: list[Finding] = []
+def _run(check: Check, seen: Seen) -> list[Diagnosis]:
+    found: list[Diagnosis] = []
     try:
         for each in check.judge(seen):
             found.append(each)  # noqa: PERF402 what was found before something was not read counts
     except NotReadError as error:
-        return [*found, Finding(error.level, f"{check.name}: {error}", error.advice)]
-    return found or ([Finding("ok", check.good)] if check.good else [])
+        return [*found, Diagnosis(error.level, f"{check.name}: {error}", error.advice)]
+    return found or ([Diagnosis("ok", check.good)] if check.good else [])

@@ -13,7 +13,7 @@ MAX_TEXT = 400
 MAX_NODES_NAMED = 3
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True):
     """One thing that a check found."""
 
     level: Level
@@ -24,7 +24,7 @@ class Finding(msgspec.Struct, frozen=True):
     """The node that it is found on; None for the installation."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class ReportLine(msgspec.Struct, frozen=True):
     """Findings that are alike, as they are printed."""
 
     check: str
@@ -40,13 +40,13 @@ class Line(msgspec.Struct, frozen=True):
         return f"{text} -- {self.advice}" if self.advice else text
 
 
-def lines_of(check: str, findings: Iterable[Finding]) -> list[Line]:
+def lines_of(check: str, findings: Iterable[Diagnosis]) -> list[ReportLine]:
     """Return one line for all nodes with the same finding, in order of the first."""
     nodes: dict[tuple[Level, str, str], list[str]] = {}
     for each in findings:
         of_these = nodes.setdefault((each.level, cut(each.what), cut(each.advice)), [])
         of_these += [each.node] if each.node is not None else []
-    return [Line(check, level, what, advice, tuple(of)) for (level, what, advice), of in nodes.items()]
+    return [ReportLine(check, level, what, advice, tuple(of)) for (level, what, advice), of in nodes.items()]
 
 
 def cut(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from controller.certificates.expiry import warnings
-from controller.doctor.finding import Finding
+from controller.doctor.finding import Diagnosis
 from controller.doctor.seen import Seen
 
 CRDS = ("gpuledgers", "gpunodes")
@@ -14,66 +14,68 @@ LATE_SECONDS = 30.0
 """After a Lease is over: the clock of who asks may be some seconds off."""
 
 
-def crds(seen: Seen) -> Iterator[Finding]:
+def crds(seen: Seen) -> Iterator[Diagnosis]:
     """Our resources are served in the version that this command reads."""
     for each in CRDS:
         if each not in seen.served.value:
             what = f"the API server does not serve {each} of clearml-injector.io/v1alpha1"
-            yield Finding("failed", what, "run helm upgrade with crds.enabled: true")
+            yield Diagnosis("failed", what, "run helm upgrade with crds.enabled: true")
 
 
-def controller(seen: Seen) -> Iterator[Finding]:
+def controller(seen: Seen) -> Iterator[Diagnosis]:
     """A controller holds the Lease and renews it."""
     lease, pods = seen.lease.value, f"see the pods: kubectl --namespace {seen.namespace} get pods"
     if lease is None:
-        yield Finding("failed", f"Lease {seen.namespace}/{seen.name}-controller does not exist", pods)
+        yield Diagnosis("failed", f"Lease {seen.namespace}/{seen.name}-controller does not exist", pods)
         return
     if not lease.holder or lease.renewed is None:
-        yield Finding("failed", "no controller leads", pods)
+        yield Diagnosis("failed", "no controller leads", pods)
         return
     late = (seen.at - lease.renewed).total_seconds() - lease.seconds
     if late > LATE_SECONDS:
         what = f"the leading controller has not renewed its Lease for {late + lease.seconds:.0f} s"
-        yield Finding("failed", what, f"{pods}; compare the clock of this machine")
+        yield Diagnosis("failed", what, f"{pods}; compare the clock of this machine")
     if lease.yields is not None:
-        yield Finding("warning", f"the leading controller should not lead: {lease.yields}", pods)
+        yield Diagnosis("warning", f"the leading controller should not lead: {lease.yields}", pods)
 
 
-def policies(seen: Seen) -> Iterator[Finding]:
+def policies(seen: Seen) -> Iterator[Diagnosis]:
     """The policies are sound, and every process serves them."""
     found = seen.policies.value
     if found.problem is not None:
-        yield Finding("failed", f"the policies are broken: {found.problem}", "repair the chart's values")
+        yield Diagnosis("failed", f"the policies are broken: {found.problem}", "repair the chart's values")
         return
     for each in found.served:
         if each.digest != found.digest:
             what = f"pod {each.pod} does not serve the policies: {each.problem or f'it serves {each.digest}'}"
-            yield Finding("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
+            yield Diagnosis("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
     stale = {digest for digest in found.webhooks_by_policies or () if digest != found.digest}
     if stale:
         what = f"webhooks serve other policies than the ConfigMap's: {', '.join(sorted(stale)) or 'none'}"
-        yield Finding("failed", what, "fraction-injector status names them")
+        yield Diagnosis("failed", what, "fraction-injector status names them")
     has_webhook = found.webhooks_by_policies or any(each.component == "webhook" for each in found.served)
     if not has_webhook:
-        yield Finding("failed", "no webhook serves the policies", "start one: helm upgrade, webhook.replicas")
+        yield Diagnosis(
+            "failed", "no webhook serves the policies", "start one: helm upgrade, webhook.replicas"
+        )
 
 
-def certificates(seen: Seen) -> Iterator[Finding]:
+def certificates(seen: Seen) -> Iterator[Diagnosis]:
     """Leaf and CA are there and do not end soon."""
     found = seen.certificates.value
     leaf, authority = found.tls.leaf, found.authorities.current
     status = "see fraction-injector certs status, and the controller's log"
     if leaf is None:
-        yield Finding("failed", f"Secret {seen.name}-tls holds no sound certificate of a known CA", status)
+        yield Diagnosis("failed", f"Secret {seen.name}-tls holds no sound certificate of a known CA", status)
         return
     ends = [("leaf", leaf.not_after), *([("CA", authority.not_after)] if authority is not None else [])]
     over = [what for what, end in ends if end <= seen.at]
     for what in over:
-        yield Finding("failed", f"the {what} has expired", status)
+        yield Diagnosis("failed", f"the {what} has expired", status)
     for each in warnings(found, seen.name, seen.at) if not over else ():
-        yield Finding("warning", each.message.partition(": ")[0], status)
+        yield Diagnosis("warning", each.message.partition(": ")[0], status)
     if not over:
-        yield Finding("ok", f"certificates: {', '.join(_days(what, end, seen.at) for what, end in ends)}")
+        yield Diagnosis("ok", f"certificates: {', '.join(_days(what, end, seen.at) for what, end in ends)}")
 
 
 def _days(what: str, end: datetime, now: datetime) -> str:

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from controller import node_problems
 from controller.doctor.agents import gpu_nodes
-from controller.doctor.finding import Finding
+from controller.doctor.finding import Diagnosis
 from controller.doctor.seen import Seen
 from controller.gpu_ledger import Condition
 from controller.resources import SeenNode
 
 
-def lacking(seen: Seen) -> Iterator[Finding]:
+def lacking(seen: Seen) -> Iterator[Diagnosis]:
     """Every node with GPUs can run fractions."""
     ledgers = seen.ledgers.value
     for node in gpu_nodes(seen):
         level, message = _lacking(node, ledgers.get(node.fact.name, ()))
         if message is not None:
             what, _, advice = message.partition(": ")
-            yield Finding("failed" if level == "False" else "warning", what, advice, node.fact.name)
+            yield Diagnosis("failed" if level == "False" else "warning", what, advice, node.fact.name)
 
 
 def _lacking(node: SeenNode, conditions: Sequence[Condition]) -> tuple[str, str | None]:
@@ -34,15 +34,15 @@ def _lacking(node: SeenNode, conditions: Sequence[Condition]) -> tuple[str, str 
     return "True", None
 
 
-def published(seen: Seen) -> Iterator[Finding]:
+def published(seen: Seen) -> Iterator[Diagnosis]:
     """The controller publishes every node's ledger, and no GPU is given out beyond what it has."""
     ledgers = seen.ledgers.value
     for node in gpu_nodes(seen):
         conditions = ledgers.get(node.fact.name)
         if conditions is None:
             what = "it has no GpuLedger: no controller counts its GPUs"
-            yield Finding("warning", what, "see the controller's log", node.fact.name)
+            yield Diagnosis("warning", what, "see the controller's log", node.fact.name)
         for each in conditions or ():
             if (each.type, each.status) == ("OverCommitted", "True"):
                 advice = "fraction-injector ledger --node names the pods; the excess ends with them"
-                yield Finding("warning", each.message, advice, node.fact.name)
+                yield Diagnosis("warning", each.message, advice, node.fact.name)

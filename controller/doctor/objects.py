@@ -24,37 +24,37 @@ from kube.names import YIELDS_ANNOTATION
 from kube.objects import ListMeta
 
 
-class Page(msgspec.Struct):
+class ListPage(msgspec.Struct):
     """One page of a list."""
 
     items: list[msgspec.Raw]
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
-class Metadata(msgspec.Struct):
+class NamedMetadata(msgspec.Struct):
     """Of any object."""
 
     name: str = ""
     annotations: dict[str, str] | None = None
 
 
-class Named(msgspec.Struct):
+class NamedObject(msgspec.Struct):
     """Any object."""
 
-    metadata: Metadata
+    metadata: NamedMetadata
 
 
 class _Resource(msgspec.Struct):
     name: str
 
 
-class Resources(msgspec.Struct):
+class ApiResources(msgspec.Struct):
     """Discovery of one version of an API group."""
 
     resources: list[_Resource] = []
 
 
-def served(found: Resources | None) -> frozenset[str]:
+def served(found: ApiResources | None) -> frozenset[str]:
     """Return the resources that are served."""
     return frozenset(each.name for each in found.resources) if found is not None else frozenset()
 
@@ -65,7 +65,7 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
     lease_duration_seconds: int = 0
 
 
-class LeaseObject(Named):
+class LeaseObject(NamedObject):
     """A Lease."""
 
     spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
@@ -94,13 +94,13 @@ class _Entry(msgspec.Struct, rename="camel"):
     failure_policy: str = "Fail"
 
 
-class Configuration(Named):
+class ConfigurationObject(NamedObject):
     """A MutatingWebhookConfiguration."""
 
     webhooks: list[_Entry] = []
 
 
-def webhook(found: Configuration | None) -> WebhookEntry | None:
+def webhook(found: ConfigurationObject | None) -> WebhookEntry | None:
     """Return the one entry of the configuration."""
     if found is None or not found.webhooks:
         return None
@@ -118,13 +118,13 @@ class _Endpoint(msgspec.Struct):
     conditions: _Conditions = msgspec.field(default_factory=_Conditions)
 
 
-class Slice(msgspec.Struct):
+class SliceObject(msgspec.Struct):
     """An EndpointSlice."""
 
     endpoints: list[_Endpoint] | None = None
 
 
-def endpoints(found: list[Slice] | None) -> tuple[str, ...]:
+def endpoints(found: list[SliceObject] | None) -> tuple[str, ...]:
     """Return the addresses that are ready; Kubernetes asks to take an unknown condition for true."""
     of_all = (each for one in found or () for each in one.endpoints or ())
     return tuple(each.addresses[0] for each in of_all if each.conditions.ready is not False)
@@ -142,13 +142,13 @@ class _PolicyStatus(msgspec.Struct, rename="camel"):
     type_checking: _TypeChecking | None = None
 
 
-class Policy(Named):
+class PolicyObject(NamedObject):
     """A ValidatingAdmissionPolicy."""
 
     status: _PolicyStatus = msgspec.field(default_factory=_PolicyStatus)
 
 
-def lock_policies(release: str, found: list[Policy] | None) -> tuple[LockPolicy, ...]:
+def lock_policies(release: str, found: list[PolicyObject] | None) -> tuple[LockPolicy, ...]:
     """Return the policies of an installation."""
     return tuple(
         LockPolicy(each.metadata.name, tuple(_warnings(each.status)))
@@ -173,13 +173,13 @@ class _BindingSpec(msgspec.Struct, rename="camel"):
     param_ref: _ParamRef | None = None
 
 
-class Binding(Named):
+class BindingObject(NamedObject):
     """A ValidatingAdmissionPolicyBinding."""
 
     spec: _BindingSpec
 
 
-def lock_bindings(release: str, found: list[Binding] | None) -> tuple[LockBinding, ...]:
+def lock_bindings(release: str, found: list[BindingObject] | None) -> tuple[LockBinding, ...]:
     """Return the bindings of an installation."""
     return tuple(
         LockBinding(
@@ -193,7 +193,7 @@ def lock_bindings(release: str, found: list[Binding] | None) -> tuple[LockBindin
     )
 
 
-def names(found: list[Named] | None) -> frozenset[str]:
+def names(found: list[NamedObject] | None) -> frozenset[str]:
     """Return the names of objects."""
     return frozenset(each.metadata.name for each in found or ())
 
@@ -203,13 +203,13 @@ class _SetStatus(msgspec.Struct, rename="camel"):
     current_number_scheduled: int = 0
 
 
-class DaemonSet(Named):
+class DaemonSetObject(NamedObject):
     """A DaemonSet."""
 
     status: _SetStatus = msgspec.field(default_factory=_SetStatus)
 
 
-def agents(found: DaemonSet | None) -> AgentSet | None:
+def agents(found: DaemonSetObject | None) -> AgentSet | None:
     """Return how many pods the agent's DaemonSet has."""
     if found is None:
         return None
@@ -249,19 +249,19 @@ class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class Pod(Named):
+class AgentPodObject(NamedObject):
     """A pod of the agent."""
 
     spec: _PodSpec
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-def agent_pods(found: list[Pod] | None) -> tuple[AgentPod, ...]:
+def agent_pods(found: list[AgentPodObject] | None) -> tuple[AgentPod, ...]:
     """Return the agent's pods."""
     return tuple(_agent_pod(each) for each in found or ())
 
 
-def _agent_pod(pod: Pod) -> AgentPod:
+def _agent_pod(pod: AgentPodObject) -> AgentPod:
     status = pod.status
     is_ready = any((each.type, each.status) == ("Ready", "True") for each in status.conditions)
     first = [each for each in map(_waiting, status.init_container_statuses) if each is not None][:1]
@@ -299,7 +299,7 @@ class _Involved(msgspec.Struct):
     name: str = ""
 
 
-class Event(msgspec.Struct, rename="camel"):
+class EventObject(msgspec.Struct, rename="camel"):
     """An Event."""
 
     involved_object: _Involved
@@ -309,7 +309,7 @@ class Event(msgspec.Struct, rename="camel"):
     event_time: str | None = None
 
 
-def events(found: list[Event] | None) -> Mapping[tuple[str, str], str]:
+def events(found: list[EventObject] | None) -> Mapping[tuple[str, str], str]:
     """Return the last warning about each object."""
     by_time = sorted(found or (), key=lambda each: each.last_timestamp or each.event_time or "")
     about = ((each.involved_object, f"{each.reason}: {each.message}") for each in by_time)
@@ -335,13 +335,13 @@ class _GpuNodeStatus(msgspec.Struct):
     gpus: list[_Card] = []
 
 
-class GpuNode(Named):
+class GpuNodeObject(NamedObject):
     """A GpuNode."""
 
     status: _GpuNodeStatus | None = None
 
 
-def reports(found: list[GpuNode] | None) -> Mapping[str, AgentSays]:
+def reports(found: list[GpuNodeObject] | None) -> Mapping[str, AgentSays]:
     """Return what agents say, by node."""
     of_nodes = ((each.metadata.name, each.status or _GpuNodeStatus()) for each in found or ())
     return {node: _says(node, status) for node, status in of_nodes}
@@ -364,12 +364,12 @@ class _LedgerStatus(msgspec.Struct):
     conditions: tuple[Condition, ...] = ()
 
 
-class Ledger(Named):
+class LedgerObject(NamedObject):
     """A GpuLedger."""
 
     status: _LedgerStatus = msgspec.field(default_factory=_LedgerStatus)
 
 
-def ledgers(found: list[Ledger] | None) -> Mapping[str, tuple[Condition, ...]]:
+def ledgers(found: list[LedgerObject] | None) -> Mapping[str, tuple[Condition, ...]]:
     """Return the conditions of GpuLedgers, by node."""
     return {each.metadata.name: each.status.conditions for each in found or ()}

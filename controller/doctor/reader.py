@@ -109,7 +109,7 @@ class _Reader:
         self._here = f"in namespace {namespace}"
 
     async def served(self) -> Read[frozenset[str]] | NotRead:
-        get = self._get(f"/apis/{API_VERSION}", objects.Resources)
+        get = self._get(f"/apis/{API_VERSION}", objects.ApiResources)
         return await _read("to discover APIs", get, objects.served)
 
     async def lease(self) -> Read[Lease | None] | NotRead:
@@ -148,43 +148,43 @@ class _Reader:
 
     async def webhook(self) -> Read[WebhookEntry | None] | NotRead:
         path = f"{ADMISSION}/mutatingwebhookconfigurations/{quote(self._name, safe='')}"
-        get = self._get(path, objects.Configuration)
+        get = self._get(path, objects.ConfigurationObject)
         return await _read("to get mutatingwebhookconfigurations", get, objects.webhook)
 
     async def endpoints(self) -> Read[tuple[str, ...]] | NotRead:
         query = {"labelSelector": f"kubernetes.io/service-name={self._name}-webhook"}
-        get = self._list(f"/apis/discovery.k8s.io/v1/{self._in}/endpointslices", objects.Slice, query)
+        get = self._list(f"/apis/discovery.k8s.io/v1/{self._in}/endpointslices", objects.SliceObject, query)
         return await _read(f"to list endpointslices {self._here}", get, objects.endpoints)
 
     async def lock_policies(self) -> Read[tuple[LockPolicy, ...]] | NotRead:
         path = f"{ADMISSION}/validatingadmissionpolicies"
         of_release = partial(objects.lock_policies, self._name)
         return await _read(
-            "to list validatingadmissionpolicies", self._list(path, objects.Policy, OF_LOCK), of_release
+            "to list validatingadmissionpolicies", self._list(path, objects.PolicyObject, OF_LOCK), of_release
         )
 
     async def lock_bindings(self) -> Read[tuple[LockBinding, ...]] | NotRead:
         path = f"{ADMISSION}/validatingadmissionpolicybindings"
         of_release = partial(objects.lock_bindings, self._name)
-        get = self._list(path, objects.Binding, OF_LOCK)
+        get = self._list(path, objects.BindingObject, OF_LOCK)
         return await _read("to list validatingadmissionpolicybindings", get, of_release)
 
     async def accounts(self) -> Read[frozenset[str]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/serviceaccounts", objects.Named, OF_LOCK)
+        get = self._list(f"/api/v1/{self._in}/serviceaccounts", objects.NamedObject, OF_LOCK)
         return await _read(f"to list serviceaccounts {self._here}", get, objects.names)
 
     async def agents(self) -> Read[AgentSet | None] | NotRead:
         path = f"/apis/apps/v1/{self._in}/daemonsets/{quote(self._name, safe='')}-agent"
         return await _read(
-            f"to get daemonsets {self._here}", self._get(path, objects.DaemonSet), objects.agents
+            f"to get daemonsets {self._here}", self._get(path, objects.DaemonSetObject), objects.agents
         )
 
     async def agent_pods(self) -> Read[tuple[AgentPod, ...]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/pods", objects.Pod, OF_AGENT)
+        get = self._list(f"/api/v1/{self._in}/pods", objects.AgentPodObject, OF_AGENT)
         return await _read(f"to list pods {self._here}", get, objects.agent_pods)
 
     async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/events", objects.Event, WARNINGS)
+        get = self._list(f"/api/v1/{self._in}/events", objects.EventObject, WARNINGS)
         return await _read(f"to list events {self._here}", get, objects.events)
 
     async def nodes(self) -> Read[tuple[SeenNode, ...]] | NotRead:
@@ -204,10 +204,14 @@ class _Reader:
         return policies.resource_names
 
     async def reports(self) -> Read[Mapping[str, AgentSays]] | NotRead:
-        return await _read("to list gpunodes", self._list(GPU_NODES_PATH, objects.GpuNode), objects.reports)
+        return await _read(
+            "to list gpunodes", self._list(GPU_NODES_PATH, objects.GpuNodeObject), objects.reports
+        )
 
     async def ledgers(self) -> Read[Mapping[str, tuple[Condition, ...]]] | NotRead:
-        return await _read("to list gpuledgers", self._list(COLLECTION, objects.Ledger), objects.ledgers)
+        return await _read(
+            "to list gpuledgers", self._list(COLLECTION, objects.LedgerObject), objects.ledgers
+        )
 
     async def trial(self, namespace: str) -> Read[Trial] | NotRead:
         pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
@@ -217,7 +221,7 @@ class _Reader:
             if error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in str(error):
                 return NotRead(f"you lack the right to create pods in namespace {namespace}")
             return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
-        annotations = msgspec.json.decode(data, type=objects.Named).metadata.annotations or {}
+        annotations = msgspec.json.decode(data, type=objects.NamedObject).metadata.annotations or {}
         policy = annotations.get(INJECTED_ANNOTATION) or annotations.get(NO_SHARE_ANNOTATION)
         return Read(Trial(namespace, injected=policy))
 
@@ -234,7 +238,7 @@ class _Reader:
             query, found = {"limit": LARGE_PAGE, **(selected or {})}, list[Struct]()
             while True:
                 data = await self._api.request("GET", path, query=query)
-                page = msgspec.json.decode(data, type=objects.Page)
+                page = msgspec.json.decode(data, type=objects.ListPage)
                 found += [msgspec.json.decode(item, type=struct) for item in page.items]
                 if not page.metadata.continue_:
                     return found

@@ -12,7 +12,7 @@ def test_the_plugin_has_what_a_user_of_a_cluster_asks():
     }
     shown = CliRunner().invoke(app, ["--help"])
     assert shown.exit_code == 0
-    assert all(name in shown.stdout for name in ("ledger", "why", "explain"))
+    assert all(name in shown.stdout for name in ("ledger", "why", "explain", "doctor"))
 
 
 def test_it_reads_with_the_kubeconfig_that_it_is_given():

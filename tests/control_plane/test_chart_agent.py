@@ -112,6 +112,14 @@ def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):
     ]
 
 
+def test_the_last_words_of_an_agent_that_cannot_start_are_in_its_pods_status(helm):
+    pod = agent_of(helm, ON)
+    containers = [*pod["initContainers"], *pod["containers"]]
+    policies = {each["name"]: each.get("terminationMessagePolicy") for each in containers}
+    wanted = dict.fromkeys(("library", "ask-runtime", "agent"), "FallbackToLogsOnError")
+    assert policies == wanted
+
+
 def test_it_is_privileged_only_where_the_values_say_so(helm):
     contexts = [each["securityContext"] for each in agent_of(helm, ON)["containers"]]
     assert contexts == [
