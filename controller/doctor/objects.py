@@ -256,9 +256,10 @@ class AgentPodObject(NamedObject):
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
 
-def agent_pods(found: list[AgentPodObject] | None) -> tuple[AgentPod, ...]:
-    """Return the agent's pods."""
-    return tuple(_agent_pod(each) for each in found or ())
+def agent_pods(release: str, found: list[AgentPodObject] | None) -> tuple[AgentPod, ...]:
+    """Return the agent's pods; other charts may label theirs likewise."""
+    ours = (each for each in found or () if each.metadata.name.startswith(f"{release}-agent-"))
+    return tuple(map(_agent_pod, ours))
 
 
 def _agent_pod(pod: AgentPodObject) -> AgentPod:

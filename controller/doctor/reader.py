@@ -181,7 +181,8 @@ class _Reader:
 
     async def agent_pods(self) -> Read[tuple[AgentPod, ...]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/pods", objects.AgentPodObject, OF_AGENT)
-        return await _read(f"to list pods {self._here}", get, objects.agent_pods)
+        of_release = partial(objects.agent_pods, self._name)
+        return await _read(f"to list pods {self._here}", get, of_release)
 
     async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/events", objects.EventObject, WARNINGS)

@@ -230,8 +230,8 @@ CREATING = {"waiting": {"reason": "PodInitializing"}}
     ],
 )
 def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
-    pod = {"metadata": {"name": "agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
-    about = {"kind": "Pod", "name": "agent-a"}
+    pod = {"metadata": {"name": "fraction-injector-agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
+    about = {"kind": "Pod", "name": "fraction-injector-agent-a"}
     told = [
         {"involvedObject": about, "reason": "Old", "message": "x", "lastTimestamp": "2026-01-01T00:00:00Z"},
         {
@@ -243,6 +243,13 @@ def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
     ]
     ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": told}})
     assert level_of(ended, text) == "failed"
+
+
+def test_pods_of_other_charts_are_none_of_ours(ask):
+    status = status_of([container("agent", {"waiting": {"reason": "ErrImagePull"}})])
+    pod = {"metadata": {"name": "clearml-agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
+    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
+    assert level_of(ended, "no pod of the agent waits") == "ok"
 
 
 def test_a_lease_that_is_old_has_failed(ask):
