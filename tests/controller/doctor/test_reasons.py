@@ -10,8 +10,8 @@ import agent
 from agent.card_names import choose_names
 from agent.cdi import CdiError
 from agent.gpu import Gpu, GpuCondition
+from agent.options import AgentOptions
 from agent.runtime import Runtime, _problem_of, cdi_problem
-from agent.settings import AgentOptions
 from controller.doctor.reasons import READ_LOG, advice_for, reasons_of
 
 SOURCES = Path(agent.__file__).parent
