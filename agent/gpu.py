@@ -15,11 +15,18 @@ class Gpu:
     uuid: str
     model: str
     memory_mib: int
-    """All of its memory, rounded down."""
+    """All of its memory, rounded down, as the label nvidia.com/gpu.memory has it."""
     numa_node: int | None = None
     """Of the machine's, as the kernel numbers them; None where it does not say."""
     mig: bool = False
     """Whether it is in MIG mode: its memory is partitioned, and it is not ours to share."""
+    reserved_mib: int = 0
+    """What the driver keeps of its memory, rounded up: no program gets it."""
+
+    @property
+    def usable_mib(self) -> int:
+        """MiB that programs can have together."""
+        return self.memory_mib - self.reserved_mib
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,7 @@ class Nvml:
             memory_mib=_asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB,
             numa_node=self._numa_node(device),
             mig=_is_in_mig_mode(device),
+            reserved_mib=_reserved_mib(device),
         )
 
     def _numa_node(self, device: Any) -> int | None:
@@ -233,6 +234,12 @@ def _load_below(root: Path) -> None:
 def _is_in_mig_mode(device: Any) -> bool:
     mig = _optional(nvml.nvmlDeviceGetMigMode, device)
     return mig is not None and bool(mig[0] == nvml.NVML_DEVICE_MIG_ENABLE)
+
+
+def _reserved_mib(device: Any) -> int:
+    """Return what the driver keeps of a GPU's memory; 0 where it is too old (before R510) to say."""
+    memory = _optional(nvml.nvmlDeviceGetMemoryInfo, device, nvml.nvmlMemory_v2)
+    return 0 if memory is None else -(-int(memory.reserved) // _MIB)
 
 
 def _action(device: Any) -> int:

@@ -36,17 +36,17 @@ def uuid_of(slice_id: str) -> str:
 
 
 def memory_mib(gpu: Gpu, slices: int, slices_per_gpu: int, reserve_mib: int) -> int | None:
-    """Return the MiB of a share, from the GPU's own total; None for a whole GPU.
+    """Return the MiB of a share of what programs can have of the GPU; None for a whole GPU.
 
     Raises:
         RefusedError: the reserve leaves nothing.
     """
     if slices == slices_per_gpu:
         return None
-    mib = gpu.memory_mib * slices // slices_per_gpu - reserve_mib
+    mib = gpu.usable_mib * slices // slices_per_gpu - reserve_mib
     if mib <= 0:
         raise RefusedError(
-            f"{slices} of {slices_per_gpu} slices of GPU {gpu.index} ({gpu.memory_mib} MiB) leave no memory"
+            f"{slices} of {slices_per_gpu} slices of GPU {gpu.index} ({gpu.usable_mib} MiB) leave no memory"
             f" after memory.reserveMiB {reserve_mib}: ask for more slices"
         )
     return mib

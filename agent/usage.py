@@ -100,7 +100,7 @@ class Usage:
             for share in self._shares(holder, divisions):
                 labels = (holder.namespace, holder.pod, holder.container, str(share.gpu.index))
                 self._slices.labels(*labels).set(share.slices)
-                mib = share.memory_mib if share.memory_mib is not None else share.gpu.memory_mib
+                mib = share.memory_mib if share.memory_mib is not None else share.gpu.usable_mib
                 self._limit.labels(*labels).set(mib * _MIB)
 
     def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:

@@ -43,6 +43,24 @@ def test_gpus_have_the_kernels_numa_node(node, source):
     )
 
 
+def test_what_the_driver_keeps_is_told_apart_from_what_programs_can_have(node, source):
+    node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
+    found = source.list_gpus()
+    assert [(gpu.memory_mib, gpu.usable_mib) for gpu in found] == [(81559, 80959), (81559, 81559)]
+
+
+def test_a_driver_that_does_not_say_what_it_keeps_keeps_nothing(node, source, monkeypatch):
+    def asked(device, version=None):
+        if version is not None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return version_1(device)
+
+    version_1 = pynvml.nvmlDeviceGetMemoryInfo
+    node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", asked)
+    assert source.list_gpus()[0].usable_mib == 81559
+
+
 def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):
     assert not source.condition_of("GPU-1").mig
     node.write_gpus(FIRST, replace(SECOND, mig=True))

@@ -3,12 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import yaml
 
 from agent.gpu import Gpu
 from agent.kubernetes.gpu_node import MAX_GPUS, MAX_NUMA_NODE, MAX_TEXT, NodeReport, manifest
 from agent.state import Held
 from controller.gpu_node import report_from_object, with_report
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from ledger.placement.cards import layout
 from modes.fraction import Fraction
 from tests.agent.support.node import card, node_folder
 from tests.ledger.cluster import gpu_node, ledger_of, request_of
@@ -22,6 +25,19 @@ def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
     return manifest(
         "gpu-1", "uid-1", gpus, NodeReport(unhealthy or {}, missing, "boot-1", {"GPU-a": Held(5, 2)})
     )["status"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "reserved"), [(40960, 583), (16384, 450), (81559, 600), (81920, 1024), (6144, 300)]
+)
+def test_a_card_is_what_its_label_says_whatever_the_driver_keeps_of_it(memory, reserved):
+    """GPU feature discovery writes all of the memory into the label, and placing compares the two."""
+    gpu = Gpu(0, "GPU-a", "NVIDIA A100-40GB", memory, reserved_mib=reserved)
+    told = manifest("gpu-1", "uid-1", [gpu], NodeReport({}, None, "boot-1"))
+    labels = {GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: "NVIDIA-A100-40GB"}
+    node = with_report(gpu_node("gpu-1", 1, memory, labels=labels), report_from_object(told), "serving")
+    assert node.cards == ((0, memory),)
+    assert layout(node) is None
 
 
 def test_a_gpu_that_stays_whole_is_told_as_such_and_no_other_so_that_an_older_schema_takes_the_object():
