@@ -2,9 +2,16 @@
 
 Names, slices and numbers of instances come from the tables in "Supported MIG Profiles" of NVIDIA's
 Multi-Instance GPU user guide, r610. Starts are what `nvidia-smi mig -lgipp` prints, which the guide shows
-under "Creating GPU Instances". The MiB of a profile differ a little between drivers. The values here are the
-lowest seen in `nvidia-smi mig -lgip`; for B200's 3g, 4g and 7g they are twice the next smaller profile's.
-Profiles for graphics (`+gfx`) and for all media engines at once (`+me.all`) are left out.
+under "Creating GPU Instances". The MiB of a profile differ a little between drivers. The values here are
+the lowest seen in `nvidia-smi mig -lgip`; for 3g, 4g and 7g of B200, GB200 and GH200 144GB, and for 2g and
+4g of RTX PRO 6000, they are twice the next smaller profile's. Names for GB200 are those of mig-parted's
+issue 227, for GH200 144GB of its pull request 139; H20 and H100 96GB are one kind in its default
+configuration. Profiles for graphics (`+gfx`), with all media engines at once (`+me.all`) and with none
+(`-me`) are left out.
+
+Not listed are B300, GB300, H20-3e, RTX PRO 4500 and A100 64GB, as no output with the MiB of their profiles
+was found, and RTX PRO 5000, whose profiles differ between drivers (four slices in the guide for r580, two
+in r610's).
 """
 
 from __future__ import annotations
@@ -103,8 +110,33 @@ H100_94GB = _of_eight("H100 94GB", (12, 24, 47, 94), (10880, 22016, 47232, 94848
 H100_96GB = _of_eight("H100 96GB", (12, 24, 48, 96), (11264, 23552, 47616, 95232))
 H200 = _of_eight("H200", (18, 35, 71, 141), (16384, 33024, 71168, 143360))
 B200 = _of_eight("B200", (23, 45, 90, 180), (20992, 45312, 90624, 181248))
+GH200_144GB = _of_eight("GH200 144GB", (18, 36, 72, 144), (17920, 36096, 72192, 144384))
+GB200 = _of_eight("GB200", (23, 47, 93, 186), (22528, 46592, 93184, 186368))
+RTX_PRO_6000 = MigCard(
+    "RTX PRO 6000",
+    compute=4,
+    memory=4,
+    profiles=(
+        MigProfile("1g.24gb", 1, 1, 23680, (0, 1, 2, 3), 4),
+        MigProfile("1g.24gb+me", 1, 1, 23680, (0, 1, 2, 3), 1),
+        MigProfile("2g.48gb", 2, 2, 47360, (0, 2), 2),
+        MigProfile("4g.96gb", 4, 4, 94720, (0,), 1),
+    ),
+)
 
-CARDS = (A30, A100_40GB, A100_80GB, H100_80GB, H100_94GB, H100_96GB, H200, B200)
+CARDS = (
+    A30,
+    A100_40GB,
+    A100_80GB,
+    H100_80GB,
+    H100_94GB,
+    H100_96GB,
+    H200,
+    B200,
+    GH200_144GB,
+    GB200,
+    RTX_PRO_6000,
+)
 
 _PRODUCTS: Mapping[str, MigCard] = MappingProxyType(
     {
@@ -127,9 +159,16 @@ _PRODUCTS: Mapping[str, MigCard] = MappingProxyType(
         "H800-NVL": H100_94GB,
         "GH200-480GB": H100_96GB,
         "H100-SXM5-96GB": H100_96GB,
+        "H100-96GB-HBM3": H100_96GB,
+        "H20": H100_96GB,
         "H200": H200,
         "H200-NVL": H200,
         "B200": B200,
+        "GH200-144G-HBM3e": GH200_144GB,
+        "GB200": GB200,
+        "RTX-PRO-6000-Blackwell-Server-Edition": RTX_PRO_6000,
+        "RTX-PRO-6000-Blackwell-Workstation-Edition": RTX_PRO_6000,
+        "RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition": RTX_PRO_6000,
     }
 )
 """Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""

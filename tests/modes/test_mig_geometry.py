@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from modes.mig_geometry import arrangements, full_geometries, geometries, geometry, most_instances
-from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB
+from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB, RTX_PRO_6000
 
 PRINTED = """
 GPU  0 Profile ID 19 Placements: {0,1,2,3,4,5,6}:1
@@ -28,12 +28,19 @@ GPU  0 Profile ID  5 Placements: {0,2}:2
 GPU  0 Profile ID  6 Placements: {0,2}:2
 GPU  0 Profile ID  0 Placement : {0}:4
 """
-LINE = re.compile(r"Placements? ?: \{([0-9,]+)\}:([0-9])")
+PRINTED_RTX_PRO_6000 = """
+GPU  0 Profile ID 14 Placements: {0,3,6,9}:3
+GPU  0 Profile ID 21 Placements: {0,3,6,9}:3
+GPU  0 Profile ID  5 Placements: {0,6}:6
+GPU  0 Profile ID  0 Placement : {0}:12
+"""
+"""It prints a quarter of the card as three."""
+LINE = re.compile(r"Placements? ?: \{([0-9,]+)\}:([0-9]+)")
 
 
 def printed(card):
     """Profile name to the sets of memory slices that an instance can take."""
-    lines = LINE.findall(PRINTED_A30 if card is A30 else PRINTED)
+    lines = LINE.findall({A30: PRINTED_A30, RTX_PRO_6000: PRINTED_RTX_PRO_6000}.get(card, PRINTED))
     return {
         profile.name: [set(range(int(start), int(start) + int(size))) for start in starts.split(",")]
         for profile, (starts, size) in zip(card.profiles, lines, strict=True)
@@ -55,7 +62,7 @@ def is_valid(card, names):
     return media <= 1 and compute <= card.compute and has_places(printed(card), names)
 
 
-@pytest.mark.parametrize("card", [A30, A100_40GB], ids=lambda card: card.name)
+@pytest.mark.parametrize("card", [A30, A100_40GB, RTX_PRO_6000], ids=lambda card: card.name)
 def test_geometries_are_exactly_what_the_printed_placements_allow(card):
     names = [profile.name for profile in card.profiles]
     valid = {()}
@@ -68,11 +75,9 @@ def test_geometries_are_exactly_what_the_printed_placements_allow(card):
 
 
 @pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_cards_of_eight_memory_slices_are_all_divided_alike(card):
-    if card is A30:
-        assert len(geometries(card)) == 20
-    else:
-        assert len(geometries(card)) == len(geometries(A100_40GB))
+def test_cards_of_eight_memory_slices_are_all_divided_alike_and_those_of_four_as_their_profiles_allow(card):
+    known = {"A30": 20, "RTX PRO 6000": 16}.get(card.name, len(geometries(A100_40GB)))
+    assert len(geometries(card)) == known
     assert all(is_valid(card, names) for names in full_geometries(card))
 
 

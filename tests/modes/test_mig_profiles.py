@@ -8,10 +8,13 @@ from modes.mig_profiles import (
     A100_80GB,
     B200,
     CARDS,
+    GB200,
+    GH200_144GB,
     H100_80GB,
     H100_94GB,
     H100_96GB,
     H200,
+    RTX_PRO_6000,
     card_of_product,
 )
 
@@ -24,6 +27,9 @@ LISTED = {
     H100_96GB: "1g.12gb 1g.12gb+me 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb",
     H200: "1g.18gb 1g.18gb+me 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb",
     B200: "1g.23gb 1g.23gb+me 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb",
+    GH200_144GB: "1g.18gb 1g.18gb+me 1g.36gb 2g.36gb 3g.72gb 4g.72gb 7g.144gb",
+    GB200: "1g.23gb 1g.23gb+me 1g.47gb 2g.47gb 3g.93gb 4g.93gb 7g.186gb",
+    RTX_PRO_6000: "1g.24gb 1g.24gb+me 2g.48gb 4g.96gb",
 }
 """As the tables of NVIDIA's user guide name them."""
 
@@ -66,7 +72,17 @@ def test_more_memory_slices_are_at_least_as_much_memory_in_proportion(card):
         ("NVIDIA-B200", B200),
         ("Tesla-T4", None),
         ("NVIDIA-A100-SXM-64GB", None),
-        ("NVIDIA-GH200-144G-HBM3e", None),
+        ("NVIDIA-GH200-144G-HBM3e", GH200_144GB),
+        ("NVIDIA-H100-96GB-HBM3", H100_96GB),
+        ("NVIDIA-H20", H100_96GB),
+        ("NVIDIA-H20-3e", None),
+        ("NVIDIA-GB200", GB200),
+        ("NVIDIA-GB300", None),
+        ("NVIDIA-B300-SXM6-AC", None),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", RTX_PRO_6000),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Workstation-Edition", RTX_PRO_6000),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition-MIG-1g.24gb", RTX_PRO_6000),
+        ("NVIDIA-RTX-PRO-5000-Blackwell", None),
         ("", None),
     ],
 )
