@@ -58,11 +58,13 @@ def _extensions(options: AgentOptions) -> list[Extension]:
         return []
     from agent.kubernetes.api_server import ApiServerClient  # noqa: PLC0415 most agents of tests need none
     from agent.kubernetes.node_writer import node_facts  # noqa: PLC0415
+    from agent.kubernetes.unlimited_events import unlimited_events  # noqa: PLC0415
 
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if host is None:
         raise OSError("--node: no pod tells where the API server is: leave the option out")
-    return [node_facts(ApiServerClient(host, int(port)), options.node)]
+    api = ApiServerClient(host, int(port))
+    return [node_facts(api, options.node), unlimited_events(api)]
 
 
 if __name__ == "__main__":

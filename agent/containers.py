@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _ID = re.compile(r"[0-9a-f]{64}")
+_POD = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})")
 _LOG = re.compile(r"(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<container>.+)-(?P<id>[0-9a-f]{64})\.log")
 
 
@@ -34,11 +35,20 @@ def running_containers(logs: Path) -> dict[str, ContainerName]:
     }
 
 
-def container_id_of(pid: int, proc: Path) -> str | None:
-    """Return the id of the container that a process runs in; None where it runs in none, or is gone."""
+@dataclass(frozen=True, slots=True)
+class ContainerId:
+    """A container as control groups name it."""
+
+    id: str
+    pod_uid: str
+    """Empty where the groups do not say it."""
+
+
+def container_id_of(pid: int, proc: Path) -> ContainerId | None:
+    """Return the container that a process runs in; None where it runs in none, or is gone."""
     try:
         groups = (proc / str(pid) / "cgroup").read_text()
     except OSError:
         return None
-    found = _ID.findall(groups)
-    return found[-1] if found else None
+    found, pods = _ID.findall(groups), _POD.findall(groups)
+    return ContainerId(found[-1], pods[-1].replace("_", "-") if pods else "") if found else None

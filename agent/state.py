@@ -34,6 +34,20 @@ class Held:
     pods: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Unlimited:
+    """A container whose share is limited, with programs on the GPU that have no limiter loaded."""
+
+    namespace: str
+    pod: str
+    pod_uid: str
+    container: str
+    container_id: str
+    gpu: int
+    memory_mib: int
+    """Of its share."""
+
+
 class AgentState:
     """The GPUs that are offered, their health, and their registrations.
 
@@ -48,6 +62,7 @@ class AgentState:
         self._registrations: dict[str, Registration] = {}
         self._held: Mapping[str, Held] | None = None
         self._withheld: frozenset[str] = frozenset()
+        self._unlimited: tuple[Unlimited, ...] = ()
         self.registrations = 0
         """How often the kubelet took a resource."""
         self._version = 0
@@ -77,6 +92,11 @@ class AgentState:
     def withheld(self) -> frozenset[str]:
         """Device ids that no new pod may get, though their GPU is healthy."""
         return self._withheld
+
+    @property
+    def unlimited(self) -> Sequence[Unlimited]:
+        """Containers with programs on a GPU that their limiter does not limit."""
+        return self._unlimited
 
     @property
     def missing(self) -> str | None:
@@ -127,6 +147,12 @@ class AgentState:
         """Note which slices are kept from new pods."""
         if self._withheld != ids:
             self._withheld = ids
+            self._say_changed()
+
+    def set_unlimited(self, found: Sequence[Unlimited]) -> None:
+        """Note which containers run programs without their limiter."""
+        if self._unlimited != tuple(found):
+            self._unlimited = tuple(found)
             self._say_changed()
 
     def set_registration(self, resource: str, missing: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The API server as an agent needs it: two calls, by the standard library, with the pod's own token.
+"""The API server as an agent needs it: three calls, by the standard library, with the pod's own token.
 
 A client that can do more would take a third of the agent's memory.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ MAX_MESSAGE = 512
 """Characters of an answer that are kept: enough for the name of a field behind that of a node."""
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "fraction-injector-agent"
+_OK = frozenset({http.HTTPStatus.OK, http.HTTPStatus.CREATED})
 
 
 class ApiServerError(Exception):
@@ -54,24 +56,39 @@ class ApiServerClient:
         """
         return self._ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}&force=true", body)
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+    def create(self, path: str, body: dict[str, Any]) -> None:
+        """Make an object in a list, unless it is there.
+
+        Raises:
+            ApiServerError: it is not there.
+        """
+        self._ask("POST", path, body, "application/json", ok={*_OK, http.HTTPStatus.CONFLICT})
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
+        kind: str = APPLY,
+        ok: Collection[int] = _OK,
+    ) -> dict[str, Any]:
         try:
-            status, data = self._exchange(method, path, None if body is None else json.dumps(body))
+            status, data = self._exchange(method, path, None if body is None else json.dumps(body), kind)
             answer = json.loads(data)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise ApiServerError(f"{method} {path.partition('?')[0]}: {error}") from error
-        if not isinstance(answer, dict) or status not in {http.HTTPStatus.OK, http.HTTPStatus.CREATED}:
+        if not isinstance(answer, dict) or status not in ok:
             said = answer.get("message", "") if isinstance(answer, dict) else ""
             raise ApiServerError(f"the API server answered {status}: {str(said)[:MAX_MESSAGE]}")
         return answer
 
-    def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
+    def _exchange(self, method: str, path: str, body: str | None, kind: str) -> tuple[int, bytes]:
         token = (self._credentials / "token").read_text().strip()
         context = ssl.create_default_context(cafile=str(self._credentials / "ca.crt"))
         connection = http.client.HTTPSConnection(
             self._host, self._port, timeout=CALL_SECONDS, context=context
         )
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": APPLY, "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": "application/json"}
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

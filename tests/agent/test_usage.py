@@ -3,13 +3,17 @@
 import asyncio
 from dataclasses import replace
 
+import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
-from agent.state import AgentState
+from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
+from agent.settings import LimiterPart
+from agent.state import AgentState, Unlimited
 from agent.usage import Usage
 from testbed.nvidia.cards import RunningProcess
 from tests.agent.support.kubelet import kubelet_in
@@ -19,8 +23,8 @@ MIB = 1024 * 1024
 FIRST, SECOND = "a" * 64, "b" * 64
 
 
-def measured(held, *cards, links=(), groups=None, checkpoint=()):
-    """All samples after one measurement, by name and labels."""
+def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_GPU):
+    """All samples after one measurement, by name and labels, and what runs unlimited."""
 
     async def measure():
         registry = CollectorRegistry()
@@ -32,14 +36,15 @@ def measured(held, *cards, links=(), groups=None, checkpoint=()):
                 (node.root / "logs").mkdir()
             for link in links:
                 (node.root / "logs" / link).touch()
-            for pid, group in (groups or {}).items():
+            for pid, files in (processes or {}).items():
                 (node.root / "proc" / str(pid)).mkdir(parents=True)
-                (node.root / "proc" / str(pid) / "cgroup").write_text(group)
+                for name, text in files.items():
+                    (node.root / "proc" / str(pid) / name).write_text(text)
             node.write_gpus(*cards)
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
             state = AgentState(gpus)
             source = node.open_driver()
-            usage = Usage(options, PER_GPU, state, source, registry)
+            usage = Usage(options, policy, state, source, registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)
@@ -50,7 +55,7 @@ def measured(held, *cards, links=(), groups=None, checkpoint=()):
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
             for family in registry.collect()
             for sample in family.samples
-        }
+        } | {"unlimited": list(state.unlimited)}
 
     return asyncio.run(measure())
 
@@ -93,11 +98,11 @@ def test_memory_of_processes_is_summed_by_container():
         {},
         card(0, used_mib=200, busy_percent=75, processes=tuple(processes)),
         links=(f"train_work_main-{FIRST}.log", f"other-pod_work_a-b-{SECOND}.log", "strange.log"),
-        groups={
-            10: f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{FIRST}.scope\n",
-            11: f"5:memory:/kubepods/burstable/pod1/{FIRST}\n",
-            12: f"0::/kubepods/pod2/{SECOND}\n",
-            13: "0::/system.slice/ssh.service\n",
+        processes={
+            10: {"cgroup": f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{FIRST}.scope\n"},
+            11: {"cgroup": f"5:memory:/kubepods/burstable/pod1/{FIRST}\n"},
+            12: {"cgroup": f"0::/kubepods/pod2/{SECOND}\n"},
+            13: {"cgroup": "0::/system.slice/ssh.service\n"},
         },
     )
     assert samples["container_memory_used_bytes", "work", "train", "main", "0"] == 150 * MIB
@@ -112,3 +117,72 @@ def test_a_node_that_shows_no_processes_and_a_lost_gpu_have_no_series():
     assert [key for key in samples if key[0].startswith("container")] == []
     assert ("gpu_memory_used_bytes", "0", "GPU-0") in samples
     assert ("gpu_memory_used_bytes", "1", "GPU-1") not in samples
+
+
+CUDA = "7f00-7f01 r-xp 00000000 08:01 11 /usr/lib/libcuda.so.1\n"
+LIMITER = "7f02-7f03 r-xp 00000000 08:01 12 /usr/local/vgpu/libvgpu.so{}\n"
+POD_UID = "0123abcd-0000-1111-2222-333344445555"
+GROUP = f"0::/kubepods.slice/kubepods-pod{POD_UID.replace('-', '_')}.slice/cri-containerd-{{}}.scope\n"
+SHARE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)}}
+WHOLE = {("train", "main"): {"nvidia.com/gpu-0": ids(0, *range(8))}}
+LINK = f"train_default_main-{FIRST}.log"
+UNLIMITED = "container_unlimited_processes", "default", "train", "main", "0"
+
+
+def of_one_pod(held, maps, **more):
+    """What is measured of a pod whose processes have these maps; of a process without, none can be read."""
+    running = tuple(RunningProcess(pid, 10) for pid in maps)
+    return measured(
+        held,
+        card(0, processes=running),
+        links=(LINK,),
+        processes={
+            pid: {"cgroup": GROUP.format(FIRST)} | ({"maps": lines} if lines is not None else {})
+            for pid, lines in maps.items()
+        },
+        **more,
+    )
+
+
+def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_named():
+    maps = {10: CUDA, 11: CUDA + LIMITER.format(""), 12: CUDA + LIMITER.format(" (deleted)")}
+    samples = of_one_pod(SHARE, maps)
+    assert samples[UNLIMITED] == 1
+    assert samples["unlimited"] == [Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240)]
+
+
+def test_limited_programs_are_counted_as_none():
+    samples = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
+    assert samples[UNLIMITED] == 0
+    assert samples["unlimited"] == []
+
+
+@pytest.mark.parametrize(
+    ("held", "maps", "policy"),
+    [
+        (WHOLE, CUDA, PER_GPU),
+        ({}, CUDA, PER_GPU),
+        (SHARE, None, PER_GPU),
+        (SHARE, "", PER_GPU),
+        (SHARE, CUDA * (MAX_MAPS // len(CUDA) + 2), PER_GPU),
+        (SHARE, CUDA, msgspec.structs.replace(PER_GPU, limiter=LimiterPart(name="none"))),
+    ],
+    ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings", "no library to preload"],
+)
+def test_nothing_is_said_of_programs_that_need_no_limiter_or_cannot_be_looked_at(held, maps, policy):
+    samples = of_one_pod(held, {10: maps}, policy=policy)
+    assert UNLIMITED not in samples
+    assert samples["unlimited"] == []
+
+
+def test_each_process_is_looked_at_once_and_so_many_at_a_time(tmp_path):
+    check = LimiterCheck(PER_GPU.limiter, tmp_path)
+    processes = [(pid, FIRST) for pid in range(MAX_LOOKS + 1)]
+    for pid, _ in processes:
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "maps").write_text(CUDA)
+    assert len(check.has_limiter(processes)) == MAX_LOOKS
+    for pid, _ in processes:
+        (tmp_path / str(pid) / "maps").unlink()
+    assert len(check.has_limiter(processes)) == MAX_LOOKS
+    assert check.has_limiter([(0, SECOND)]) == {}

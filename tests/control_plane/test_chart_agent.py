@@ -152,6 +152,14 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
     assert pod["hostPID"] is True
     mount = {"name": "container-logs", "mountPath": "/var/log/containers", "readOnly": True}
     assert mount in pod["containers"][0]["volumeMounts"]
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["SYS_PTRACE"]}
+    rules = [
+        rule
+        for each in helm.rendered(merged(podMetrics=True))
+        if each["kind"] == "ClusterRole" and each["metadata"]["name"] == pod["serviceAccountName"]
+        for rule in each["rules"]
+    ]
+    assert {"apiGroups": [""], "resources": ["events"], "verbs": ["create"]} in rules
 
 
 def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):

@@ -1,0 +1,85 @@
+"""Events on pods whose programs run without their limiter: one for each container, GPU and node's agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.process import Agent, Extension
+from agent.state import Unlimited
+from kube.events import event, event_name
+from service.background import BackgroundTask
+from service.log import get_logger
+
+TASK = "unlimited programs"
+REASON = "GpuLimitNotLoaded"
+MAX_EVENTS = 10
+"""At a time."""
+SECONDS_BETWEEN_WRITES = 15.0
+
+
+class UnlimitedEvents:
+    """Writes the Events.
+
+    Args:
+        api: the API server.
+        agent: whose state is told of.
+    """
+
+    def __init__(self, api: ApiServerClient, agent: Agent) -> None:
+        self._api = api
+        self._agent = agent
+        self._told: frozenset[Unlimited] = frozenset()
+        self._log = get_logger("unlimited programs")
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            seen = self._agent.state.version
+            await self.write(self._agent.state.unlimited)
+            await asyncio.sleep(SECONDS_BETWEEN_WRITES)
+            if len(self._told) >= len(self._agent.state.unlimited):
+                await self._agent.state.next_version(seen)
+
+    async def write(self, found: Iterable[Unlimited]) -> None:
+        """Write an Event for each container that none was written for; what fails is tried with the next."""
+        wanted = frozenset(found)
+        self._told &= wanted
+        for each in sorted(wanted - self._told, key=lambda one: (one.container_id, one.gpu))[:MAX_EVENTS]:
+            try:
+                path = f"/api/v1/namespaces/{each.namespace}/events"
+                await asyncio.to_thread(self._api.create, path, _event(each))
+            except ApiServerError as error:
+                self._log.warning("an Event is not written", pod=each.pod, error=str(error))
+                continue
+            self._told |= {each}
+            self._log.warning(
+                "programs run without their limiter",
+                namespace=each.namespace,
+                pod=each.pod,
+                container=each.container,
+                gpu=each.gpu,
+            )
+
+
+def _event(found: Unlimited) -> dict[str, object]:
+    involved = {"kind": "Pod", "namespace": found.namespace, "name": found.pod}
+    if found.pod_uid:
+        involved["uid"] = found.pod_uid
+    message = (
+        f"container {found.container} uses GPU {found.gpu} without the limiter of its {found.memory_mib} MiB:"
+        " use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
+    )
+    name = event_name(found.pod, f"{REASON} {found.container_id} {found.gpu}")
+    return event(involved, REASON, message, name=name, now=datetime.now(UTC))
+
+
+def unlimited_events(api: ApiServerClient) -> Extension:
+    """Return the part of an agent that tells pods of programs without their limiter."""
+
+    def tasks(agent: Agent) -> list[BackgroundTask]:
+        return [BackgroundTask.without_period(TASK, UnlimitedEvents(api, agent).run)]
+
+    return Extension((TASK,), tasks)

@@ -1,0 +1,79 @@
+"""Events on pods whose programs run without their limiter."""
+
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
+from agent.kubernetes.api_server import ApiServerError
+from agent.kubernetes.unlimited_events import MAX_EVENTS, REASON, UnlimitedEvents
+from agent.state import Unlimited
+
+FOUND = Unlimited("work", "train", "0123", "main", "a" * 64, 3, 10240)
+
+
+class Api:
+    """An API server that keeps what is made, but for pods that it refuses."""
+
+    def __init__(self, refused=()):
+        self.refused = set(refused)
+        self.made = []
+
+    def create(self, path, body):
+        if body["involvedObject"]["name"] in self.refused:
+            raise ApiServerError("the API server answered 403: the namespace is being deleted")
+        self.made.append((path, body))
+
+
+def written(api, *rounds):
+    """What is made after some rounds of findings."""
+
+    async def run():
+        events = UnlimitedEvents(api, SimpleNamespace())
+        for found in rounds:
+            await events.write(found)
+
+    asyncio.run(run())
+    return api.made
+
+
+def test_a_pod_is_told_once_which_container_runs_without_its_limiter_and_what_to_do():
+    [(path, body)] = written(Api(), [FOUND], [FOUND])
+    assert path == "/api/v1/namespaces/work/events"
+    assert body["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "work",
+        "name": "train",
+        "uid": "0123",
+    }
+    assert (body["reason"], body["type"]) == (REASON, "Warning")
+    assert body["message"].startswith("container main uses GPU 3 without the limiter of its 10240 MiB: ")
+
+
+def test_the_line_is_short_enough_for_the_longest_name_of_a_container():
+    [(_, body)] = written(Api(), [replace(FOUND, container="c" * 63, memory_mib=181248, gpu=15)])
+    assert len(body["message"]) <= 200 + 63
+
+
+def test_each_container_that_runs_anew_is_told_under_a_name_of_its_own_and_the_same_one_under_the_same():
+    made = written(Api(), [FOUND], [], [FOUND], [replace(FOUND, container_id="b" * 64)])
+    names = [body["metadata"]["name"] for _, body in made]
+    assert names[0] == names[1] != names[2]
+
+
+def test_one_pod_that_cannot_be_told_keeps_no_other_from_it_and_is_tried_again():
+    api = Api(refused=["train"])
+    other = replace(FOUND, pod="other", container_id="b" * 64)
+    assert [body["involvedObject"]["name"] for _, body in written(api, [FOUND, other])] == ["other"]
+    api = Api(refused=["train"])
+    events = UnlimitedEvents(api, SimpleNamespace())
+    asyncio.run(events.write([FOUND]))
+    api.refused.clear()
+    asyncio.run(events.write([FOUND]))
+    assert len(api.made) == 1
+
+
+def test_so_many_are_told_at_a_time():
+    many = [replace(FOUND, container_id=f"{number:064d}") for number in range(MAX_EVENTS + 5)]
+    assert len(written(Api(), many)) == MAX_EVENTS
+    assert len(written(Api(), many, many)) == MAX_EVENTS + 5
