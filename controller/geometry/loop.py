@@ -96,6 +96,8 @@ class GeometryLoop:
         self._since: dict[tuple[str, str], float] = {}
         """When a cordoned node was first seen in a phase: node, and annotation with configuration."""
         self._failed: dict[str, _Attempts] = {}
+        self._has_file = False
+        """Whether the ConfigMap was seen or made."""
         self._log = get_logger("geometry")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
@@ -107,6 +109,7 @@ class GeometryLoop:
         facts = (node.mig for node in self._state.nodes.values())
         if not any(fact is not None and (fact.is_ours or fact.change) for fact in facts):
             self._metrics.waiting.set(0)
+            await self._begin_file()
             return
         try:
             file = await self._manager.read()
@@ -119,6 +122,19 @@ class GeometryLoop:
         for node in cluster.nodes:
             await self._guarded(node, self._advance(node, file))
         await self._plan(cluster, file)
+
+    async def _begin_file(self) -> None:
+        """Make the ConfigMap where it is not there: the MIG manager's pods do not start without it."""
+        if self._has_file or not self._leadership.leads:
+            return
+        try:
+            file = await self._manager.read()
+            if self._manager.is_missing:
+                await self._manager.write(file)
+            self._has_file = True
+        except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
+            self._metrics.errors.inc()
+            self._log.warning("MIG configurations cannot be begun", error=str(error))
 
     def _forget_gone(self, cluster: Cluster) -> None:
         """Keep nothing of nodes that are gone: another may come by the same name."""
@@ -154,7 +170,7 @@ class GeometryLoop:
             case Action.ASK if waited >= self._options.drain_seconds:
                 await self._ask(node, target, file.divisions[target], file.divisions.get(fact.config))
             case Action.WAIT if waited >= STUCK_SECONDS:
-                await self._fail(node, target, f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s")
+                await self._fail(node, target, await self._why_stuck(node.name))
             case Action.FAIL:
                 await self._fail(node, target, "the MIG manager says failed: see its log on this node")
             case Action.FINISH:
@@ -177,6 +193,13 @@ class GeometryLoop:
         await self._manager.ask(node.name, target)
         self._metrics.changes.labels("started").inc()
         self._log.info("a node is divided", node=node.name, configuration=target)
+
+    async def _why_stuck(self, node: str) -> str:
+        """Name the labels by which its clients stay off the GPUs: it gives up without setting them back."""
+        why = f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s"
+        if not (paused := await self._manager.paused(node)):
+            return why
+        return f"{why}, and keeps clients of the GPUs off by labels, set each to true: {', '.join(paused)}"
 
     async def _fail(self, node: ClusterNode, target: str, why: str) -> None:
         attempts = self._failed.setdefault(node.name, _Attempts())

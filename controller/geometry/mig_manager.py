@@ -29,6 +29,18 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
+class _NodeMetadata(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class _Node(msgspec.Struct):
+    metadata: _NodeMetadata
+
+
+class _Nodes(msgspec.Struct):
+    items: list[_Node]
+
+
 class _PodStatus(msgspec.Struct):
     phase: str = ""
 
@@ -44,6 +56,10 @@ class _Pods(msgspec.Struct):
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
 _pods = msgspec.json.Decoder(_Pods)
+_nodes = msgspec.json.Decoder(_Nodes)
+PAUSED = "paused-for-mig-change"
+"""What the MIG manager writes, while it is at work, into labels by which clients of the GPUs are chosen."""
+_MAX_PAUSED = 12
 
 
 class MigManager:
@@ -116,6 +132,20 @@ class MigManager:
             asked = mig_pod("", "", pod.spec, none)
             held.update(dict(asked.wants) if asked is not None else {})
         return held
+
+    async def paused(self, node: str) -> list[str]:
+        """Return the labels of a node by which the MIG manager keeps clients of its GPUs off, as of now.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        reply = await self._api.request(
+            "GET", "/api/v1/nodes", query={"fieldSelector": f"metadata.name={node}"}
+        )
+        found = [each.metadata.labels for each in _nodes.decode(reply).items]
+        return sorted(key for labels in found for key, value in labels.items() if value == PAUSED)[
+            :_MAX_PAUSED
+        ]
 
     async def cordon(self, node: str, change: str) -> None:
         """Let no pod come to a node whose card is divided next.

@@ -219,6 +219,8 @@ class MigCluster:
         if path == "/api/v1/pods":
             name = query["fieldSelector"].removeprefix("spec.nodeName=")
             return {"items": [pod for pod in self.pods.values() if pod["spec"].get("nodeName") == name]}
+        if path == "/api/v1/nodes":
+            return {"items": [self.nodes[query["fieldSelector"].removeprefix("metadata.name=")]]}
         assert path == "/api/v1/namespaces/gpu-operator/configmaps/configs", path
         if self.config_map is None:
             raise ApiError(404, "not found")

@@ -1,12 +1,14 @@
 """The geometry loop against the testbed's MIG manager, in memory: whole changes, crashes and failures."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controller.geometry.mig_config import MigConfigFile
 from modes.mig_geometry import full_geometries
 from modes.mig_profiles import A100_40GB
 from tests.controller.geometry.cluster import MigCluster
@@ -46,6 +48,14 @@ def test_a_pending_pod_runs_after_its_node_was_divided():
 
 def test_the_config_map_is_begun_before_anything_is_asked():
     cluster = MigCluster()
+    asyncio.run(cluster.turn())
+    assert set(yaml.safe_load(cluster.config_map)["mig-configs"]) == {"all-disabled", "all-enabled"}
+
+
+def test_the_config_map_is_there_before_any_node_is_ours_as_the_mig_managers_pods_wait_for_it():
+    cluster = MigCluster()
+    for node in cluster.nodes.values():
+        del node["metadata"]["labels"]["clearml-injector/gpu-partitioning"]
     asyncio.run(cluster.turn())
     assert set(yaml.safe_load(cluster.config_map)["mig-configs"]) == {"all-disabled", "all-enabled"}
 
@@ -109,6 +119,23 @@ def test_a_change_that_fails_is_told_and_tried_again():
     assert cluster.reasons()["MigChangeFailed"] == 2
 
 
+def test_a_mig_manager_that_gives_up_is_told_of_with_the_labels_that_it_left_paused():
+    """It leaves the state at pending when pods do not end in time."""
+    cluster = MigCluster()
+    paused = {f"nvidia.com/gpu.deploy.{name}": "paused-for-mig-change" for name in ("dcgm", "client")}
+
+    def hang(node, held, config_map):
+        is_asked = node["metadata"]["labels"].get(STATE) == "pending"
+        return SimpleNamespace(labels=paused if is_asked else {}, allocatable=None)
+
+    cluster.managers["n0"].turn = hang
+    cluster.seconds = 60.0
+    cluster.add_pod("p", "3g.20gb")
+    asyncio.run(cluster.run(30))
+    told = [event["message"] for event in cluster.events if event["reason"] == "MigChangeFailed"]
+    assert "labels, set each to true: nvidia.com/gpu.deploy.client, nvidia.com/gpu.deploy.dcgm;" in told[0]
+
+
 def test_another_node_serves_while_one_fails():
     cluster = MigCluster(cards=(1, 1))
     cluster.managers["n0"].fail_next = 10**6
@@ -159,7 +186,7 @@ def test_nodes_without_the_label_are_left_alone():
     del cluster.nodes["n0"]["metadata"]["labels"]["clearml-injector/gpu-partitioning"]
     run(cluster, p="3g.20gb")
     assert cluster.waiting()
-    assert cluster.config_map is None
+    assert not MigConfigFile(cluster.config_map).divisions
 
 
 def test_a_node_that_an_admin_cordoned_is_left_alone():
