@@ -18,7 +18,7 @@ TRIED_BY = {
     ],
     "tests/agent/test_process.py": ["cli/commands/agent.py"],
     "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
-    "tests/agent/test_usage.py": ["agent/containers.py"],
+    "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py"],
     "tests/certs/test_live_context.py": ["certs/contexts.py"],
     "tests/certs/test_rotation.py": [
         "certs/inspection.py",
