@@ -61,6 +61,11 @@ def sections(page):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_no_page_of_the_docs_is_longer_than_a_reader_follows(page):
+    assert len(text_of(page).splitlines()) <= 300
+
+
 @pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
 def test_no_page_has_marks_of_a_merge(page):
     assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", text_of(page), re.MULTILINE) == []
