@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -21,9 +22,34 @@ class DraCards(msgspec.Struct, frozen=True, gc=False):
     """What a DRA driver offers of one node."""
 
     uuids: AbstractSet[str]
-    """Of its cards."""
+    """Of its cards, as they are now: it changes with the slices."""
     are_all: bool
     """Whether it offers no device of another card."""
+
+
+class _OfNode:
+    """What the ResourceSlices of one node add up to: each slice costs its own cards, however many others."""
+
+    def __init__(self) -> None:
+        self.slices = 0
+        self.cards: Counter[str] = Counter()
+        """Slices by UUID of a card that they offer."""
+        self.unnamed = 0
+        """Slices of which the card of some device is unknown."""
+
+    def add(self, found: DraSlice) -> None:
+        """Enter a slice; the inverse of `remove`."""
+        self.slices += 1
+        self.cards.update(found.cards)
+        self.unnamed += not found.names_cards
+
+    def remove(self, found: DraSlice) -> None:
+        self.slices -= 1
+        self.unnamed -= not found.names_cards
+        for uuid in found.cards:
+            self.cards[uuid] -= 1
+            if not self.cards[uuid]:
+                del self.cards[uuid]
 
 
 class DraOffers:
@@ -33,7 +59,7 @@ class DraOffers:
         self._max_slices = max_slices
         self._max_cards = max_cards
         self._slices: dict[str, DraSlice] = {}
-        self._by_node: dict[str, dict[str, DraSlice]] = {}
+        self._by_node: dict[str, _OfNode] = {}
         self._cards = 0
         self._is_full = False
         self._log = get_logger("watch")
@@ -61,7 +87,7 @@ class DraOffers:
             found = DraSlice(found.name, found.node, names_cards=False)
         self._cards += len(found.cards)
         self._slices[found.name] = found
-        self._by_node.setdefault(found.node, {})[found.name] = found
+        self._by_node.setdefault(found.node, _OfNode()).add(found)
         return nodes | {found.node}
 
     def remove(self, name: str) -> set[str]:
@@ -71,18 +97,15 @@ class DraOffers:
             return set()
         self._cards -= len(found.cards)
         of_node = self._by_node[found.node]
-        del of_node[name]
-        if not of_node:
+        of_node.remove(found)
+        if not of_node.slices:
             del self._by_node[found.node]
         return {found.node}
 
     def on(self, node: str) -> DraCards | None:
         """Return what the driver offers of a node; None where it offers nothing."""
         found = self._by_node.get(node)
-        if found is None:
-            return None
-        uuids = frozenset([uuid for each in found.values() for uuid in each.cards])
-        return DraCards(uuids, all(each.names_cards for each in found.values()))
+        return DraCards(found.cards.keys(), not found.unnamed) if found is not None else None
 
     def _log_full(self, found: DraSlice) -> None:
         if not self._is_full:
@@ -127,4 +150,4 @@ def _indices(fact: NodeFact, report: AgentReport | None, offered: DraCards) -> A
     if len(report.uuids) < len(report.cards) or not all(report.uuids):
         return None
     uuids = {index: uuid for (index, _), uuid in zip(report.cards, report.uuids, strict=True)}
-    return {index for index, _ in fact.gpus if uuids.get(index) in {None, *offered.uuids}}
+    return {index for index, _ in fact.gpus if index not in uuids or uuids[index] in offered.uuids}

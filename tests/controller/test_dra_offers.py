@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.dra_offers import DraOffers
+from controller.dra_offers import DraOffers, with_offers
 from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.resource_slice import DraSlice, resource_slices
@@ -50,6 +50,44 @@ def test_a_slice_that_moves_to_another_node_leaves_the_first():
     offers.put(read(gpu("GPU-0")))
     assert offers.put(read(gpu("GPU-0"), node="b")) == {"a", "b"}
     assert (offers.on("a"), offers.on("b").uuids) == (None, {"GPU-0"})
+
+
+def test_a_card_of_two_slices_is_offered_until_both_are_gone():
+    offers = DraOffers()
+    offers.put(DraSlice("one", "a", ("GPU-0",)))
+    offers.put(DraSlice("two", "a", ("GPU-0", "GPU-1")))
+    offers.remove("two")
+    assert offers.on("a").uuids == {"GPU-0"}
+    offers.put(DraSlice("three", "a", names_cards=False))
+    assert not offers.on("a").are_all
+    assert (offers.remove("three"), offers.on("a").are_all) == ({"a"}, True)
+    assert (offers.remove("one"), offers.on("a")) == ({"a"}, None)
+
+
+class Uuid(str):
+    """Counts how often one of them is looked up."""
+
+    __slots__ = ()
+    lookups = 0
+
+    def __hash__(self):
+        Uuid.lookups += 1
+        return super().__hash__()
+
+
+def test_a_slice_takes_no_more_work_where_its_node_has_many():
+    """A kubelet may write as many of its own node as the API server stores."""
+    offers = DraOffers()
+    slices = [
+        DraSlice(f"slice-{number}", "a", tuple([Uuid(f"GPU-{number}-{card}") for card in range(8)]))
+        for number in range(200)
+    ]
+    for each in slices[:-1]:
+        offers.put(each)
+    Uuid.lookups = 0
+    offers.put(slices[-1])
+    with_offers(NODE, AGENT, offers.on("a"))
+    assert Uuid.lookups <= 8 * 4
 
 
 @pytest.fixture
