@@ -20,7 +20,8 @@ class OwnDemands:
         ]
         self._constraints = constraints
         self._tolerations = TolerationIndex(constraints.tolerations)
-        self._each = 1 + len(constraints.node_selector) + sum([1 + len(each.values or ()) for each in asked])
+        expressions = sum([1 + len(each.values or ()) for each in asked])
+        self._each = 1 + len(constraints.node_selector) + len(terms) + expressions
         self._left = MAX_COMPARISONS - len(constraints.tolerations)
         self._known: dict[str, bool] = {}
 

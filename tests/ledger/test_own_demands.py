@@ -50,12 +50,12 @@ def test_long_demands_are_compared_with_as_many_nodes_as_the_comparisons_allow(m
 
     monkeypatch.setattr(own_demands, "labels_match", match)
     found = [own.accept(NodeFact(name=f"n{number}", labels={"zone": "zone-7"})) for number in range(1000)]
-    assert len(looked_at) == found.count(True) == MAX_COMPARISONS // 1002
+    assert len(looked_at) == found.count(True) == MAX_COMPARISONS // 1003
     assert found.count(None) == 1000 - found.count(True)
 
 
 def test_a_node_is_compared_once_however_often_it_is_asked_about(monkeypatch):
-    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 3)
+    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 4)
     own = OwnDemands(Constraints(required_terms=terms("a")))
     assert [own.accept(node) for node in (NODES[0], NODES[0], NODES[1])] == [True, True, None]
 
@@ -63,3 +63,8 @@ def test_a_node_is_compared_once_however_often_it_is_asked_about(monkeypatch):
 def test_more_tolerations_than_comparisons_leave_none():
     own = OwnDemands(Constraints(tolerations=(Toleration("team", "Exists"),) * (MAX_COMPARISONS + 1)))
     assert own.accept(NODES[0]) is None
+
+
+def test_terms_that_demand_nothing_are_comparisons_too():
+    demands = Constraints(required_terms=(NodeSelectorTerm(),) * MAX_COMPARISONS)
+    assert OwnDemands(demands).accept(NODES[0]) is None
