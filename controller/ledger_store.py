@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
-from anyio.lowlevel import checkpoint
 
 from controller.agent_readiness import why_not_ready
 from controller.dra_offers import DraOffers, with_offers
@@ -73,10 +72,12 @@ class LedgerStore:
             keys=lambda: [("", name) for name in self._offers.names],
             set=self.set_slice,
             remove=lambda key: self.remove_slice(key[1]),
-            listed=checkpoint,
+            listed=self._slices_are_listed,
             yielding=self.yielding,
         )
         self._offers = DraOffers()
+        self.slices_listed = asyncio.Event()
+        """What a DRA driver offers has been listed, or the API server serves no ResourceSlices."""
         self._stated: dict[str, SeenNode] = {}
         """By name each node as it states itself; `nodes` have what their agents and a DRA driver say, too."""
         self.agents: dict[str, AgentReport] = {}
@@ -197,6 +198,9 @@ class LedgerStore:
         """Take in that a ResourceSlice is gone."""
         for node in self._offers.remove(name):
             self._set_again(node)
+
+    async def _slices_are_listed(self) -> None:
+        self.slices_listed.set()
 
     def _set_again(self, name: str) -> None:
         node = self._stated.get(name)

@@ -49,6 +49,8 @@ from web.page import Page
 from web.source import LoopbackAuthorizer
 
 EXPIRY_SECONDS = 1.0
+SLICES_SECONDS = 5.0
+"""For which a replica that has just started waits for ResourceSlices before it may lead."""
 Task = Literal[
     "watch of nodes",
     "watch of pods",
@@ -223,11 +225,22 @@ class ControllerProcess:
     async def _stand_for_election(self) -> None:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""
         await self._state.synced.wait()
+        await self._wait_for_slices()
         await self._log_nodes()
         keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
             group.create_task(keep(BackgroundTask("election", self._leadership.run, period)))
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
+
+    async def _wait_for_slices(self) -> None:
+        """Wait until it is known which GPUs are offered twice: it would place pods there."""
+        if not self._options.dra_driver:
+            return
+        try:
+            async with asyncio.timeout(SLICES_SECONDS):
+                await self._state.slices_listed.wait()
+        except TimeoutError:
+            self._log.warning("ResourceSlices are not listed yet: GPUs that are offered twice are not seen")
 
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()

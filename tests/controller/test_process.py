@@ -5,9 +5,9 @@ import asyncio
 import httpx
 import pytest
 
-from controller import watch_health
-from tests.controller.fake_api import talking_to
-from tests.controller.objects import node, pod
+from controller import process, watch_health
+from tests.controller.fake_api import reply, talking_to
+from tests.controller.objects import listed, node, pod
 from tests.controller.replicas import ClusterApi, page_rows, plain, running, until
 
 pytestmark = pytest.mark.slow
@@ -87,6 +87,59 @@ def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path,
     assert 'fraction_injector_watch_well{resource="nodes"} 1.0' in metrics
     # A ledger that is out of date is better than none.
     assert (alone, still) == (True, False)
+
+
+class SlowSlices(ClusterApi):
+    """An API server that lists ResourceSlices when it is told to, and everything else at once.
+
+    Attributes:
+        asked_early: Whether somebody asked for the Lease before.
+    """
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.may_list = asyncio.Event()
+        self.is_asked = asyncio.Event()
+        self.asked_early = False
+
+    async def _one(self, writer):
+        _, path, query, _ = self.asked[-1]
+        self.asked_early |= "/leases" in path and not self.may_list.is_set()
+        if path.endswith("/resourceslices") and "watch" not in query:
+            self.is_asked.set()
+            await self.may_list.wait()
+            await reply(listed())(writer)
+        else:
+            await super()._one(writer)
+
+
+def test_a_controller_leads_once_it_knows_what_a_dra_driver_offers(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "SLICES_SECONDS", 60)
+
+    async def main():
+        fake = SlowSlices([node("gpu-0")])
+        async with talking_to(fake) as api, running(api, tmp_path) as replica:
+            await fake.is_asked.wait()
+            await replica._state.synced.wait()
+            for _ in range(5):
+                await until_said(replica, "standing by")
+            fake.may_list.set()
+            await until(lambda: replica.leads)
+            return fake.asked_early
+
+    assert not asyncio.run(main())
+
+
+def test_a_controller_leads_though_it_may_not_read_resource_slices(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "SLICES_SECONDS", 0.1)
+
+    async def main():
+        fake = ClusterApi([node("gpu-0")])
+        fake.refused.add("resourceslices")
+        async with talking_to(fake) as api, running(api, tmp_path) as replica:
+            await until(lambda: replica.leads)
+
+    asyncio.run(main())
 
 
 def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path):
