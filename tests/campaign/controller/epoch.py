@@ -114,9 +114,11 @@ class Epoch:
             self._list(name)
 
     async def _demands(self, pod: SeenPod) -> Constraints | None:
-        """Return what a pod demands of its node, as it is stored."""
-        found = self._objects["pods"].get(pod.fact.key)
-        return msgspec.convert(found, StoredPod).constraints if found is not None else None
+        """Return what a pod demands of its node, as it is stored; None where it cannot be read, as `PodDemands`."""
+        try:
+            return msgspec.convert(self._objects["pods"].get(pod.fact.key), StoredPod).constraints
+        except msgspec.ValidationError:
+            return None
 
     # As an API server, and as who counts troubles.
 
