@@ -114,7 +114,7 @@ class Epoch:
             self._list(name)
 
     async def _demands(self, pod: SeenPod) -> Constraints | None:
-        """Return what a pod demands of its node, as it is stored; None where it cannot be read, as `PodDemands`."""
+        """Return what a pod demands of its node, as it is stored; None where it cannot be read."""
         try:
             return msgspec.convert(self._objects["pods"].get(pod.fact.key), StoredPod).constraints
         except msgspec.ValidationError:
