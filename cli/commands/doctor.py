@@ -29,9 +29,12 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     ] = None,
     *,
     name: Annotated[
-        str, typer.Option("--name", help="Of the installation: of its webhook configuration.")
+        str,
+        typer.Option("--name", help="Name of the installation, which is that of its webhook configuration."),
     ] = NAME,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Of the release.")] = CHART_NAMESPACE,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the release.")
+    ] = CHART_NAMESPACE,
     try_namespace: Annotated[
         str | None,
         typer.Option(
@@ -46,8 +49,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Check an installation from the driver to the denied pod: one line a check, with what to do.
 
-    It asks the API server alone and writes nothing. A check that takes a right which you lack is skipped,
-    and its line names the right. Exit status: 0 nothing failed, 1 something did, 2 nobody can be asked.
+    It only reads from the API server. A check that needs a right you lack is skipped, and its line names the
+    right. Exit status: 0 nothing failed, 1 something failed, 2 the API server does not answer.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.doctor.checks import run_checks  # noqa: PLC0415
