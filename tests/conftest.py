@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from cli.explainer import Explainer, Explanation
 from service import log
@@ -17,7 +17,9 @@ from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 pytest_plugins = ["tests.distribution", "tests.skipped"]
 
 # A timing is never an assertion, and the machine may be busy.
-settings.register_profile("house", deadline=None, print_blob=True)
+settings.register_profile(
+    "house", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("house")
 
 Say = Callable[[str], None]

@@ -3,7 +3,7 @@
 import copy
 import json
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -75,7 +75,7 @@ def is_labelled(review):
     return isinstance(labels, dict) and LABEL in labels
 
 
-@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500))
 @given(damaged())
 def test_every_damaged_review_is_answered_and_no_labelled_pod_slips_through(review):
     decided = WEBHOOK.send(review)

@@ -4,7 +4,7 @@ import copy
 import json
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.options import read_ledger
@@ -13,7 +13,7 @@ from tests.webhook.support import Webhook, container, default_policies, named, p
 from tests.webhook.support import pod_descriptions as describer
 
 MARKER = default_policies().resolve("team", None, None).marker
-MANY = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=examples(150))
 
 
 def injected(webhook, found):
@@ -140,7 +140,7 @@ asks = st.lists(
 )
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40))
 @given(asks)
 def test_no_gpu_is_promised_more_slices_than_it_has(sequence):
     webhook = Webhook()

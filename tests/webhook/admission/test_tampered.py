@@ -2,7 +2,7 @@
 
 import copy
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -183,7 +183,7 @@ def another_order(draw, spec):
     spec["initContainers"] = draw(st.permutations(spec["initContainers"]))
 
 
-@settings(max_examples=examples(1000), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(1000))
 @given(st.data())
 def test_our_exact_limiter_is_in_effect_after_the_next_review(data):
     found = copy.deepcopy(CLEAN)

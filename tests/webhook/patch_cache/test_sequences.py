@@ -1,6 +1,6 @@
 """Any pods, one after the other, through one reviewer: each gets what the rules alone give it."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -65,7 +65,7 @@ places = st.lists(
 )
 
 
-@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400))
 @given(reviews(), policy_sets, places)
 def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets, places):
     current, placer, outcomes = list(policy_sets), Recorder(Roomy(*places)), []
