@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from controller.certificates.expiry import warnings
 from controller.doctor.finding import Diagnosis
 from controller.doctor.seen import Seen
+from kube.names import GROUP
 
 CRDS = ("gpuledgers", "gpunodes")
 LATE_SECONDS = 30.0
@@ -18,7 +19,7 @@ def crds(seen: Seen) -> Iterator[Diagnosis]:
     """Our resources are served in the version that this command reads."""
     for each in CRDS:
         if each not in seen.served.value:
-            what = f"the API server does not serve {each} of clearml-injector.io/v1alpha1"
+            what = f"the API server does not serve {each} of {GROUP}/v1alpha1"
             yield Diagnosis("failed", what, "run helm upgrade with crds.enabled: true")
 
 

@@ -95,7 +95,7 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
 def test_the_event_says_at_least_where_demands_are_too_long_to_be_compared_with_all_nodes(monkeypatch):
     names = [f"gpu-{number}" for number in range(6)]
     full = [(name, 1, 5) for name in names]
-    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 5 * 3)
+    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 5 * 4)
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["x"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     stored = Stored(affinity={"nodeAffinity": required})
