@@ -62,7 +62,10 @@ class Api:
 
 def lease():
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 7}
-    return {"metadata": {"name": "x"}, "spec": {**spec, "renewTime": datetime.now(UTC).isoformat()}}
+    return {
+        "metadata": {"name": "x"},
+        "spec": {**spec, "renewTime": (datetime.now(UTC) + timedelta(hours=1)).isoformat()},
+    }
 
 
 OBJECTS = {
