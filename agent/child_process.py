@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import weakref
 
 
 class ChildError(Exception):
@@ -12,12 +13,16 @@ class ChildError(Exception):
 
 
 class Child:
-    """A module of ours that runs beside this process from now on, and prints its result."""
+    """A module of ours that runs beside this process from now on, and prints its result.
+
+    It is killed when nobody waits for its result any more.
+    """
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._process = subprocess.Popen(  # noqa: S603 our own module
             [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        self._unwanted = weakref.finalize(self, _end, self._process)
 
     async def result(self) -> bytes:
         """Return what it printed, once it has ended.
@@ -25,8 +30,18 @@ class Child:
         Raises:
             ChildError: it ended with an error.
         """
-        printed, said = await asyncio.to_thread(self._process.communicate)
+        self._unwanted.detach()
+        try:
+            printed, said = await asyncio.to_thread(self._process.communicate)
+        except asyncio.CancelledError:
+            self._process.kill()  # the thread reads what is left and ends
+            raise
         if self._process.returncode != 0:
             text = said.decode(errors="replace").strip()
             raise ChildError(text or f"exit code {self._process.returncode}")
         return printed
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()

@@ -11,11 +11,7 @@ TRIED_BY = {
     "tests/agent/test_device_plugin.py": ["agent/allocate_response.py"],
     "tests/agent/test_health.py": ["agent/gpu.py", "agent/metrics.py"],
     "tests/agent/test_node_lock.py": ["agent/private_folder.py"],
-    "tests/agent/test_policy.py": [
-        "agent/child_process.py",
-        "agent/policy_cache.py",
-        "agent/policy_compiler.py",
-    ],
+    "tests/agent/test_policy.py": ["agent/policy_cache.py", "agent/policy_compiler.py"],
     "tests/agent/test_process.py": ["cli/commands/agent.py"],
     "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
     "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py"],

@@ -198,6 +198,12 @@ def running(control_plane, helm, values, mounted, folder):
         yield process.log
 
 
+def refusals(log):
+    """What the controller may not do, but for namespaces of other tests that end: nobody creates there."""
+    lines = [line for line in log.read_text().splitlines() if REFUSED in line or "orbidden" in line]
+    return [line for line in lines if "being terminated" not in line]
+
+
 def injected_ca(api):
     [entry] = api.get("MutatingWebhookConfiguration", RELEASE, api=ADMISSION)["webhooks"]
     return base64.b64decode(entry["clientConfig"].get("caBundle", ""))
@@ -217,8 +223,7 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
         eventually(lambda: gpu_ledger(api, node), "the node's GpuLedger is written")
         api.delete("Node", node)
         eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
-    assert REFUSED not in log.read_text()
-    assert "orbidden" not in log.read_text()
+    assert refusals(log) == []
 
 
 def test_ledger_and_certs_status_work_in_the_controllers_pod(control_plane, helm, mounted, nodes, tmp_path):
@@ -273,8 +278,7 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
             lambda: injected_ca(control_plane.api) == authority.certificate_pem, "the CA is injected", 60
         )
     helm.apply({})
-    assert REFUSED not in log.read_text()
-    assert "orbidden" not in log.read_text()
+    assert refusals(log) == []
 
 
 def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing_more(

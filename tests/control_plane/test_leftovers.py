@@ -18,7 +18,7 @@ def test_goes_wrong(control_plane):
 """
 WRONG = {
     "failing": "assert control_plane is None",
-    "interrupted": "os.kill(os.getpid(), signal.SIGINT); signal.pause()",
+    "interrupted": "signal.raise_signal(signal.SIGINT)",
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
 }
 

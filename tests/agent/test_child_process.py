@@ -1,0 +1,64 @@
+"""Processes of the agent's own, which print what it waits for."""
+
+import asyncio
+
+import pytest
+
+from agent.child_process import Child, ChildError
+from testbed.process import eventually
+from tests.control_plane.test_process import gone
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Writes a module that a child can run."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def write(text):
+        (tmp_path / "work.py").write_text(text)
+        return "work"
+
+    return write
+
+
+def test_its_result_is_what_it_printed(module):
+    name = module("import sys; print(sys.argv[1:])")
+    assert asyncio.run(Child(name, "one", "two").result()) == b"['one', 'two']\n"
+
+
+def test_one_that_fails_is_an_error_of_its_own_words(module):
+    for text, said in (
+        ("import sys; sys.exit('no room')", "no room"),
+        ("import sys; sys.exit(3)", "exit code 3"),
+    ):
+        with pytest.raises(ChildError, match=said):
+            asyncio.run(Child(module(text)).result())
+
+
+FOREVER = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+
+
+def pid_of(child):
+    return child._process.pid
+
+
+def test_one_that_nobody_waits_for_ends_and_leaves_no_open_pipe(module):
+    # Warnings are errors in tests: a pipe or a process that is forgotten would be one.
+    child = Child(module(FOREVER))
+    pid = pid_of(child)
+    del child
+    assert gone(pid)
+
+
+def test_one_whose_reader_is_cancelled_ends(module):
+    async def cancel():
+        child = Child(module(FOREVER))
+        reading = asyncio.create_task(child.result())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        return pid_of(child)
+
+    pid = asyncio.run(cancel())
+    eventually(lambda: gone(pid), "it is gone")
