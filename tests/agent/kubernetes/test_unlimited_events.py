@@ -8,7 +8,7 @@ from agent.kubernetes.api_server import ApiServerError
 from agent.kubernetes.unlimited_events import MAX_EVENTS, REASON, UnlimitedEvents
 from agent.state import Unlimited
 
-FOUND = Unlimited("work", "train", "0123", "main", "a" * 64, 3, 10240)
+FOUND = Unlimited("team", "train", "0123", "main", "a" * 64, 3, 10240)
 
 
 class Api:
@@ -38,11 +38,11 @@ def written(api, *rounds):
 
 def test_a_pod_is_told_once_which_container_runs_without_its_limiter_and_what_to_do():
     [(path, body)] = written(Api(), [FOUND], [FOUND])
-    assert path == "/api/v1/namespaces/work/events"
+    assert path == "/api/v1/namespaces/team/events"
     assert body["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
-        "namespace": "work",
+        "namespace": "team",
         "name": "train",
         "uid": "0123",
     }
