@@ -28,7 +28,7 @@ test-oldest: $(READY) ## Run what depends most on the version of Kubernetes on 1
 
 test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \
-	  --ignore=tests/bench --ignore=tests/campaign --ignore=tests/charts --ignore=tests/cluster --ignore=tests/image
+	  --ignore=tests/bench --ignore=tests/campaign --ignore=tests/charts --ignore=tests/real_nodes --ignore=tests/image
 
 # One after the other, also under `make -j`: a bench that shares its cores measures nothing.
 .NOTPARALLEL:
@@ -111,7 +111,7 @@ cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C;
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
 
 cluster-test: $(READY) ## Install the chart on real nodes and break them (as root, with Debian's buildah and mmdebstrap)
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/cluster
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/real_nodes
 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate

@@ -2,9 +2,10 @@
 
 Tests on real nodes wait for kubelets most of their time. They start first, on workers beyond one for each
 core, and the others fill the cores meanwhile. A control plane is made once a worker. The two nodes of
-`tests/cluster/` and what is installed on them are one for all files but those below, so that one worker takes
-all of these files; so it is with the image. Files with nodes of their own go to another worker, one by one.
-`SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind another fails.
+`tests/real_nodes/` and what is installed on them are one for all files but those below, so that one worker
+takes all of these files; so it is with the image. Files with nodes of their own go to another worker, one
+after the other. `SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind
+another fails.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Generator
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-NODES, IMAGE, CONTROL_PLANE = "tests/cluster/", "tests/image/", "tests/control_plane/"
+NODES, IMAGE, CONTROL_PLANE = "tests/real_nodes/", "tests/image/", "tests/control_plane/"
 LONGEST = f"{CONTROL_PLANE}test_controller_certificates.py"
 """Takes minutes: behind the other files of its folder one worker would end alone with it."""
 LAST = (IMAGE, LONGEST, CONTROL_PLANE)

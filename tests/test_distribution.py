@@ -28,10 +28,10 @@ OF_INSTALLATION = ("cluster", "installation")
     [
         ("tests/ledger/test_ledger.py::test_one[a::b]", "tests/ledger/test_ledger.py"),
         ("tests/control_plane/test_audit.py::test_one", "tests/control_plane/test_audit.py"),
-        ("tests/cluster/test_faults.py::test_one", "tests/cluster"),
-        ("tests/cluster/test_uninstall.py::test_one", "tests/cluster"),
-        ("tests/cluster/test_agent.py::test_one", OF_THEIR_OWN),
-        ("tests/cluster/test_unequal_cards.py::test_one", OF_THEIR_OWN),
+        ("tests/real_nodes/test_faults.py::test_one", "tests/real_nodes"),
+        ("tests/real_nodes/test_uninstall.py::test_one", "tests/real_nodes"),
+        ("tests/real_nodes/test_agent.py::test_one", OF_THEIR_OWN),
+        ("tests/real_nodes/test_unequal_cards.py::test_one", OF_THEIR_OWN),
         ("tests/image/test_image.py::test_one", "tests/image"),
     ],
 )

@@ -68,7 +68,7 @@ def status(control_plane, namespace, tmp_path):
 
 @pytest.mark.usefixtures("installed")
 def test_the_rights_that_the_docs_name_are_enough_and_a_pod_out_of_reach_is_named(status):
-    # No API server passes requests on to loopback; pods that answer are in tests/cluster.
+    # No API server passes requests on to loopback; pods that answer are in tests/real_nodes.
     ended = status([*RULES, PROXY])
     assert ended.returncode == 1
     found = json.loads(ended.stdout)

@@ -13,8 +13,8 @@ from testbed.nodes.stub_images import WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
 from testbed.process import eventually
-from tests.cluster.conftest import CLUSTER
 from tests.conftest import Say
+from tests.real_nodes.conftest import CLUSTER
 
 NODE = "gpu-node-1"
 SMALL, LARGE = 0, 1

@@ -17,11 +17,11 @@ from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
-from tests.cluster.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 from tests.conftest import Say
 from tests.effort import by_turns
+from tests.real_nodes.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 
-KILLS = int(os.environ.get("AGENT_KILLS", by_turns("cluster", usual=2, full=4)))
+KILLS = int(os.environ.get("AGENT_KILLS", by_turns("real_nodes", usual=2, full=4)))
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from testbed.gpu_nodes import GpuNode
 from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.product import COMMAND
-from tests.cluster.conftest import WORK
-from tests.cluster.load import task
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.load import task
 
 MEMORY_MIB = GpuNode().memory_mib
 

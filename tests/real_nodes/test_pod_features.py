@@ -11,9 +11,9 @@ from testbed.api import Object
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
 from testbed.process import eventually
-from tests.cluster.conftest import WORK
-from tests.cluster.installation import Installation
-from tests.cluster.load import task
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.installation import Installation
+from tests.real_nodes.load import task
 
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 EXITED = {"operator": "In", "values": [42]}

@@ -7,8 +7,8 @@ import pytest
 
 from testbed.chart import RELEASE
 from testbed.process import eventually
-from tests.cluster.conftest import WORK
-from tests.cluster.load import Load
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.load import Load
 
 DELIVERY_S = 120
 """More than a kubelet takes that nobody wakes up: it looks once a minute and a bit."""

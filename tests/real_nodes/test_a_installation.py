@@ -4,7 +4,7 @@ import json
 
 from testbed.chart import RELEASE
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.installation import COMPONENTS, first
+from tests.real_nodes.installation import COMPONENTS, first
 
 LIMIT_MIB = {"controller": 512, "webhook": 384}
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one

@@ -13,10 +13,10 @@ from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cli.running import run
-from tests.cluster.conftest import WORK
-from tests.cluster.installation import VALUES
-from tests.cluster.load import Load
 from tests.effort import by_turns
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.installation import VALUES
+from tests.real_nodes.load import Load
 
 DELIVERY_S = 120
 """More than a kubelet takes that nobody wakes up: it looks once a minute and a bit."""
@@ -44,7 +44,7 @@ KINDS = {
     },
     "a reserve, which the lock does not look at": {"policies": {"default": {"memory": {"reserveMiB": 256}}}},
 }
-CHANGES = by_turns("cluster", usual=len(KINDS), full=2 * len(KINDS))
+CHANGES = by_turns("real_nodes", usual=len(KINDS), full=2 * len(KINDS))
 """Each kind once; in full also after the last."""
 
 

@@ -18,10 +18,10 @@ from testbed.nodes.node import SOCKET
 from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.agent_pods import agent_cluster
-from tests.cluster.conftest import WORK, Say
-from tests.cluster.installation import VALUES, Installation
-from tests.cluster.test_agent_chart import LIMIT, NODE, environment, labelled, phase
+from tests.real_nodes.agent_pods import agent_cluster
+from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.installation import VALUES, Installation
+from tests.real_nodes.test_agent_chart import LIMIT, NODE, environment, labelled, phase
 
 SMALL, LARGE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"
 GPUS = [

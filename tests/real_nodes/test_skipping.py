@@ -6,7 +6,7 @@ import sys
 
 from tests.without_go import REASON, run_without_go
 
-CONFTEST = "tests.cluster.conftest"
+CONFTEST = "tests.real_nodes.conftest"
 
 
 def test_the_reason_is_printed(tmp_path, pytestconfig):

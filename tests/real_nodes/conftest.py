@@ -17,8 +17,8 @@ from testbed.nodes.cluster import RealCluster
 from testbed.nvidia import parts as nvidia_parts
 from testbed.process import tail
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.installation import VALUES, Installation
 from tests.conftest import Say
+from tests.real_nodes.installation import VALUES, Installation
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[RealCluster]()

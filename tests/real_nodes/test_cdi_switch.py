@@ -14,8 +14,8 @@ from testbed.nodes.node import SOCKET, containerd_configuration
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Reaper, Sandbox
 from testbed.process import Process, eventually
-from tests.cluster.agent_pods import GPUS
 from tests.conftest import Say
+from tests.real_nodes.agent_pods import GPUS
 
 
 class Machine:

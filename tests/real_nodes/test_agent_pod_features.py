@@ -10,8 +10,8 @@ import pytest
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
 from testbed.process import eventually
-from tests.cluster.agent_pods import Pods, agent_cluster, container
 from tests.conftest import Say
+from tests.real_nodes.agent_pods import Pods, agent_cluster, container
 
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 EXITED = {"operator": "In", "values": [42]}

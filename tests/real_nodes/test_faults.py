@@ -7,10 +7,10 @@ import pytest
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import LABEL
-from tests.cluster.conftest import WORK
-from tests.cluster.installation import COMPONENTS, first, until
-from tests.cluster.ledgers import until_true
-from tests.cluster.load import Load, task
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.installation import COMPONENTS, first, until
+from tests.real_nodes.ledgers import until_true
+from tests.real_nodes.load import Load, task
 
 RESIDENTS = 4
 BEFORE_S, AFTER_S = 2, 4

@@ -3,8 +3,8 @@
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.conftest import WORK
-from tests.cluster.load import task
+from tests.real_nodes.conftest import WORK
+from tests.real_nodes.load import task
 
 
 def test_what_runs_runs_on_and_labelled_pods_come_in_as_they_are(installation, cluster):
