@@ -28,7 +28,7 @@ from kubernetes.aio.client.configuration import Configuration
 from bench.harness import Bar, Figure, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core
-from controller.kube_client import ApiServer
+from cluster.kube_client import ApiServer
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed.controller_process import write_tls

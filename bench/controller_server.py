@@ -13,7 +13,7 @@ from typing import cast
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import read_tls_files
-from controller.leadership import Leadership
+from cluster.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.placement_api import ControllerApi

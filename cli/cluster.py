@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cli.options import fail, kubeconfig_of
 
 if TYPE_CHECKING:
-    from controller.kube_client import ApiServer
+    from cluster.kube_client import ApiServer
 
 Answer = TypeVar("Answer")
 
@@ -30,7 +30,7 @@ def ask(
         cannot: how a message begins that says why there is no answer, such as "the pods cannot be read".
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
     async def run() -> Answer:
         async with connected(kubeconfig_of(kubeconfig), context) as api:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
 from controller import node_problems
-from controller.informer import Resource
-from controller.object_reader import ObjectReader
 from kube.names import API_VERSION
 from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.mig_instances import instance_number, is_instance

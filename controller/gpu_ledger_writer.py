@@ -15,6 +15,10 @@ from itertools import islice
 
 import msgspec
 
+from cluster.informer import Watcher
+from cluster.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leadership import Leadership
+from cluster.watched_resource import WatchedResource
 from controller.gpu_ledger import (
     COLLECTION,
     GpuLedger,
@@ -24,12 +28,8 @@ from controller.gpu_ledger import (
     status_manifest,
     status_of,
 )
-from controller.informer import Watcher
-from controller.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.watched_resource import WatchedResource
 from controller.work_queue import WorkQueue
 from service.log import get_logger
 from service.yielding import FACTS_AT_ONCE

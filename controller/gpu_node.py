@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from controller.informer import Resource
-from controller.object_reader import ObjectReader
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.facts import NodeAgent, NodeFact
 from service.log import get_logger

@@ -10,14 +10,15 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from certs.rotation import RotationSettings
+from cluster.kube_client import ApiServer
+from cluster.leadership import Leadership
+from cluster.watch_health import WatchHealth
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
 from controller.gpu_ledger_writer import GpuLedgerWriter
-from controller.kube_client import ApiServer
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.node_agents.audit_loop import AuditLoop
@@ -32,7 +33,6 @@ from controller.policies_in_force import PoliciesInForce
 from controller.policy_delivery import PolicyDelivery
 from controller.policy_events import PolicyEvents
 from controller.served_policies import WebhookPolicies
-from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
 from service.background import BackgroundTask
 

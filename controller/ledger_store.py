@@ -11,12 +11,12 @@ from functools import partial
 
 import msgspec
 
+from cluster.watched_resource import WatchedResource
 from controller.agent_readiness import why_not_ready
 from controller.dra_offers import DraOffers, with_offers
 from controller.gpu_node import AgentReport, with_report
 from controller.resource_slice import DraSlice
 from controller.resources import SeenNode, SeenPod
-from controller.watched_resource import WatchedResource
 from ledger.facts import NodeAgent, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from controller.event_writer import EventWriter
-from controller.kube_client import ApiServer
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_problems import offered_twice
 from controller.resources import SeenNode

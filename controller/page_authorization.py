@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from kube.names import GROUP, PAGE_AUDIENCE
 from web.source import PageRefusedError, Viewer
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube_client import REQUEST_SECONDS, ApiServer
+from cluster.kube_client import REQUEST_SECONDS, ApiServer
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration

@@ -25,7 +25,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
-from controller.leadership import Leadership
+from cluster.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from controller.event_writer import EventWriter
-from controller.kube_client import ApiError, ApiServer
-from controller.leadership import Leadership
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiError, ApiServer
+from cluster.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.pending_pod import StoredPod, read_pod
 from controller.pod_events import pod_event

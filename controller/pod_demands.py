@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pending_pod import StoredPod, read_pod
 from controller.resources import SeenPod
 from kube.scheduling import Constraints

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.event_writer import EventWriter
+from cluster.event_writer import EventWriter
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leadership import Leadership
 from controller.free_nodes import FreeNodesFinder
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pending_pod import read_pod

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.kube_client import TRANSPORT_ERRORS, ApiError
-from controller.leader_loop import while_leading
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError
+from cluster.leader_loop import while_leading
 from controller.ledger_store import LedgerStore
 from controller.pending_pod import StoredPod, dry_run, known_constraints
 from controller.pod_deletion import PodDeletion

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from controller.event_writer import EventWriter
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leader_loop import Leads, while_leading
+from cluster.event_writer import EventWriter
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import Leads, while_leading
 from controller.policy_events import read_config_map
 from controller.served_policies import FORGET_SECONDS, WebhookPolicies
 from controller.watched_policies import WatchedPolicies

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from controller.kube_client import METADATA_ONLY, TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leader_loop import Leads, while_leading
-from controller.pod_touch import PodTouch
+from cluster.kube_client import METADATA_ONLY, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import Leads, while_leading
+from cluster.pod_touch import PodTouch
 from kube.names import POLICIES_ANNOTATION
 from service.log import get_logger
 

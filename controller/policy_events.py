@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from controller.event_writer import EventWriter
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
+from cluster.event_writer import EventWriter
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.watched_policies import WatchedPolicies
 from kube.events import event, event_name
 from service.log import get_logger

@@ -16,13 +16,14 @@ from fastapi import FastAPI, Response
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
+from cluster.informer import Timing, Watcher
+from cluster.kube_client import ApiServer, connected
+from cluster.leadership import Candidate, Leadership, LeaseTiming
+from cluster.watch_health import WatchHealth
 from controller import gpu_metrics, node_problems, page
 from controller.gpu_metrics import GpuMetrics
 from controller.gpu_node import gpu_nodes
-from controller.informer import Timing, Watcher
-from controller.kube_client import ApiServer, connected
 from controller.leader_tasks import LeaderContext, LeaderTasks
-from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
@@ -33,7 +34,6 @@ from controller.resource_slice import resource_slices
 from controller.resources import nodes, pods
 from controller.served_policies import WebhookPolicies
 from controller.usage_metrics import UsageCollector
-from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
 from ledger.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cluster.informer import list_all
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.gpu_node import AgentReport, gpu_nodes, with_report
-from controller.informer import list_all
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.resources import nodes, pods
 from controller.stored_policies import read_stored_policies
 from ledger.ledger import Ledger

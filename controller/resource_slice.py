@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from controller.informer import Resource
-from controller.object_reader import ObjectReader
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
 from kube.names import RESOURCE_SLICES_PATH
 from service.log import get_logger
 

@@ -7,10 +7,10 @@ from functools import partial
 
 import msgspec
 
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
 from controller.agent_taint import NodeTaints, taints_of
-from controller.informer import Resource
 from controller.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
-from controller.object_reader import ObjectReader
 from kube.names import (
     CORDON_ANNOTATION,
     FRACTION_LABEL,

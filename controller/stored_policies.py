@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from controller.kube_client import ApiServer
+from cluster.kube_client import ApiServer
 from policies.loading.loader import parse_policies
 from policies.loading.policy_set import PolicySet
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from controller.kube_client import ApiServer
+from cluster.kube_client import ApiServer
 from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
 from kube.objects import ListMeta
 from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from cluster.informer import list_all
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.gpu_ledger import gpu_ledgers, view_of
 from controller.gpu_node import gpu_nodes
-from controller.informer import list_all
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pending_pod import StoredPod
 from controller.pod_details import (
     PodDetails,

@@ -13,6 +13,7 @@ PRODUCT = [
     "agent",
     "certs",
     "cli",
+    "cluster",
     "controller",
     "kube",
     "ledger",

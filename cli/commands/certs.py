@@ -18,7 +18,7 @@ from cli.printing import say
 from cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from controller.kube_client import ApiServer
+    from cluster.kube_client import ApiServer
 
 certs_app = typer.Typer(
     help="Look at an installation's certificates, and have them renewed.", no_args_is_help=True

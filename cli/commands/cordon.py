@@ -26,7 +26,7 @@ from ledger.node_capacity import slices_by_index
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames
 
 if TYPE_CHECKING:
-    from controller.kube_client import ApiServer
+    from cluster.kube_client import ApiServer
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 GpuArgument = Annotated[
@@ -97,7 +97,7 @@ def _change(
 async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[int]]) -> frozenset[int]:
     """Write which GPUs are cordoned, by what a node says now, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
+    from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
 
     path = f"/api/v1/nodes/{quote(node, safe='')}"
     for attempt in range(ATTEMPTS):

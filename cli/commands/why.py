@@ -74,7 +74,7 @@ async def _ask(
     policies: tuple[str, str],
 ) -> WhyAnswer:
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
     from controller.why import WhyQuery  # noqa: PLC0415
 
     try:

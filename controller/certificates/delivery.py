@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from certs.observation import SecretContent
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pod_touch import PodTouch
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.pod_touch import PodTouch
 from kube.names import CERTIFICATE_ANNOTATION
 from service.log import get_logger
 

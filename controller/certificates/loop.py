@@ -27,12 +27,12 @@ from certs.rotation import (
 )
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
 from certs.values import CertificateError
+from cluster.kube_client import CHANGED_MEANWHILE, ApiError
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
-from controller.kube_client import CHANGED_MEANWHILE, ApiError
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
 from service.log import get_logger
 
 BUNDLE_SECONDS = RotationSettings().retry.total_seconds()

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
+from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 
 
 class _Spec(msgspec.Struct, rename="camel"):

@@ -19,10 +19,10 @@ import msgspec
 
 from certs.leaf import service_names
 from certs.observation import SecretContent
+from cluster.event_writer import EventWriter
+from cluster.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.expiry import ExpiryWarning
-from controller.event_writer import EventWriter
-from controller.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
 
 FIELD_MANAGER = "fraction-injector-certificates"
 DIAL_SECONDS = 3.0

@@ -13,6 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from certs.observation import Observation, Stored, observe
+from cluster.informer import LARGE_PAGE, list_all
+from cluster.kube_client import ApiError, ApiServer
 from controller.certificates.store import CertificateStore, Installation
 from controller.doctor import objects
 from controller.doctor.seen import (
@@ -29,8 +31,6 @@ from controller.doctor.seen import (
     WebhookEntry,
 )
 from controller.gpu_ledger import COLLECTION, Condition
-from controller.informer import LARGE_PAGE, list_all
-from controller.kube_client import ApiError, ApiServer
 from controller.policy_status import PolicyStatus, read_status
 from controller.resources import SeenNode, nodes
 from controller.stored_policies import read_stored_policies

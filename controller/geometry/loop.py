@@ -14,6 +14,9 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.geometry.cluster import Cluster, ClusterNode
 from controller.geometry.demand import Decision, Demand
 from controller.geometry.metrics import GeometryMetrics
@@ -30,9 +33,6 @@ from controller.geometry.node_view import Action, change_text, is_idle_for, next
 from controller.geometry.pauses import PAUSE_SECONDS, Pauses, time_text
 from controller.geometry.planned import PlannedChanges
 from controller.geometry.reports import Reports
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from service.log import get_logger
 from service.retry import Backoff

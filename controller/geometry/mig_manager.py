@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
 from controller.mig_facts import HasReason, MigPodSpec, mig_pod
 from kube.names import (
     MIG_CHANGE_ANNOTATION,

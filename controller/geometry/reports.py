@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
-from controller.event_writer import EventWriter
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiServer
 from controller.geometry.cluster import Cluster, ClusterNode, is_advertised
 from controller.geometry.demand import Decision
 from controller.geometry.mig_config import Division
 from controller.geometry.model import Unserved, UnservedReason
 from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
-from controller.kube_client import ApiServer
 from controller.resources import SeenPod
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
 from service.yielding import TimeSlice

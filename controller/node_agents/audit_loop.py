@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
 from controller.agent_readiness import why_not_ready
-from controller.event_writer import EventWriter
-from controller.kube_client import ApiServer
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import Difference, Held, Looks, differences
 from controller.node_agents.metrics import NodeAgentMetrics

@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
+from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
+from cluster.watch_health import WatchHealth
 from controller.agent_readiness import is_urgent, why_not_ready
 from controller.agent_taint import hold_patch, release_patch
-from controller.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.leader_loop import while_leading
-from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import AgentPods, Coverage
 from controller.node_agents.decision import Action, decide
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.resources import SeenNode
-from controller.watch_health import WatchHealth
 from kube.names import AGENT_TAINT
 from service.log import get_logger
 

@@ -6,8 +6,8 @@ import re
 import msgspec
 import pytest
 
+from cluster.informer import Watcher
 from controller.geometry.division import Room
-from controller.informer import Watcher
 from ledger.ledger import Ledger
 from ledger.messages import write_request
 from ledger.quota_usage import QuotaUsage

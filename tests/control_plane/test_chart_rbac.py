@@ -12,7 +12,7 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf, service_names
 from certs.mounted import read_tls_files
 from certs.validation import validate_files
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
 from testbed import authorizer, plain_http, pod_environment
 from testbed.certificate_files import mount_like_kubelet

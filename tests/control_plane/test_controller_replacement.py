@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry
 
 from certs.authority import make_authority
-from controller.kube_client import connect
+from cluster.kube_client import connect
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls

@@ -9,9 +9,9 @@ import httpx
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
 from testbed.controller_process import write_tls
-from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch
-from tests.controller.fake_lease import FakeLease
-from tests.controller.objects import listed
+from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch
+from tests.cluster.fake_lease import FakeLease
+from tests.cluster.objects import listed
 
 QUICK = {"lease_duration": 3, "renew_deadline": 2, "lease_retry": 0.1}
 

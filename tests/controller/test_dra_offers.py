@@ -14,7 +14,7 @@ from kube.names import DRA_DRIVER
 from ledger.facts import NodeFact
 from ledger.placement_request import Placement, Unschedulable
 from modes.fraction import Fraction
-from tests.controller.objects import listed
+from tests.cluster.objects import listed
 from tests.controller.test_ledger_store import pages
 from tests.controller.test_resource_slice import gpu, read, resource_slice
 from tests.ledger.cluster import request_of

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from controller import gpu_ledger_writer as publishing_module
 from controller.gpu_ledger_writer import WRITES_AT_ONCE, GpuLedgerWriter
 from controller.metrics import ControllerMetrics
-from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to, watch
-from tests.controller.objects import event
+from tests.cluster.fake_api import FakeApi, forever, refusal, reply, talking_to, watch
+from tests.cluster.objects import event
 from tests.controller.replicas import until
 from tests.controller.test_ledger_store import ready_state, seen_pod
 

@@ -8,7 +8,7 @@ from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
-from tests.controller.objects import node
+from tests.cluster.objects import node
 from tests.ledger.cluster import request_of
 
 HALF = request_of(Fraction(4, 8), namespace="team", reservation="r")

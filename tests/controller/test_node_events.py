@@ -9,7 +9,7 @@ from controller.node_events import NodeEvents, node_event
 from controller.resource_slice import DraSlice
 from controller.resources import nodes
 from modes.resource_names import ResourceNames
-from tests.controller.objects import node, read_object
+from tests.cluster.objects import node, read_object
 
 
 class Leading:

@@ -7,7 +7,7 @@ import pytest
 from controller import page_authorization
 from controller.page_authorization import MAX_ASKED_AT_ONCE, MAX_KEPT, Sees, TokenAuthorizer
 from kube.names import PAGE_AUDIENCE
-from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to
+from tests.cluster.fake_api import FakeApi, forever, refusal, reply, talking_to
 from tests.controller.test_ledger_store import Clock
 from web.source import PageRefusedError, Viewer
 

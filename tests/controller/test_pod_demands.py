@@ -10,7 +10,7 @@ from controller import pod_demands
 from controller.pod_demands import MAX_KEPT, READS_PER_SECOND, PodDemands
 from controller.resources import InjectedPod
 from kube.scheduling import Constraints
-from tests.controller.objects import listed, pod
+from tests.cluster.objects import listed, pod
 from tests.controller.test_ledger_store import seen_pod
 
 

@@ -13,7 +13,7 @@ from controller.pod_events import PodEvents, pod_event
 from controller.pod_findings import Finding
 from ledger import own_demands
 from modes.resource_names import ResourceNames
-from tests.controller.objects import pod
+from tests.cluster.objects import pod
 from tests.controller.test_pod_findings import changed, cluster, seen
 
 

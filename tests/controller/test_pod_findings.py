@@ -13,7 +13,7 @@ from controller.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
-from tests.controller.objects import node, pod, read_object
+from tests.cluster.objects import node, pod, read_object
 
 INJECTED = InjectedPod(uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="1")
 

@@ -12,8 +12,8 @@ from controller.pod_replacement import REFUSED_SECONDS, PodReplacement
 from controller.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
-from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
-from tests.controller.objects import listed, node, pod, read_object
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.objects import listed, node, pod, read_object
 
 NAMES = ResourceNames()
 LABEL = "clearml-injector/fraction"

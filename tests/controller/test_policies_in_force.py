@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 from controller.policies_in_force import FIRST_LOOKS, PoliciesInForce
 from controller.served_policies import FORGET_SECONDS, MAX_WEBHOOKS, WebhookPolicies
 from ledger.messages import ServedPolicies

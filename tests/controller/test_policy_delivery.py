@@ -6,7 +6,7 @@ import pytest
 
 from controller.policy_delivery import PolicyDelivery
 from kube.names import POLICIES_ANNOTATION
-from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 
 MOUNTED = {"name": "policies", "configMap": {"name": "x-policies"}}
 FORBIDDEN = refusal(403, "pods is forbidden")

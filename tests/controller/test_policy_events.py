@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 from controller.policy_events import MAX_PROBLEM, PolicyEvents
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)

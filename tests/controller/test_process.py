@@ -5,9 +5,10 @@ import asyncio
 import httpx
 import pytest
 
-from controller import process, watch_health
-from tests.controller.fake_api import reply, talking_to
-from tests.controller.objects import listed, node, pod
+from cluster import watch_health
+from controller import process
+from tests.cluster.fake_api import reply, talking_to
+from tests.cluster.objects import listed, node, pod
 from tests.controller.replicas import ClusterApi, page_rows, plain, running, until
 
 pytestmark = pytest.mark.slow

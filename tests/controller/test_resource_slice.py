@@ -5,7 +5,7 @@ import pytest
 from controller.dra_offers import DraOffers
 from controller.resource_slice import MAX_CARDS, DraSlice, resource_slices
 from kube.names import DRA_DRIVER
-from tests.controller.objects import read_object
+from tests.cluster.objects import read_object
 
 
 def gpu(uuid, kind="gpu", **more):

@@ -16,7 +16,7 @@ from kube.objects import PLACED_WEIGHT
 from ledger.placement_request import Placement, PlacementRequest
 from modes.mig_instances import instance_resource
 from tests.campaign import hostile
-from tests.controller import objects
+from tests.cluster import objects
 from tests.ledger.strategies import KEYS, PRODUCTS, VALUES
 
 Object = dict[str, Any]

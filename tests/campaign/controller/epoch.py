@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
+from cluster.informer import Watcher
+from cluster.object_reader import StaleError
 from controller.gpu_ledger import status_of
 from controller.gpu_node import gpu_nodes
-from controller.informer import Watcher
 from controller.ledger_store import LedgerStore
 from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
-from controller.object_reader import StaleError
 from controller.page import WaitingReasons
 from controller.pending_pod import StoredPod
 from controller.placement_api import ControllerApi

@@ -19,7 +19,7 @@ class NothingThere:
     """An API server that has no object at all."""
 
     async def request(self, _method, path, **_):
-        from controller.kube_client import ApiError  # noqa: PLC0415 as the command itself does
+        from cluster.kube_client import ApiError  # noqa: PLC0415 as the command itself does
 
         raise ApiError(404, f"{path} not found", None)
 
@@ -31,7 +31,7 @@ def test_a_namespace_without_the_secrets_is_named(monkeypatch):
     async def connect(*_):
         return NothingThere()
 
-    monkeypatch.setattr("controller.kube_client.connect", connect)
+    monkeypatch.setattr("cluster.kube_client.connect", connect)
     for command in ("status", "rotate"):
         ended = CliRunner().invoke(app, ["certs", command, "-n", "typo"])
         assert ended.exit_code == 2
@@ -60,7 +60,7 @@ def secret(**data):
 @pytest.fixture
 def rotate(monkeypatch):
     """Ask for a rotation; what was written is returned with how it ended."""
-    from controller.kube_client import ApiError  # noqa: PLC0415 as the command itself does
+    from cluster.kube_client import ApiError  # noqa: PLC0415 as the command itself does
 
     made = make_authority(datetime.now(UTC))
     leaf = make_leaf(made, ["localhost"], datetime.now(UTC))
@@ -98,7 +98,7 @@ def rotate(monkeypatch):
         async def connect(*_):
             return Api()
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         return CliRunner().invoke(app, ["certs", "rotate", "-n", "own", *arguments]), written
 
     return run

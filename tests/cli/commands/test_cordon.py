@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 
 KEY = "clearml-injector/cordon"
 
@@ -44,7 +44,7 @@ def run(monkeypatch, api, *arguments):
     async def connect(*_):
         return api
 
-    monkeypatch.setattr("controller.kube_client.connect", connect)
+    monkeypatch.setattr("cluster.kube_client.connect", connect)
     return CliRunner().invoke(app, [*arguments])
 
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 
 OWN = "/api/v1/namespaces/gpu-fraction-injector"
 NODES = "/api/v1/nodes"
@@ -84,7 +84,7 @@ def ask(monkeypatch):
         async def connect(*_):
             return api
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         ended = CliRunner().invoke(app, ["doctor", *arguments])
         assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
         return ended, api

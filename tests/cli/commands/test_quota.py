@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from controller.kube_client import ApiError
-from tests.controller.objects import node, pod
+from cluster.kube_client import ApiError
+from tests.cluster.objects import node, pod
 
 CONFIG_MAP = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
 POLICIES = """
@@ -64,7 +64,7 @@ def ask(monkeypatch):
         async def connect(*_):
             return Api()
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         ended = CliRunner().invoke(app, ["quota", *arguments])
         assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
         return ended

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from typer.testing import CliRunner
 
 from cli.app import app
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 from controller.served_policies import WebhookPolicies
 from ledger.messages import ServedPolicies
 from policies.loading.loader import parse_policies
@@ -78,7 +78,7 @@ def ask(monkeypatch):
             asked.append(server)
             return api
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         ended = CliRunner().invoke(app, ["status", *arguments])
         assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
         return ended, asked

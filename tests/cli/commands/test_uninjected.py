@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 
 LABEL = "clearml-injector/fraction"
 INJECTED = {"clearml-injector/injected": "default@1"}
@@ -48,7 +48,7 @@ def ask(monkeypatch):
         async def connect(*_):
             return Api()
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         ended = CliRunner().invoke(app, ["uninjected", *arguments])
         assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
         return ended

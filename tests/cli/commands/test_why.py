@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cli.options import namespace_of
-from controller.kube_client import ApiError
+from cluster.kube_client import ApiError
 from controller.why import MAX_PAGES, PAGE, is_of
-from tests.controller.objects import pod
+from tests.cluster.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
@@ -113,7 +113,7 @@ def ask(monkeypatch):
         async def connect(*_):
             return Api(answers)
 
-        monkeypatch.setattr("controller.kube_client.connect", connect)
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
         return CliRunner().invoke(app, ["why", "train", "-n", "team", *arguments])
 
     return run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.kube_client import JSON_PATCH
+from cluster.kube_client import JSON_PATCH
 from testbed.api import MERGE_PATCH
 from testbed.chart import ADMISSION
 from testbed.process import eventually

@@ -5,7 +5,7 @@ import asyncio
 from certs.observation import SecretContent
 from controller.certificates.delivery import CertificateDelivery
 from kube.names import CERTIFICATE_ANNOTATION
-from tests.controller.fake_api import FakeApi, reply, talking_to
+from tests.cluster.fake_api import FakeApi, reply, talking_to
 
 CONTENT = SecretContent({"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"ca"}, {})
 

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry
 
 from certs.observation import SecretContent
 from certs.rotation import RotationSettings
+from cluster.kube_client import ApiError
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, Version
-from controller.kube_client import ApiError
 
 NAMES = ("x-webhook.own.svc",)
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ import base64
 
 from certs.observation import SecretContent
 from controller.certificates.store import CertificateStore, Installation, Version, issued_names
-from tests.controller.fake_api import FakeApi, reply, talking_to
+from tests.cluster.fake_api import FakeApi, reply, talking_to
 
 OWN = Installation("own", "x")
 

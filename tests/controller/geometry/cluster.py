@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
+from cluster.kube_client import ApiError
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
-from controller.kube_client import ApiError
 from controller.ledger_store import LedgerStore
 from controller.resources import nodes as node_resource
 from controller.resources import pods as pod_resource

@@ -12,8 +12,8 @@ from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.resources import nodes, pods
 from modes.resource_names import ResourceNames
-from tests.controller.fake_api import FakeApi, reply, talking_to
-from tests.controller.objects import node, pod, read_object
+from tests.cluster.fake_api import FakeApi, reply, talking_to
+from tests.cluster.objects import node, pod, read_object
 
 NAMES = ResourceNames()
 

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.watch_health import WatchHealth
 from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import read_agent_pods
@@ -12,10 +13,9 @@ from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.resources import nodes
-from controller.watch_health import WatchHealth
 from modes.resource_names import ResourceNames
-from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
-from tests.controller.objects import node, read_object
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.objects import node, read_object
 
 TAINT = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 ON_GPUS = read_agent_pods(

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from kubernetes.aio.client.configuration import Configuration
 
-from controller.kube_client import ApiServer
+from cluster.kube_client import ApiServer
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 

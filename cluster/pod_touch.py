@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
+from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 
 
 class _Owner(msgspec.Struct):

@@ -15,10 +15,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.object_reader import ObjectReader, StaleError
-from controller.watch_health import WatchHealth
-from controller.watched_resource import WatchedResource
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.object_reader import ObjectReader, StaleError
+from cluster.watch_health import WatchHealth
+from cluster.watched_resource import WatchedResource
 from service.log import get_logger
 from service.retry import Backoff
 

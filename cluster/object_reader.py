@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from controller.watched_resource import ObjectKey
+from cluster.watched_resource import ObjectKey
 from kube.objects import ListMeta
 
 Object = TypeVar("Object")

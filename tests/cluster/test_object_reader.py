@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from controller.object_reader import ObjectReader, StaleError, WatchEvent
+from cluster.object_reader import ObjectReader, StaleError, WatchEvent
 from controller.resources import nodes, pods
 from modes.resource_names import ResourceNames
-from tests.controller.objects import bookmark, event, listed, node, pod
+from tests.cluster.objects import bookmark, event, listed, node, pod
 
 
 @pytest.fixture

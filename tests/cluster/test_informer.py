@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from controller.informer import ABSENT_SECONDS, Timing, Watcher
+from cluster.informer import ABSENT_SECONDS, Timing, Watcher
 from controller.ledger_store import LedgerStore
 from controller.resource_slice import resource_slices
 from controller.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
-from tests.controller.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
-from tests.controller.objects import bookmark, event, listed, pod
+from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
+from tests.cluster.objects import bookmark, event, listed, pod
 
 FIRST_LIST = {"limit": "100"}
 

@@ -1,6 +1,6 @@
 """How far a watch is trusted: what was known when, and from when on it is ill."""
 
-from controller.watch_health import CATCH_UP_SECONDS, ILL_AFTER_SECONDS, WatchHealth
+from cluster.watch_health import CATCH_UP_SECONDS, ILL_AFTER_SECONDS, WatchHealth
 
 
 class Clock:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.leader_loop import while_leading
+from cluster.leader_loop import while_leading
 
 
 def test_a_step_and_a_sign_of_life_follow_each_other_until_another_leads():

@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from controller.kube_client import ApiError
-from controller.leadership import Candidate, Leadership, LeaseTiming
+from cluster.kube_client import ApiError
+from cluster.leadership import Candidate, Leadership, LeaseTiming
 from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
-from tests.controller.fake_api import FakeApi, talking_to
-from tests.controller.fake_lease import PATH, FakeLease
+from tests.cluster.fake_api import FakeApi, talking_to
+from tests.cluster.fake_lease import PATH, FakeLease
 
 TIMING = LeaseTiming(duration=15, renew_deadline=10, retry=2)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from controller.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
 from service.log import get_logger
 

@@ -2,7 +2,7 @@
 
 import json
 
-from tests.controller.fake_api import forever, refusal, reply
+from tests.cluster.fake_api import forever, refusal, reply
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/own/leases/controller"
 
