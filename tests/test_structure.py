@@ -15,6 +15,8 @@ PRODUCT = [
     "cli",
     "cluster",
     "controller",
+    "describe",
+    "doctor",
     "kube",
     "ledger",
     "modes",

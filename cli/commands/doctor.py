@@ -14,7 +14,7 @@ from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOpt
 from cli.printing import say, say_json
 
 if TYPE_CHECKING:
-    from controller.doctor.finding import ReportLine
+    from doctor.finding import ReportLine
 
 NAME = "fraction-injector"
 CHART_NAMESPACE = "gpu-fraction-injector"
@@ -53,8 +53,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     right. Exit status: 0 nothing failed, 1 something failed, 2 the API server does not answer.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.doctor.checks import run_checks  # noqa: PLC0415
-    from controller.doctor.reader import read_installation  # noqa: PLC0415
+    from doctor.checks import run_checks  # noqa: PLC0415
+    from doctor.reader import read_installation  # noqa: PLC0415
 
     question = partial(
         read_installation, namespace=namespace, name=name, node=node, try_namespace=try_namespace

@@ -21,7 +21,7 @@ from cli.printing import say, say_json, table
 from policies.model.problems import PolicyError
 
 if TYPE_CHECKING:
-    from controller.quota_report import CountedQuota
+    from describe.quota_report import CountedQuota
     from ledger.placement_request import Quota
 
 
@@ -46,7 +46,7 @@ def quota(
     Reads the policies' ConfigMap, nodes and pods of all namespaces, and counts as the controller does.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.quota_report import read_quotas  # noqa: PLC0415
+    from describe.quota_report import read_quotas  # noqa: PLC0415
 
     place, name = config_map_of(policies_config_map)
     try:

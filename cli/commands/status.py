@@ -21,7 +21,7 @@ from cli.options import (
 from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
-    from controller.policy_status import PolicyStatus, ServedBy
+    from describe.policy_status import PolicyStatus, ServedBy
 
 NOT_EVERYWHERE = 1
 """Exit status where not all serve the policies of the ConfigMap."""
@@ -41,7 +41,7 @@ def status(
     serve the policies of the ConfigMap, 1 not all do, 2 it cannot be read.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.policy_status import read_status  # noqa: PLC0415
+    from describe.policy_status import read_status  # noqa: PLC0415
 
     namespace, name = config_map_of(policies_config_map)
     question = partial(read_status, namespace=namespace, config_map=name)

@@ -41,7 +41,7 @@ def uninjected(
     plugins and monitors are among the last. Exit status: 0 there are none, 1 some, 2 they cannot be listed.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.uninjected import list_uninjected  # noqa: PLC0415
+    from describe.uninjected import list_uninjected  # noqa: PLC0415
 
     question = partial(list_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
     try:

@@ -26,7 +26,7 @@ from cli.terminal import Terminal
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
-    from controller.why import WhyAnswer
+    from describe.why import WhyAnswer
     from modes.resource_names import ResourceNames
 
 UNKNOWN = 1
@@ -75,7 +75,7 @@ async def _ask(
 ) -> WhyAnswer:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
-    from controller.why import WhyQuery  # noqa: PLC0415
+    from describe.why import WhyQuery  # noqa: PLC0415
 
     try:
         async with connected(*server) as api:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.options import namespace_of
 from cluster.kube_client import ApiError
-from controller.why import MAX_PAGES, PAGE, is_of
+from describe.why import MAX_PAGES, PAGE, is_of
 from tests.cluster.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"

@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.stored_policies import read_stored_policies
+from describe.stored_policies import read_stored_policies
 from policies.model.problems import PolicyError
 from service.metrics import POLICY_INFO, POLICY_SINCE
 

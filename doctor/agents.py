@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controller.agent_readiness import why_not_ready
-from controller.doctor.finding import Diagnosis
-from controller.doctor.reasons import advice_for, reasons_of
-from controller.doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
 from controller.resources import SeenNode
+from doctor.finding import Diagnosis
+from doctor.reasons import advice_for, reasons_of
+from doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
 from kube.names import AGENT_TAINT
 
 DEPLOY_CLIENT_LABEL = "nvidia.com/gpu.deploy.client"

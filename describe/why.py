@@ -15,7 +15,10 @@ from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.gpu_ledger import gpu_ledgers, view_of
 from controller.gpu_node import gpu_nodes
 from controller.pending_pod import StoredPod
-from controller.pod_details import (
+from controller.pod_summary import summary_of
+from controller.replacement_pace import OWNER_KINDS
+from controller.resources import SeenNode, SeenPod, nodes, pods
+from describe.pod_details import (
     PodDetails,
     continue_of,
     details_of,
@@ -23,11 +26,8 @@ from controller.pod_details import (
     names_of,
     newest_first,
 )
-from controller.pod_groups import count_group, group_of
-from controller.pod_summary import summary_of
-from controller.replacement_pace import OWNER_KINDS
-from controller.resources import SeenNode, SeenPod, nodes, pods
-from controller.stored_policies import read_stored_policies
+from describe.pod_groups import count_group, group_of
+from describe.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints

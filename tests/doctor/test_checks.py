@@ -1,8 +1,8 @@
 """The doctor's list of checks: a sound installation is all green, and what was not read is a line."""
 
-from controller.doctor.checks import CHECKS, run_checks
-from controller.doctor.seen import AgentPod, NotRead, Waiting
-from tests.controller.doctor.support import LOCK, SOUND, binding, lines, node, seen
+from doctor.checks import CHECKS, run_checks
+from doctor.seen import AgentPod, NotRead, Waiting
+from tests.doctor.support import LOCK, SOUND, binding, lines, node, seen
 
 
 def test_a_sound_installation_is_green_in_every_line():

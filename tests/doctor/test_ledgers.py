@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.controller.doctor.support import conditions, lines, node
+from tests.doctor.support import conditions, lines, node
 
 
 @pytest.mark.parametrize(

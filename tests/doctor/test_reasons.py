@@ -12,7 +12,7 @@ from agent.cdi import CdiError
 from agent.gpu import Gpu, GpuCondition
 from agent.options import AgentOptions
 from agent.runtime import Runtime, _problem_of, cdi_problem
-from controller.doctor.reasons import READ_LOG, advice_for, reasons_of
+from doctor.reasons import READ_LOG, advice_for, reasons_of
 
 SOURCES = Path(agent.__file__).parent
 ENDS_A_REASON = {

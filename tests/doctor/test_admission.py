@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from certs.authority import make_authority
-from controller.doctor.seen import NotRead, Trial, WebhookEntry
-from tests.controller.doctor.support import LOCK, MADE, NOW, binding, lines, policy
+from doctor.seen import NotRead, Trial, WebhookEntry
+from tests.doctor.support import LOCK, MADE, NOW, binding, lines, policy
 
 OLD = make_authority(NOW - timedelta(days=20_000)).certificate_pem
 LOST = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

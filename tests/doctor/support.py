@@ -6,8 +6,11 @@ from datetime import UTC, datetime, timedelta
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import SecretContent, Stored, observe
-from controller.doctor.checks import CHECKS, run_checks
-from controller.doctor.seen import (
+from controller.gpu_node import AgentReport
+from controller.resources import SeenNode
+from describe.policy_status import PolicyStatus, ServedBy
+from doctor.checks import CHECKS, run_checks
+from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
@@ -19,9 +22,6 @@ from controller.doctor.seen import (
     Seen,
     WebhookEntry,
 )
-from controller.gpu_node import AgentReport
-from controller.policy_status import PolicyStatus, ServedBy
-from controller.resources import SeenNode
 from ledger.facts import NodeFact
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)

@@ -8,7 +8,9 @@ from datetime import datetime
 
 import msgspec
 
-from controller.doctor.seen import (
+from controller.gpu_ledger import Condition
+from controller.gpu_node import AgentReport
+from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
@@ -18,8 +20,6 @@ from controller.doctor.seen import (
     Waiting,
     WebhookEntry,
 )
-from controller.gpu_ledger import Condition
-from controller.gpu_node import AgentReport
 from kube.names import YIELDS_ANNOTATION
 from kube.objects import ListMeta
 

@@ -3,10 +3,10 @@
 import pytest
 
 from controller.agent_taint import NodeTaints
-from controller.doctor.seen import AgentPod, AgentSet, Waiting
 from controller.resources import SeenNode
+from doctor.seen import AgentPod, AgentSet, Waiting
 from ledger.facts import NodeFact
-from tests.controller.doctor.support import lines, node, says
+from tests.doctor.support import lines, node, says
 
 SET = ("DaemonSet", "fraction-injector-agent")
 CDI_OFF = "CDI is off in containerd://1.7.27: set enable_cdi = true"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from controller.certificates.expiry import warnings
-from controller.doctor.finding import Diagnosis
-from controller.doctor.seen import Seen
+from doctor.finding import Diagnosis
+from doctor.seen import Seen
 from kube.names import GROUP
 
 CRDS = ("gpuledgers", "gpunodes")

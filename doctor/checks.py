@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.doctor import admission, agents, installation, ledgers
-from controller.doctor.finding import Diagnosis, ReportLine, lines_of
-from controller.doctor.seen import NotReadError, Seen
+from doctor import admission, agents, installation, ledgers
+from doctor.finding import Diagnosis, ReportLine, lines_of
+from doctor.seen import NotReadError, Seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from controller import node_problems
-from controller.doctor.agents import gpu_nodes
-from controller.doctor.finding import Diagnosis
-from controller.doctor.seen import Seen
 from controller.gpu_ledger import Condition
 from controller.resources import SeenNode
+from doctor.agents import gpu_nodes
+from doctor.finding import Diagnosis
+from doctor.seen import Seen
 
 
 def lacking(seen: Seen) -> Iterator[Diagnosis]:

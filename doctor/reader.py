@@ -16,8 +16,12 @@ from certs.observation import Observation, Stored, observe
 from cluster.informer import LARGE_PAGE, list_all
 from cluster.kube_client import ApiError, ApiServer
 from controller.certificates.store import CertificateStore, Installation
-from controller.doctor import objects
-from controller.doctor.seen import (
+from controller.gpu_ledger import COLLECTION, Condition
+from controller.resources import SeenNode, nodes
+from describe.policy_status import PolicyStatus, read_status
+from describe.stored_policies import read_stored_policies
+from doctor import objects
+from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
@@ -30,10 +34,6 @@ from controller.doctor.seen import (
     Trial,
     WebhookEntry,
 )
-from controller.gpu_ledger import COLLECTION, Condition
-from controller.policy_status import PolicyStatus, read_status
-from controller.resources import SeenNode, nodes
-from controller.stored_policies import read_stored_policies
 from kube.names import API_VERSION, FRACTION_LABEL, GPU_NODES_PATH, INJECTED_ANNOTATION, NO_SHARE_ANNOTATION
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from controller.doctor.finding import Level
 from controller.gpu_ledger import Condition
 from controller.gpu_node import AgentReport
 from controller.resources import SeenNode
+from doctor.finding import Level
 
 if TYPE_CHECKING:
     from certs.observation import Observation
-    from controller.policy_status import PolicyStatus
+    from describe.policy_status import PolicyStatus
 
 Value = TypeVar("Value")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from certs.pem import load_certificates
 from certs.values import CertificateError
-from controller.doctor.finding import Diagnosis
-from controller.doctor.seen import Seen
+from doctor.finding import Diagnosis
+from doctor.seen import Seen
 
 MUST_HAVE = ("injected", "unchanged")
 """Policies of the second lock that no value turns off one by one."""

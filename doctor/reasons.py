@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from controller.doctor.finding import cut
+from doctor.finding import cut
 
 READ_LOG = "read the log of the agent's pod on the node"
 _RESOURCE = re.compile(r"(?:^|; )([a-z0-9.-]+/[A-Za-z0-9._-]+): ")

@@ -1,6 +1,6 @@
 """Lines of the doctor: alike findings on many nodes are one line, and others' texts are bounded."""
 
-from controller.doctor.finding import MAX_TEXT, Diagnosis, lines_of
+from doctor.finding import MAX_TEXT, Diagnosis, lines_of
 
 
 def test_nodes_with_the_same_finding_share_a_line_in_order_of_the_first():

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from controller.doctor.seen import Lease, NotRead
-from tests.controller.doctor.support import NOW, in_force, lines, observed, served
+from doctor.seen import Lease, NotRead
+from tests.doctor.support import NOW, in_force, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
 
@@ -70,7 +70,7 @@ def test_policies_that_are_not_in_force_fail(found, what):
 
 
 def test_policies_without_any_webhook_fail():
-    from controller.policy_status import PolicyStatus, ServedBy  # noqa: PLC0415 beside its use
+    from describe.policy_status import PolicyStatus, ServedBy  # noqa: PLC0415 beside its use
 
     alone = PolicyStatus("n/p", "new", None, (ServedBy("controller-a", "controller", "new"),), None)
     assert lines("policies", policies=alone)[0][1].startswith("no webhook serves the policies")
