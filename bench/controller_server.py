@@ -14,10 +14,10 @@ from typing import cast
 from certs.live_context import LiveTlsContext
 from certs.mounted import read_tls_files
 from cluster.leadership import Leadership
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics
 from controller.placement_api import ControllerApi
-from controller.resources import SeenNode
+from controller.publish.metrics import ControllerMetrics
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
 from service.metrics import new_registry

@@ -14,7 +14,7 @@ import typer
 
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import MEASURED_CORE, Watch, pin
-from controller import resources
+from controller.watch import resources
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest, RequestedShare

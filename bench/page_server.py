@@ -14,8 +14,8 @@ import time
 import uvloop
 
 from bench.ledger import node_object
-from controller.ledger_store import LedgerStore
-from controller.resources import SeenNode, SeenPod
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames

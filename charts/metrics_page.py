@@ -17,15 +17,15 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from agent.metrics import AgentMetrics
-from controller import gpu_metrics
 from controller.certificates.metrics import CertificateMetrics
 from controller.geometry.metrics import GeometryMetrics
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.node_agents.metrics import NodeAgentMetrics
+from controller.policies.served_policies import WebhookPolicies
 from controller.process import Task
-from controller.served_policies import WebhookPolicies
-from controller.usage_metrics import UsageCollector
+from controller.publish import gpu_metrics
+from controller.publish.metrics import ControllerMetrics, LedgerCollector
+from controller.publish.usage_metrics import UsageCollector
+from controller.watch.ledger_store import LedgerStore
 from service.metrics import PolicySince, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate

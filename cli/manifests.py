@@ -16,7 +16,7 @@ from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 
 if TYPE_CHECKING:
-    from controller.gpu_node import AgentReport
+    from controller.watch.gpu_node import AgentReport
 
 STANDARD_INPUT = Path("-")
 
@@ -101,13 +101,13 @@ def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], li
 
 def _report(found: dict[str, Any]) -> AgentReport:
     # Here and not above: a webhook with an inventory must run without the Kubernetes client.
-    from controller.gpu_node import report_from_object  # noqa: PLC0415
+    from controller.watch.gpu_node import report_from_object  # noqa: PLC0415
 
     return report_from_object(found)
 
 
 def _with_agent(node: NodeFact, reports: Mapping[str, AgentReport]) -> NodeFact:
-    from controller.gpu_node import with_report  # noqa: PLC0415
+    from controller.watch.gpu_node import with_report  # noqa: PLC0415
 
     report = reports.get(node.name)
     agent: NodeAgent = "missing"

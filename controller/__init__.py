@@ -1,1 +1,16 @@
-"""The companion: the ledger follows the cluster, and the webhook asks it."""
+"""The companion: the ledger follows the cluster, and the webhook asks it.
+
+| module or package | holds |
+|---|---|
+| process, options | the assembled process, and its command line |
+| placement_api | the HTTP API for webhooks |
+| leader_tasks | what only the leader runs: the loops of the packages below |
+| certificates | issues and renews certificates |
+| geometry | divides MIG cards |
+| node_agents | taints nodes whose agent does not serve |
+| replace | deletes waiting pods that would fit elsewhere |
+| publish | GpuLedgers, Events, metrics, and what the page shows besides the ledger |
+| policies | the webhook's policies: watched, delivered, and which are served |
+| pods | what is found out about single pods: that they wait, what they demand, where GPUs are free |
+| watch | nodes, pods, GpuNodes and ResourceSlices as they are watched, and the ledger of them |
+"""

@@ -18,22 +18,22 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
-from controller.gpu_ledger_writer import GpuLedgerWriter
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics
 from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
-from controller.node_events import NodeEvents
 from controller.options import ControllerOptions
-from controller.pod_deletion import PodDeletion
-from controller.pod_events import PodEvents
-from controller.pod_replacement import PodReplacement
-from controller.policies_in_force import PoliciesInForce
-from controller.policy_delivery import PolicyDelivery
-from controller.policy_events import PolicyEvents
-from controller.served_policies import WebhookPolicies
-from controller.watched_policies import WatchedPolicies
+from controller.policies.policies_in_force import PoliciesInForce
+from controller.policies.policy_delivery import PolicyDelivery
+from controller.policies.policy_events import PolicyEvents
+from controller.policies.served_policies import WebhookPolicies
+from controller.policies.watched_policies import WatchedPolicies
+from controller.publish.gpu_ledger_writer import GpuLedgerWriter
+from controller.publish.metrics import ControllerMetrics
+from controller.publish.node_events import NodeEvents
+from controller.publish.pod_events import PodEvents
+from controller.replace.pod_deletion import PodDeletion
+from controller.replace.pod_replacement import PodReplacement
+from controller.watch.ledger_store import LedgerStore
 from service.background import BackgroundTask
 
 STEP_SECONDS = 120.0

@@ -26,10 +26,10 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
-from controller.ledger_store import LedgerStore
-from controller.ledger_stream import backlog_json, ledger_json
-from controller.metrics import ControllerMetrics
-from controller.served_policies import WebhookPolicies
+from controller.policies.served_policies import WebhookPolicies
+from controller.publish.ledger_stream import backlog_json, ledger_json
+from controller.publish.metrics import ControllerMetrics
+from controller.watch.ledger_store import LedgerStore
 from ledger.denial_counts import DenialWindow
 from ledger.messages import (
     MAX_ASKS,

@@ -20,21 +20,21 @@ from cluster.informer import Timing, Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
 from cluster.watch_health import WatchHealth
-from controller import gpu_metrics, node_problems, page
-from controller.gpu_metrics import GpuMetrics
-from controller.gpu_node import gpu_nodes
 from controller.leader_tasks import LeaderContext, LeaderTasks
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
-from controller.page_authorization import TokenAuthorizer
 from controller.placement_api import ControllerApi
-from controller.pod_demands import PodDemands
-from controller.resource_slice import resource_slices
-from controller.resources import nodes, pods
-from controller.served_policies import WebhookPolicies
-from controller.usage_metrics import UsageCollector
-from controller.watched_policies import WatchedPolicies
+from controller.pods.pod_demands import PodDemands
+from controller.policies.served_policies import WebhookPolicies
+from controller.policies.watched_policies import WatchedPolicies
+from controller.publish import gpu_metrics, node_problems, page
+from controller.publish.gpu_metrics import GpuMetrics
+from controller.publish.metrics import ControllerMetrics, LedgerCollector
+from controller.publish.page_authorization import TokenAuthorizer
+from controller.publish.usage_metrics import UsageCollector
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resource_slice import resource_slices
+from controller.watch.resources import nodes, pods
 from ledger.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import msgspec
 
-from controller.resources import Owner
+from controller.watch.resources import Owner
 from kube.names import MEMORY_MIB_ANNOTATION
 from ledger.why_refused import ToldEvent
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from cluster.informer import list_all
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.gpu_node import AgentReport, gpu_nodes, with_report
-from controller.resources import nodes, pods
+from controller.watch.gpu_node import AgentReport, gpu_nodes, with_report
+from controller.watch.resources import nodes, pods
 from describe.stored_policies import read_stored_policies
 from ledger.ledger import Ledger
 from ledger.placement_request import Quota

@@ -12,12 +12,12 @@ import msgspec
 
 from cluster.informer import list_all
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.gpu_ledger import gpu_ledgers, view_of
-from controller.gpu_node import gpu_nodes
-from controller.pending_pod import StoredPod
-from controller.pod_summary import summary_of
-from controller.replacement_pace import OWNER_KINDS
-from controller.resources import SeenNode, SeenPod, nodes, pods
+from controller.pods.pending_pod import StoredPod
+from controller.pods.pod_summary import summary_of
+from controller.publish.gpu_ledger import gpu_ledgers, view_of
+from controller.replace.replacement_pace import OWNER_KINDS
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.pod_details import (
     PodDetails,
     continue_of,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.agent_readiness import why_not_ready
-from controller.resources import SeenNode
+from controller.watch.agent_readiness import why_not_ready
+from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
 from doctor.reasons import advice_for, reasons_of
 from doctor.seen import AgentPod, AgentSays, Seen, Waiting, known

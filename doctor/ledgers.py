@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller import node_problems
-from controller.gpu_ledger import Condition
-from controller.resources import SeenNode
+from controller.publish import node_problems
+from controller.publish.gpu_ledger import Condition
+from controller.watch.resources import SeenNode
 from doctor.agents import gpu_nodes
 from doctor.finding import Diagnosis
 from doctor.seen import Seen

@@ -8,8 +8,8 @@ from datetime import datetime
 
 import msgspec
 
-from controller.gpu_ledger import Condition
-from controller.gpu_node import AgentReport
+from controller.publish.gpu_ledger import Condition
+from controller.watch.gpu_node import AgentReport
 from doctor.seen import (
     AgentPod,
     AgentSays,

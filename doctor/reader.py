@@ -16,8 +16,8 @@ from certs.observation import Observation, Stored, observe
 from cluster.informer import LARGE_PAGE, list_all
 from cluster.kube_client import ApiError, ApiServer
 from controller.certificates.store import CertificateStore, Installation
-from controller.gpu_ledger import COLLECTION, Condition
-from controller.resources import SeenNode, nodes
+from controller.publish.gpu_ledger import COLLECTION, Condition
+from controller.watch.resources import SeenNode, nodes
 from describe.policy_status import PolicyStatus, read_status
 from describe.stored_policies import read_stored_policies
 from doctor import objects

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from controller.gpu_ledger import Condition
-from controller.gpu_node import AgentReport
-from controller.resources import SeenNode
+from controller.publish.gpu_ledger import Condition
+from controller.watch.gpu_node import AgentReport
+from controller.watch.resources import SeenNode
 from doctor.finding import Level
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import Job, eighths, empty_ledger, jobs
-from controller.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
-from controller.replacement_pace import ReplacementPlan, WaitingPod
+from controller.replace.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
+from controller.replace.replacement_pace import ReplacementPlan, WaitingPod
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from controller.geometry.feasibility import NodeOffer
 from controller.geometry.mig_config import Division
 from controller.geometry.node_view import NodeDivision, view
-from controller.ledger_store import LedgerStore
-from controller.mig_facts import MigNodeFact, MigPod
-from controller.resources import SeenNode, SeenPod
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.mig_facts import MigNodeFact, MigPod
+from controller.watch.resources import SeenNode, SeenPod
 from ledger.facts import NodeFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard
 

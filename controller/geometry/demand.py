@@ -14,7 +14,7 @@ from controller.geometry.model import MigNode, Plan, Steps
 from controller.geometry.planner import plan
 from controller.geometry.selection import Selection, select
 from controller.geometry.turns import Deferrals, NamespaceTurns
-from controller.resources import SeenPod
+from controller.watch.resources import SeenPod
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from controller.geometry.division import MAX_STEPS, Room, divisions
 from controller.geometry.infeasible import never_fits
 from controller.geometry.model import Amounts, MigNode, Steps
-from controller.mig_facts import MigPod
-from controller.resources import SeenPod
+from controller.watch.mig_facts import MigPod
+from controller.watch.resources import SeenPod
 from kube.matching import TolerationIndex
 from kube.scheduling import Constraints, Taint
 from ledger.placement.label_index import LabelIndex, NodeSet

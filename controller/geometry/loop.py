@@ -33,7 +33,7 @@ from controller.geometry.node_view import Action, change_text, is_idle_for, next
 from controller.geometry.pauses import PAUSE_SECONDS, Pauses, time_text
 from controller.geometry.planned import PlannedChanges
 from controller.geometry.reports import Reports
-from controller.ledger_store import LedgerStore
+from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
 from service.retry import Backoff
 

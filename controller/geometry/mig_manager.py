@@ -11,7 +11,7 @@ import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.mig_facts import HasReason, MigPodSpec, mig_pod
+from controller.watch.mig_facts import HasReason, MigPodSpec, mig_pod
 from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,

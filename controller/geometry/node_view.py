@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from controller.geometry.mig_config import Division
 from controller.geometry.model import MigNode
-from controller.mig_facts import MigNodeFact
+from controller.watch.mig_facts import MigNodeFact
 from kube.names import GPU_COUNT_LABEL, GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL, label_number
 from modes.mig_geometry import geometries, geometry
 from modes.mig_profiles import MigCard, card_of_product

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from controller.geometry.mig_config import Division, config_name
 from controller.geometry.model import Change, MigNode
-from controller.resources import SeenPod
+from controller.watch.resources import SeenPod
 
 
 class PlannedChanges:

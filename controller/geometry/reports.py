@@ -14,7 +14,7 @@ from controller.geometry.demand import Decision
 from controller.geometry.mig_config import Division
 from controller.geometry.model import Unserved, UnservedReason
 from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
-from controller.resources import SeenPod
+from controller.watch.resources import SeenPod
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
 from service.yielding import TimeSlice
 

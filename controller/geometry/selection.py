@@ -15,8 +15,8 @@ from itertools import chain, islice, zip_longest
 from controller.geometry.feasibility import Feasibility, Shape, shape_of
 from controller.geometry.model import MigRequest, Steps
 from controller.geometry.planner import MAX_REQUESTS, Turns, turn_key
-from controller.mig_facts import MigPod
-from controller.resources import SeenPod
+from controller.watch.mig_facts import MigPod
+from controller.watch.resources import SeenPod
 
 MAX_NAMED = 1000
 """Pods that no card can ever serve that are kept with the reason; the others are counted."""

@@ -10,10 +10,10 @@ from cluster.event_writer import EventWriter
 from cluster.kube_client import ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
-from controller.agent_readiness import why_not_ready
-from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import Difference, Held, Looks, differences
 from controller.node_agents.metrics import NodeAgentMetrics
+from controller.watch.agent_readiness import why_not_ready
+from controller.watch.ledger_store import LedgerStore
 from kube.events import event, event_name
 from service.log import get_logger
 

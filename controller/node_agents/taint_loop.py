@@ -10,13 +10,13 @@ from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS,
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
-from controller.agent_readiness import is_urgent, why_not_ready
-from controller.agent_taint import hold_patch, release_patch
-from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import AgentPods, Coverage
 from controller.node_agents.decision import Action, decide
 from controller.node_agents.metrics import NodeAgentMetrics
-from controller.resources import SeenNode
+from controller.watch.agent_readiness import is_urgent, why_not_ready
+from controller.watch.agent_taint import hold_patch, release_patch
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode
 from kube.names import AGENT_TAINT
 from service.log import get_logger
 

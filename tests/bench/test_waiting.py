@@ -2,7 +2,7 @@
 
 from bench.packing.arriving import Job, empty_ledger, jobs
 from bench.packing.waiting import Cluster
-from controller.replacement_pace import ReplacementPlan
+from controller.replace.replacement_pace import ReplacementPlan
 
 
 def fill(nodes):

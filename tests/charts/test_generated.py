@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from charts import generate, metrics_page
-from controller.pod_findings import Reason as EventReason
+from controller.pods.pod_findings import Reason as EventReason
 from modes.mode import DEFAULT_MODE
 from modes.registry import MODES
 from policies.loading.build import effective_limiter

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from cluster.informer import ABSENT_SECONDS, Timing, Watcher
-from controller.ledger_store import LedgerStore
-from controller.resource_slice import resource_slices
-from controller.resources import pods
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resource_slice import resource_slices
+from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
 from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch

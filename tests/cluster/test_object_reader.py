@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cluster.object_reader import ObjectReader, StaleError, WatchEvent
-from controller.resources import nodes, pods
+from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import bookmark, event, listed, node, pod
 

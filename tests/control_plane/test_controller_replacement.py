@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from certs.authority import make_authority
 from cluster.kube_client import connect
-from controller.metrics import ControllerMetrics
-from controller.pod_deletion import PodDeletion
+from controller.publish.metrics import ControllerMetrics
+from controller.replace.pod_deletion import PodDeletion
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics
 from controller.placement_api import MAX_BODY, ControllerApi
-from controller.watched_policies import WatchedPolicies
+from controller.policies.watched_policies import WatchedPolicies
+from controller.publish.metrics import ControllerMetrics
+from controller.watch.ledger_store import LedgerStore
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.messages import (
@@ -36,7 +36,7 @@ from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Un
 from modes.fraction import Fraction
 from modes.instance import Instance
 from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_handed
-from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
+from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from tests.ledger.cluster import request_of
 
 EIGHTH = Fraction(1, 8)

@@ -8,20 +8,20 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.free_nodes import FreeNodesFinder
-from controller.ledger_store import LedgerStore
-from controller.ledger_stream import ledger_json
-from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.placement_api import ControllerApi
-from controller.pod_events import PodEvents
-from controller.resources import InjectedPod, SeenPod
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.publish.ledger_stream import ledger_json
+from controller.publish.metrics import ControllerMetrics, LedgerCollector
+from controller.publish.pod_events import PodEvents
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import InjectedPod, SeenPod
 from ledger import ledger_reader
 from ledger.facts import PodFact
 from ledger.messages import LedgerReply, write_request
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
-from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
+from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
 

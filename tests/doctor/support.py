@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import SecretContent, Stored, observe
-from controller.gpu_node import AgentReport
-from controller.resources import SeenNode
+from controller.watch.gpu_node import AgentReport
+from controller.watch.resources import SeenNode
 from describe.policy_status import PolicyStatus, ServedBy
 from doctor.checks import CHECKS, run_checks
 from doctor.seen import (
@@ -61,7 +61,7 @@ def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1):
 
 
 def conditions(**changed):
-    from controller.gpu_ledger import Condition  # noqa: PLC0415 beside its use
+    from controller.publish.gpu_ledger import Condition  # noqa: PLC0415 beside its use
 
     sound = {"TakesFractions": ("True", "Sliced", ""), "OverCommitted": ("False", "WithinCapacity", "")}
     return tuple(Condition(kind, *said) for kind, said in {**sound, **changed}.items())

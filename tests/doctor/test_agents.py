@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.agent_taint import NodeTaints
-from controller.resources import SeenNode
+from controller.watch.agent_taint import NodeTaints
+from controller.watch.resources import SeenNode
 from doctor.seen import AgentPod, AgentSet, Waiting
 from ledger.facts import NodeFact
 from tests.doctor.support import lines, node, says

@@ -5,10 +5,10 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.free_nodes import FreeNodesFinder
-from controller.gpu_node import AgentReport
-from controller.ledger_store import LedgerStore
-from controller.resources import SeenNode, SeenPod
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.watch.gpu_node import AgentReport
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode, SeenPod
 from kube.scheduling import Constraints, Taint, Toleration
 from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from controller.pod_summary import summary_of
-from controller.resources import InjectedPod, Owner, SeenPod
+from controller.pods.pod_summary import summary_of
+from controller.watch.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why

@@ -19,7 +19,7 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
     ("bench/mig.py", "mig"),
-    ("controller/resource_slice.py", "mig"),
+    ("controller/watch/resource_slice.py", "mig"),
     ("policies/model/types.py", "mig"),
     ("webhook/admission/hami_cards.py", "mig"),
 }

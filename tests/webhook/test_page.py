@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from ledger.messages import DenialCount
 from modes.fraction import Fraction
-from tests.controller.test_ledger_store import Clock
+from tests.controller.watch.test_ledger_store import Clock
 from tests.ledger.cluster import request_of
 from tests.web.asking import Source
 from webhook.admission.denial import Denial, Reason

@@ -9,7 +9,7 @@ import yaml
 from agent.gpu import Gpu
 from agent.kubernetes.gpu_node import MAX_GPUS, MAX_NUMA_NODE, MAX_TEXT, NodeReport, manifest
 from agent.state import Held
-from controller.gpu_node import report_from_object, with_report
+from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.placement.cards import layout
 from modes.fraction import Fraction

@@ -17,17 +17,17 @@ from prometheus_client import CollectorRegistry
 
 from cluster.informer import Watcher
 from cluster.object_reader import StaleError
-from controller.gpu_ledger import status_of
-from controller.gpu_node import gpu_nodes
-from controller.ledger_store import LedgerStore
-from controller.ledger_stream import backlog_json, ledger_json
-from controller.metrics import ControllerMetrics
-from controller.page import WaitingReasons
-from controller.pending_pod import StoredPod
 from controller.placement_api import ControllerApi
-from controller.resources import SeenPod
-from controller.resources import nodes as node_resource
-from controller.resources import pods as pod_resource
+from controller.pods.pending_pod import StoredPod
+from controller.publish.gpu_ledger import status_of
+from controller.publish.ledger_stream import backlog_json, ledger_json
+from controller.publish.metrics import ControllerMetrics
+from controller.publish.page import WaitingReasons
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenPod
+from controller.watch.resources import nodes as node_resource
+from controller.watch.resources import pods as pod_resource
 from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
 from ledger.placement_request import AllocatedShare, Placement, PlacementRequest

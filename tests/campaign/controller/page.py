@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 
-from controller.ledger_store import LedgerStore
-from controller.page import WaitingReasons, about
-from controller.resources import SeenPod
+from controller.publish.page import WaitingReasons, about
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenPod
 from kube.scheduling import Constraints
 from modes.resource_names import ResourceNames
 from tests.campaign.controller.asks import NAMESPACES

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cluster.kube_client import ApiError
-from controller.served_policies import WebhookPolicies
+from controller.policies.served_policies import WebhookPolicies
 from ledger.messages import ServedPolicies
 from policies.loading.loader import parse_policies
 from service.metrics import PolicySince, policy_info, render

@@ -9,13 +9,13 @@ from prometheus_client import CollectorRegistry
 
 from certs.observation import SecretContent
 from cluster.kube_client import JSON_PATCH, connect
-from controller.agent_taint import NodeTaints, hold_patch, release_patch, taints_of
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
-from controller.metrics import ControllerMetrics
-from controller.pod_deletion import PodDeletion
-from controller.policy_delivery import PolicyDelivery
+from controller.policies.policy_delivery import PolicyDelivery
+from controller.publish.metrics import ControllerMetrics
+from controller.replace.pod_deletion import PodDeletion
+from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch, taints_of
 from kube.names import (
     CERTIFICATE_ANNOTATION,
     MIG_CHANGE_ANNOTATION,

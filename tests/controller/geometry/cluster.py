@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from cluster.kube_client import ApiError
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
-from controller.ledger_store import LedgerStore
-from controller.resources import nodes as node_resource
-from controller.resources import pods as pod_resource
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import nodes as node_resource
+from controller.watch.resources import pods as pod_resource
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from testbed.mig_manager import MigManagerStandIn, gpu_node_labels

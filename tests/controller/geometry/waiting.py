@@ -5,8 +5,8 @@ import hashlib
 import msgspec
 
 from controller.geometry.feasibility import NodeOffer
-from controller.mig_facts import MigPod
-from controller.resources import SeenPod
+from controller.watch.mig_facts import MigPod
+from controller.watch.resources import SeenPod
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import PodFact
 from modes.mig_profiles import A100_40GB

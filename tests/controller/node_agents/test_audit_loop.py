@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.gpu_node import AgentReport
-from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import LOOKS
 from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
-from controller.resources import nodes, pods
+from controller.watch.gpu_node import AgentReport
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 from tests.cluster.objects import node, pod, read_object

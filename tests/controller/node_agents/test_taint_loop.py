@@ -6,13 +6,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.watch_health import WatchHealth
-from controller.gpu_node import AgentReport
-from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import read_agent_pods
 from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
-from controller.resources import nodes
+from controller.watch.gpu_node import AgentReport
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import nodes
 from modes.resource_names import ResourceNames
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import node, read_object

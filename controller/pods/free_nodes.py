@@ -1,0 +1,99 @@
+"""Where slices are free for a pod that waits: for people, so a moment old at most, and found in slices."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from controller.watch.ledger_store import LedgerStore
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.scheduling import Constraints
+from ledger.facts import NodeFact, PodFact
+from ledger.free_nodes import Amounts, FreeNodes, FreeNodesSearch, amounts_of
+from ledger.ledger import Ledger
+from ledger.own_demands import OwnDemands
+
+ANY_NODE = Constraints()
+"""What a pod demands that demands nothing."""
+
+KEPT_SECONDS = 2.0
+"""Pods that wait for the same are told the same for so long."""
+_Wanted = tuple[Amounts, tuple[str, ...] | None, tuple[str, ...], bool, bytes]
+"""Amounts, values of the memory label, those of the product label (none: any), whether only an agent limits
+the pod, and a digest of what it demands of its node."""
+
+
+class FreeNodesFinder:
+    """Walks all nodes once for all pods that want the same."""
+
+    def __init__(self, state: LedgerStore, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state = state
+        self._clock = clock
+        self._kept: dict[_Wanted, tuple[float, FreeNodes]] = {}
+
+    async def find(
+        self, fact: PodFact, demands: Constraints = ANY_NODE, *, by_agent: bool = False
+    ) -> FreeNodes:
+        """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory.
+
+        Args:
+            fact: of the pod.
+            demands: what it demands of its node.
+            by_agent: only nodes whose agent serves: nothing else limits the pod.
+        """
+        now = self._clock()
+        self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
+        wanted = wanted_of(fact, demands, by_agent=by_agent)
+        kept = self._kept.get(wanted)
+        if kept is None:
+            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted, demands)
+        return kept[1]
+
+    async def _walk(self, wanted: _Wanted, demands: Constraints) -> FreeNodes:
+        own = OwnDemands(demands)
+        search = FreeNodesSearch(wanted[0], lambda name: own.accept(self._state.nodes[name].fact))
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
+            for name in names:
+                if self._can_go(name, wanted):
+                    search.look_at(_Kept(self._state.nodes[name].fact, self._state.ledger))
+        return search.found(by_agent=wanted[3])
+
+    def _can_go(self, name: str, wanted: _Wanted) -> bool:
+        _, memory_values, models, by_agent, _ = wanted
+        node = self._state.nodes.get(name)
+        if node is None or not node.fact.usable or (by_agent and node.fact.agent != "serving"):
+            return False
+        if models and node.fact.labels.get(GPU_PRODUCT_LABEL) not in models:
+            return False
+        return not memory_values or node.fact.labels.get(GPU_MEMORY_LABEL) in memory_values
+
+
+class _Kept:
+    """A node by the ledger's books."""
+
+    def __init__(self, fact: NodeFact, ledger: Ledger) -> None:
+        self.name = fact.name
+        self._fact = fact
+        self._ledger = ledger
+
+    def left(self, index: int | None) -> int | None:
+        return self._ledger.free(self.name, (index,))
+
+    def freest(self) -> tuple[int, int] | None:
+        return self._ledger.freest(self.name)
+
+    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
+        fact = self._fact
+        if not fact.is_offered_twice and fact.offered_twice.isdisjoint(indices):
+            return False
+        offered: dict[int | None, int] = {None: fact.pooled, **dict(fact.gpus), **dict(fact.instances)}
+        return all(offered.get(index) for index in indices)
+
+
+def wanted_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Wanted:
+    """Return what tells pods apart that are told of different nodes."""
+    digest = hashlib.sha256(msgspec.json.encode(demands)).digest()[:16] if demands != ANY_NODE else b""
+    return amounts_of(fact), fact.memory_values, fact.models, by_agent, digest

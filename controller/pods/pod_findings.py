@@ -1,0 +1,93 @@
+"""What is worth telling about a pod, on the pod: that it waits, that it went elsewhere, that it drifted.
+
+Deterministic and free of side effects. Drift is reported, never punished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from controller.watch.resources import InjectedPod, Owner, SeenPod
+from ledger.facts import PodFact
+from ledger.free_nodes import FreeNodes
+from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
+from modes.fraction import MAX_CONTAINERS
+from modes.resource_names import ResourceNames
+
+Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
+
+
+MAX_MESSAGE = 1024
+"""Characters that Kubernetes takes of an Event's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to tell, once in a pod's life."""
+
+    namespace: str
+    pod: str
+    uid: str
+    reason: Reason
+    message: str = ""
+    """Empty where it is made at the time of telling: what is free changes."""
+
+
+def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
+    """Give what a change of a pod shows; `before` is None for one that was not known."""
+    fact, injected = after.fact, after.injected
+    if injected is None or fact.is_over:
+        return
+    if fact.node is None and injected.lacks_slices and fact.slices:
+        yield _finding(after, injected, "WaitingForSlices", "")
+    preferred = injected.preferred_node
+    was_free = before is not None and before.fact.node is None
+    if was_free and fact.node and preferred and fact.node != preferred:
+        message = f"bound to {fact.node}; the fraction ledger had preferred {preferred}"
+        yield _finding(after, injected, "PlacedElsewhere", message)
+    if why := drift(fact, injected):
+        yield _finding(after, injected, "FractionDrift", why)
+
+
+def drift(fact: PodFact, injected: InjectedPod) -> str | None:
+    """Say where a labelled pod and its injection differ; None where they agree."""
+    if injected.injected is None:
+        return f"{injected.label} {injected.asked} has no effect: the pod was never injected"
+    if injected.slices is not None and injected.slices != str(fact.slices):
+        return f"the annotation says {injected.slices} slices, the pod's limits say {fact.slices}"
+    indices = ",".join(str(index) for index, _ in fact.gpus)
+    said = injected.gpu_index
+    if said is not None and said != indices and not _names(said, fact):
+        return f"the annotation says GPU {said}, the pod's limits say {indices or 'none'}"
+    return None
+
+
+def _names(index_text: str, fact: PodFact) -> bool:
+    """Whether an annotation names just the pod's GPUs; of containers on different ones it names each's."""
+    named = index_text.split(",", MAX_CONTAINERS)
+    return len(named) <= MAX_CONTAINERS and set(named) == {str(index) for index, _ in fact.gpus}
+
+
+def waiting_message(
+    fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None
+) -> str | None:
+    """Say what a waiting pod needs, what is free where it could go, and what would help.
+
+    None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
+    many left, so that the scheduler has another reason.
+    """
+    if free.has_room or not (free.most or free.shut_out):
+        return None
+    parts = [f"needs {needs(fact, names)}"]
+    if free.most:
+        parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
+        parts += [f"free there: {free_there(free)}", left_out(free), way_out(free, owner)]
+    else:
+        parts += [left_out(free), "change these in its manifest"]
+    return "; ".join(filter(None, parts))[:MAX_MESSAGE]
+
+
+def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:
+    return Finding(pod.fact.namespace, pod.fact.name, injected.uid, reason, message)

@@ -1,0 +1,32 @@
+"""Sums up a pod as it is watched, for `ledger/why.py` to explain."""
+
+from __future__ import annotations
+
+from controller.pods.pod_findings import drift
+from controller.watch.resources import SeenPod
+from ledger.free_nodes import FreeNodes
+from ledger.why import PodSummary
+
+
+def summary_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = None) -> PodSummary:
+    """Return what the controller knows of a pod.
+
+    Args:
+        pod: as it was last watched.
+        free: where slices are free for it; None where that was not sought.
+        replaced_after: its policy's `replaceWaiting.after`, if any.
+    """
+    injected = pod.injected
+    if injected is None:
+        return PodSummary(fact=pod.fact, free=free)
+    return PodSummary(
+        fact=pod.fact,
+        asked=injected.asked,
+        label=injected.label,
+        policy=injected.injected.partition("@")[0] if injected.injected is not None else None,
+        owner=injected.owner,
+        drift=drift(pod.fact, injected) if injected.injected is not None else None,
+        lacks_slices=injected.lacks_slices,
+        free=free,
+        replaced_after=replaced_after,
+    )

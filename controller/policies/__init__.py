@@ -1,0 +1,1 @@
+"""The webhook's policies as the controller follows them: broken, delivered, and in force."""

@@ -1,0 +1,133 @@
+"""Tells what is wrong with the policies as Kubernetes Events on the ConfigMap that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from cluster.event_writer import EventWriter
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
+from controller.policies.watched_policies import WatchedPolicies
+from kube.events import event, event_name
+from service.log import get_logger
+
+REASON = "BrokenPolicies"
+SECONDS_BETWEEN_LOOKS = 10.0
+MAX_PROBLEM = 700
+"""Characters of what is wrong; an API server takes 1,024 of a message."""
+CHECK = "fraction-injector policy check lists every problem"
+ADVICE = f"fix the values and run helm upgrade; {CHECK}"
+EDITED = (
+    "the ConfigMap was changed by {manager}, so the values may be right: write the change into them and run"
+    f" helm upgrade --force-conflicts (Helm 3: without that option), which puts theirs back; {CHECK}"
+)
+_BY_HAND = ("kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-create", "kubectl-set")
+"""Field managers of commands with which a person changes an object past its chart."""
+
+
+class PolicyEvents:
+    """The leader's loop: one Event for each broken set, and one more for each hour that it stays."""
+
+    def __init__(self, api: ApiServer, leadership: Leadership, policies: WatchedPolicies) -> None:
+        self._api = api
+        self._events = EventWriter(api)
+        self._leadership = leadership
+        self._policies = policies
+        self._told: str | None = None
+        self._log = get_logger("events")
+
+    async def run(
+        self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
+    ) -> None:
+        """Tell what is found while this replica leads; call `heartbeat` after each check."""
+
+        async def step() -> None:
+            await self.check(namespace, config_map, datetime.now(UTC))
+
+        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
+
+    async def check(self, namespace: str, config_map: str, now: datetime) -> None:
+        """Look at the policies once."""
+        problem = self._policies.problem
+        if problem is None:
+            self._told = None
+            return
+        name = _name(config_map, problem, now)
+        if name == self._told:
+            return
+        try:
+            found = await read_config_map(self._api, namespace, config_map)
+            await self._events.post(policy_event(name, found, problem, now))
+        except ApiError as error:
+            self._log.warning("an Event is lost", reason=REASON, error=str(error))
+            is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS
+            if is_busy or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return
+        except TRANSPORT_ERRORS as error:
+            self._log.warning("an Event is lost", reason=REASON, error=str(error))
+            return
+        self._told = name
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesConfigMap:
+    """What Events on the policies' ConfigMap need of it."""
+
+    involved: dict[str, str]
+    """As Events name it; without a uid, `kubectl describe` would not show them."""
+    version: str
+    edited_by: str | None
+    """Field manager of the command with which a person changed its data; None where nobody did."""
+
+
+async def read_config_map(api: ApiServer, namespace: str, config_map: str) -> PoliciesConfigMap:
+    """Read the ConfigMap of the policies.
+
+    Raises:
+        ApiError: the API server refuses.
+        OSError, TimeoutError, aiohttp.ClientError: it does not answer.
+    """
+    reply = await api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
+    found = msgspec.json.decode(reply, type=_ConfigMap).metadata
+    known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
+    editors = (each.manager for each in found.managed_fields if each.manager in _BY_HAND and each.fields.data)
+    return PoliciesConfigMap({**known, "uid": found.uid}, found.resource_version, next(editors, None))
+
+
+class _Fields(msgspec.Struct):
+    data: dict[str, Any] = msgspec.field(default_factory=dict, name="f:data")
+
+
+class _ManagedFields(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    fields: _Fields = msgspec.field(default_factory=_Fields, name="fieldsV1")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str = ""
+    managed_fields: list[_ManagedFields] = []
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Metadata
+
+
+def policy_event(name: str, found: PoliciesConfigMap, problem: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on the ConfigMap."""
+    shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
+    advice = EDITED.format(manager=found.edited_by) if found.edited_by is not None else ADVICE
+    message = f"the policies are broken and not in force: {shown}\n{advice}"
+    return event(found.involved, REASON, message, name=name, now=now)
+
+
+def _name(config_map: str, problem: str, now: datetime) -> str:
+    """Return a name that is the same for one problem in one hour: an API server keeps Events for an hour."""
+    return event_name(config_map, f"{now:%Y-%m-%dT%H} {problem}")

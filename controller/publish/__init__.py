@@ -1,0 +1,1 @@
+"""What the controller publishes: GpuLedgers, Events on nodes and pods, metrics, and the page."""

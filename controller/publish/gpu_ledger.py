@@ -1,0 +1,260 @@
+"""The custom resource GpuLedger: what of a node's ledger is published, and how it is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import msgspec
+
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
+from controller.publish import node_problems
+from kube.names import API_VERSION
+from ledger.view import GpuView, Holding, NodeView, Unlisted
+from modes.mig_instances import instance_number, is_instance
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
+
+COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
+_encode = msgspec.json.Encoder().encode
+NEVER = "1970-01-01T00:00:00Z"
+_MOST = 2**63 - 1
+"""What an integer of the resource may be: the API server refuses a whole status for a larger one."""
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """One condition, as Kubernetes writes them."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str = NEVER
+
+
+class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One GPU, the MIG instances of one profile, or the pool of a node whose GPUs share one resource name."""
+
+    capacity: int
+    used: int
+    free: int
+    over: int
+    index: int | None = None
+    profile: str | None = None
+    """Of MIG instances, which have no index."""
+    cordoned: bool = False
+    memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
+    shares: tuple[Holding, ...] = ()
+    unlisted: Unlisted | None = None
+    offered_twice: bool = False
+    """A DRA driver offers it too."""
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """Totals are fields of their own: a printer column cannot sum up a list."""
+
+    lease_transition: int
+    gpu_count: int = 0
+    slices_per_gpu: int = 0
+    used: int = 0
+    free: int = 0
+    largest_free: int = 0
+    over: int = 0
+    gpu_memory_mib: int | None = msgspec.field(default=None, name="gpuMemoryMiB")
+    product: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    gpus: tuple[GpuStatus, ...] = ()
+    unlisted: Unlisted | None = None
+
+
+class OwnerUid(msgspec.Struct, frozen=True):
+    """The one field of an owner reference that is looked at."""
+
+    uid: str
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a GpuLedger as stored."""
+
+    name: str
+    owner_references: tuple[OwnerUid, ...] = ()
+    resource_version: str = ""
+
+
+class GpuLedger(msgspec.Struct, frozen=True):
+    """One GpuLedger as stored."""
+
+    metadata: Metadata
+    status: Status | None = None
+
+
+class StoredLedger(msgspec.Struct, frozen=True, gc=False):
+    """What is remembered of a GpuLedger that the API server holds: enough to tell whether it is ours."""
+
+    owners: tuple[str, ...]
+    """UIDs."""
+    digest: bytes = b""
+    """Of the status; empty while there is none."""
+    conditions: tuple[Condition, ...] = ()
+    transition: int = 0
+
+    @classmethod
+    def of(cls, ledger: GpuLedger) -> StoredLedger:
+        """Sum up a GpuLedger as it was read."""
+        owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
+        return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
+
+    @classmethod
+    def with_status(cls, owners: tuple[str, ...], status: Status) -> StoredLedger:
+        """Sum up a GpuLedger of these owners with this status."""
+        digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
+        return cls(owners, digest, status.conditions, status.lease_transition)
+
+
+def gpu_ledgers() -> Resource[GpuLedger]:
+    """All GpuLedgers, to be watched; one that cannot be read is written again as if it were not there."""
+    reader = ObjectReader[GpuLedger, GpuLedger](GpuLedger, lambda found: found, lambda _name, _reason: None)
+    return Resource("gpuledgers", COLLECTION, reader)
+
+
+def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:
+    """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
+    gpus = tuple(map(_gpu_status, view.gpus))
+    pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
+    usable_free = [max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned]
+    return Status(
+        lease_transition=transition,
+        gpu_count=sum(gpu.index is not None and gpu.profile is None for gpu in gpus)
+        + pooled // max(1, view.slices_per_gpu),
+        slices_per_gpu=view.slices_per_gpu,
+        used=_bounded(view.used),
+        free=_bounded(sum(usable_free)),
+        largest_free=min(view.slices_per_gpu, max(usable_free, default=0)),
+        over=_bounded(view.over),
+        gpu_memory_mib=view.gpu_mib,
+        product=view.product,
+        conditions=_conditions(view, now, before),
+        gpus=gpus,
+        unlisted=_bounded_rest(view.unlisted),
+    )
+
+
+def _gpu_status(gpu: GpuView) -> GpuStatus:
+    has_profile = gpu.index is not None and is_instance(gpu.index)
+    return GpuStatus(
+        gpu.capacity,
+        _bounded(gpu.used),
+        _bounded(gpu.free),
+        _bounded(gpu.over),
+        None if has_profile else gpu.index,
+        gpu.name if has_profile else None,
+        gpu.cordoned,
+        gpu.memory_mib,
+        tuple(map(_bounded_share, gpu.shares)),
+        _bounded_rest(gpu.unlisted),
+        gpu.offered_twice,
+    )
+
+
+def _bounded(amount: int) -> int:
+    """Return an amount as the resource can hold it: pods that name their node may ask for any sum."""
+    return max(-_MOST, min(_MOST, amount))
+
+
+def _bounded_share(share: Holding) -> Holding:
+    return share if share.slices <= _MOST else dataclasses.replace(share, slices=_MOST)
+
+
+def _bounded_rest(rest: Unlisted | None) -> Unlisted | None:
+    return rest and Unlisted(rest.count, _bounded(rest.used), _bounded(rest.held))
+
+
+def _index(gpu: GpuStatus) -> int | None:
+    return gpu.index if gpu.profile is None else instance_number(MIG_RESOURCE_PREFIX + gpu.profile)
+
+
+def view_of(ledger: GpuLedger) -> NodeView | None:
+    """Read a node back; None while nothing was published yet."""
+    status = ledger.status
+    if status is None:
+        return None
+    usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
+    gpus = tuple(
+        GpuView(
+            _index(gpu),
+            gpu.capacity,
+            gpu.shares,
+            gpu.cordoned,
+            gpu.memory_mib,
+            gpu.unlisted,
+            gpu.offered_twice,
+        )
+        for gpu in status.gpus
+    )
+    return NodeView(
+        ledger.metadata.name,
+        usable,
+        status.slices_per_gpu,
+        status.gpu_memory_mib,
+        status.product,
+        gpus,
+        status.unlisted,
+    )
+
+
+def manifest(name: str, node_uid: str) -> dict[str, Any]:
+    """The object without its status: owned by the Node, so that it goes with it."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GpuLedger",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+    }
+
+
+def status_manifest(name: str, status: Status) -> dict[str, Any]:
+    """The object with its status alone, for the status subresource."""
+    content = _without_none(msgspec.to_builtins(status))
+    content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
+    for gpu in content["gpus"]:
+        if not gpu["offeredTwice"]:
+            del gpu["offeredTwice"]
+    for share in (share for gpu in content["gpus"] for share in gpu["shares"] if not share["queue"]):
+        del share["queue"]
+    return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
+
+
+def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    over = view.over
+    found = (
+        Condition("Usable", "True", "Ready", "the node takes pods")
+        if view.usable
+        else Condition("Usable", "False", "NotReady", "the node is not ready, cordoned or going away"),
+        Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than there are")
+        if over
+        else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
+        _takes_fractions(view),
+    )
+    former = {condition.type: condition for condition in before}
+    return tuple(_dated(condition, former.get(condition.type), now) for condition in found)
+
+
+def _takes_fractions(view: NodeView) -> Condition:
+    lacks = node_problems.of_view(view)
+    if lacks is not None:
+        return Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name))
+    twice = node_problems.offered_twice(view)
+    if twice is not None:
+        return Condition("TakesFractions", "True", "OfferedTwice", twice)
+    return Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
+
+
+def _dated(condition: Condition, former: Condition | None, now: str) -> Condition:
+    since = former.last_transition_time if former and former.status == condition.status else now
+    return msgspec.structs.replace(condition, last_transition_time=since)
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is unknown: the schema has numbers and texts only."""
+    return {key: value for key, value in fields.items() if value is not None}

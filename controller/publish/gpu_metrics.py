@@ -1,0 +1,61 @@
+"""Metrics of each GPU, from the leader alone: apart from the others, and rendered in parts.
+
+There are two series for each GPU of the cluster; rendered in one step, those of 10,000 nodes would hold up
+placements. Whoever reaches the port can ask for them, so one rendering serves all who ask within seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from controller.publish.ledger_stream import node_views
+from controller.watch.ledger_store import Clock, LedgerStore
+from ledger.view import NodeView
+
+PATH = "/metrics/gpus"
+NAME = "fraction_injector_gpu_slices"
+HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free (negative when over-committed)."
+KEPT_SECONDS = 3.0
+"""Less than any Prometheus waits between two scrapes."""
+_HEAD = f"# HELP {NAME} {HELP}\n# TYPE {NAME} gauge\n"
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class GpuMetrics:
+    """The series of all GPUs."""
+
+    def __init__(self, state: LedgerStore, leads: Callable[[], bool], clock: Clock = time.monotonic) -> None:
+        self._state = state
+        self._leads = leads
+        self._clock = clock
+        self._rendering = asyncio.Lock()
+        self._kept = b""
+        self._kept_until = 0.0
+
+    async def text(self) -> bytes:
+        """Return the series in Prometheus' text format; none where this replica does not lead."""
+        async with self._rendering:
+            if not self._leads():
+                self._kept = b""
+                return _HEAD.encode()
+            if not self._kept or self._clock() >= self._kept_until:
+                self._kept = await self._rendered()
+                self._kept_until = self._clock() + KEPT_SECONDS
+            return self._kept
+
+    async def _rendered(self) -> bytes:
+        parts = [_lines(nodes) async for nodes in node_views(self._state)]
+        return b"".join([_HEAD.encode(), *parts])
+
+
+def _lines(nodes: Iterable[NodeView]) -> bytes:
+    return "".join([line for node in nodes for line in _lines_of(node)]).encode()
+
+
+def _lines_of(node: NodeView) -> Iterator[str]:
+    name = node.name.translate(_ESCAPES)
+    for gpu in node.gpus:
+        for state, slices in (("used", gpu.used), ("free", gpu.free)):
+            yield f'{NAME}{{node="{name}",gpu="{gpu.name}",state="{state}"}} {slices}\n'

@@ -1,0 +1,77 @@
+"""Writes Events on nodes whose annotations are wrong, and whose GPUs are offered twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiServer
+from cluster.leader_loop import while_leading
+from cluster.leadership import Leadership
+from controller.publish.node_problems import offered_twice
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode
+from kube.events import event, event_name
+from ledger import cordon
+from service.log import get_logger
+
+Reason = Literal["BadCordon", "OfferedTwice"]
+SECONDS_BETWEEN_CHECKS = 10.0
+MAX_WRITTEN = 10_000
+
+
+class NodeEvents:
+    """Checks all nodes from time to time, and writes one Event for each mistake."""
+
+    def __init__(self, api: ApiServer, state: LedgerStore, leadership: Leadership) -> None:
+        self._events = EventWriter(api)
+        self._state = state
+        self._leadership = leadership
+        self._written: dict[str, None] = {}
+        self._log = get_logger("events")
+
+    async def run(self) -> None:
+        """Check while this replica leads."""
+        await while_leading(self._leadership, self.check_nodes, SECONDS_BETWEEN_CHECKS)
+
+    async def check_nodes(self) -> None:
+        """Check every node once."""
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
+            for node in filter(None, map(self._state.nodes.get, names)):
+                for reason, message in self._problems(node):
+                    await self._write_event(node, reason, message)
+
+    def _problems(self, node: SeenNode) -> Iterator[tuple[Reason, str]]:
+        wrong = cordon.problem(node.cordon, [index for index, _ in node.fact.gpus]) if node.cordon else None
+        if wrong is not None:
+            yield "BadCordon", wrong
+        if node.fact.is_offered_twice or node.fact.offered_twice:
+            view = self._state.ledger.node(node.fact.name)
+            twice = offered_twice(view) if view is not None else None
+            if twice is not None:
+                yield "OfferedTwice", twice
+
+    async def _write_event(self, node: SeenNode, reason: Reason, message: str) -> None:
+        body = node_event(node, reason, message, datetime.now(UTC))
+        name = body["metadata"]["name"]
+        if name in self._written:
+            return
+        self._log.warning("something is wrong with a node", node=node.fact.name, reason=reason, error=message)
+        await self._events.write(body)
+        self._written[name] = None
+        if len(self._written) > MAX_WRITTEN:
+            del self._written[next(iter(self._written))]
+
+
+def node_event(node: SeenNode, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on a node; its name follows from node and message.
+
+    One of GPUs that are offered twice is written again in each hour, for which API servers keep Events: pods
+    are kept off the node for as long.
+    """
+    hour = f" {now:%Y-%m-%dT%H}" if reason == "OfferedTwice" else ""
+    name = event_name(node.fact.name, f"{node.uid} {message}{hour}")
+    involved = {"kind": "Node", "name": node.fact.name, "uid": node.uid}
+    return event(involved, reason, message, name=name, now=now)

@@ -1,0 +1,112 @@
+"""What the page says of the controller's ledger, beside the ledger itself."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+
+from controller.pods.free_nodes import FreeNodesFinder, wanted_of
+from controller.pods.pod_demands import TooLong
+from controller.pods.pod_findings import waiting_message
+from controller.pods.pod_summary import summary_of
+from controller.policies.watched_policies import WatchedPolicies
+from controller.watch.ledger_store import Clock, LedgerStore
+from controller.watch.resources import InjectedPod, SeenPod
+from kube.scheduling import Constraints
+from ledger.free_nodes import FreeNodes
+from ledger.view import PendingView
+from ledger.why import TOO_LONG, why
+from modes.resource_names import ResourceNames
+from web.source import About, Denials, no_denials
+
+KEPT_SECONDS = 3.0
+SECONDS_BETWEEN_WALKS = 0.25
+MAX_KEPT = 256
+"""Of kinds of pods, by what they want."""
+DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
+"""Gives what a waiting pod demands of its node; None where that is not known yet."""
+_NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
+_HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
+
+
+def about(
+    state: LedgerStore,
+    role: Callable[[], str],
+    reasons: WaitingReasons,
+    policies: WatchedPolicies | None,
+    denials: Denials = no_denials,
+) -> About:
+    """Return what a controller knows."""
+
+    def created(namespace: str, pod: str) -> str:
+        seen = state.pods.get((namespace, pod))
+        return seen.created if seen is not None else ""
+
+    quotas = policies.quotas if policies is not None else tuple
+    return About(role, created, reasons.of, quotas, denials)
+
+
+class WaitingReasons:
+    """Why pods wait, in the words of `fraction-injector why`; at most four walks over nodes a second."""
+
+    def __init__(
+        self,
+        state: LedgerStore,
+        names: ResourceNames,
+        demands: DemandsOf,
+        policies: WatchedPolicies | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._state = state
+        self._demands = demands
+        self._names = names
+        self._policies = policies
+        self._clock = clock
+        self._finder = FreeNodesFinder(state)
+        self._kept: OrderedDict[Hashable, tuple[float, FreeNodes]] = OrderedDict()
+        self._next_walk = 0.0
+
+    async def of(self, waiting: PendingView) -> str:
+        """Return one paragraph: what the pod asked, what it waits for, and what would help."""
+        seen = self._state.pods.get((waiting.namespace, waiting.name))
+        if seen is None:
+            return "is gone by now"
+        free = await self._free(seen)
+        if free is None:
+            return "waits for slices; where they are free is being looked up"
+        if seen.injected is not None:
+            return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
+        # Of a pod without the label the controller does not keep what the scheduler says.
+        message = waiting_message(seen.fact, free, self._names)
+        if message is None and free.not_compared:
+            return TOO_LONG
+        return message or (_HAS_ROOM if free.most else _NO_GPU)
+
+    def _replaced_after(self, injected: InjectedPod) -> str | None:
+        if self._policies is None or injected.injected is None:
+            return None
+        policy = self._policies.of(injected.injected.partition("@")[0])
+        waiting = policy.replace_waiting if policy is not None else None
+        return waiting.after if waiting is not None else None
+
+    async def _free(self, pod: SeenPod) -> FreeNodes | None:
+        """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""
+        fact, by_agent = pod.fact, pod.is_limited_by_agent
+        demands = await self._demands(pod)
+        if demands is None:
+            return None
+        if demands == "too long":
+            return FreeNodes((), 0, not_compared=1)
+        wanted = wanted_of(fact, demands, by_agent=by_agent)
+        now = self._clock()
+        kept = self._kept.get(wanted)
+        if (kept is None or kept[0] <= now) and now >= self._next_walk:
+            found = await self._finder.find(fact, demands, by_agent=by_agent)
+            kept = self._kept[wanted] = now + KEPT_SECONDS, found
+            # From its end: a walk over many nodes may itself take that long.
+            self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
+            self._kept.move_to_end(wanted)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return kept[1] if kept is not None else None

@@ -1,0 +1,115 @@
+"""Writes findings as Events on the pods they are about."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from cluster.event_writer import EventWriter
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.leadership import Leadership
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.pods.pending_pod import read_pod
+from controller.pods.pod_demands import demands_of
+from controller.pods.pod_findings import Finding, findings, waiting_message
+from controller.publish.metrics import ControllerMetrics
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenPod
+from kube.events import event, event_name
+from modes.resource_names import ResourceNames
+from service.log import get_logger
+
+MAX_PENDING = 1000
+SECONDS_BETWEEN_EVENTS = 0.1
+_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced"})
+
+
+class PodEvents:
+    """Collects findings, and writes them while this replica leads.
+
+    An Event's name follows from pod and reason, so that no leader writes what another has written.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        state: LedgerStore,
+        leadership: Leadership,
+        metrics: ControllerMetrics,
+        names: ResourceNames,
+    ) -> None:
+        self._api = api
+        self._events = EventWriter(api)
+        self._state = state
+        self._leadership = leadership
+        self._metrics = metrics
+        self._names = names
+        self._free_nodes = FreeNodesFinder(state)
+        self._pending: asyncio.Queue[Finding] = asyncio.Queue(MAX_PENDING)
+        self._noted: dict[str, None] = {}
+        self._log = get_logger("events")
+        state.on_pod(self._note)
+
+    async def run(self) -> None:
+        """Write what is found, beginning with the pods that are known, while this replica leads."""
+        async for keys in self._state.yielding.batches(list(self._state.pods)):
+            for key in keys:
+                if (pod := self._state.pods.get(key)) is not None:
+                    self._note(None, pod)
+        while self._leadership.leads:
+            await self._write_event(await self._pending.get())
+            await asyncio.sleep(SECONDS_BETWEEN_EVENTS)
+
+    def _note(self, before: SeenPod | None, after: SeenPod) -> None:
+        if not self._leadership.leads:
+            return
+        for finding in findings(before, after):
+            name = _name(finding)
+            if name in self._noted or self._pending.full():
+                continue
+            self._noted[name] = None
+            if len(self._noted) > 10 * MAX_PENDING:
+                del self._noted[next(iter(self._noted))]
+            self._pending.put_nowait(finding)
+
+    async def _write_event(self, finding: Finding) -> None:
+        message = finding.message or await self._waiting(finding)
+        if message is None:
+            # It may come to wait for slices yet: the scheduler then says so of the pod again.
+            self._noted.pop(_name(finding), None)
+            return
+        if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
+            self._metrics.events.labels(finding.reason).inc()
+
+    async def _waiting(self, finding: Finding) -> str | None:
+        """What a pod waits for at this moment; None if it no longer does."""
+        pod = self._state.pods.get((finding.namespace, finding.pod))
+        if pod is None or pod.fact.node is not None:
+            return None
+        try:
+            stored = await read_pod(self._api, pod.fact.key, finding.uid)
+        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("a waiting pod cannot be read", pod=finding.pod, error=str(error))
+            return None
+        if stored is None or stored.spec.node_name:
+            return None
+        demands = demands_of(stored)
+        if demands == "too long":
+            return None
+        owner = pod.injected.owner if pod.injected is not None else None
+        free = await self._free_nodes.find(pod.fact, demands, by_agent=pod.is_limited_by_agent)
+        return waiting_message(pod.fact, free, self._names, owner)
+
+
+def pod_event(finding: Finding, message: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on the pod that a finding is about."""
+    involved = {"kind": "Pod", "namespace": finding.namespace, "name": finding.pod, "uid": finding.uid}
+    kind: Literal["Normal", "Warning"] = "Normal" if finding.reason in _NORMAL else "Warning"
+    return event(involved, finding.reason, message, name=_name(finding), now=now, kind=kind)
+
+
+def _name(finding: Finding) -> str:
+    return event_name(finding.pod, f"{finding.uid} {finding.reason}")

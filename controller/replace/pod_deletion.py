@@ -1,0 +1,68 @@
+"""Requests to the API server when a waiting pod is replaced: read it, delete it, write the Event."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiError, ApiServer
+from cluster.leadership import Leadership
+from controller.pods.pending_pod import StoredPod, read_pod
+from controller.pods.pod_findings import Finding
+from controller.publish.metrics import ControllerMetrics
+from controller.publish.pod_events import pod_event
+from ledger.facts import PodKey
+from service.log import get_logger
+
+WRITE_SECONDS = 5.0
+
+
+class PodDeletion:
+    """Deletes pods while this replica leads."""
+
+    def __init__(self, api: ApiServer, leadership: Leadership, metrics: ControllerMetrics) -> None:
+        self._api = api
+        self._events = EventWriter(api)
+        self._leadership = leadership
+        self._metrics = metrics
+        self._log = get_logger("replacement")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica may delete at this moment."""
+        return self._leadership.leads
+
+    async def read(self, key: PodKey, uid: str) -> StoredPod | None:
+        """Return the pod as it is stored; None if it is gone, or another has its name.
+
+        Raises:
+            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        return await read_pod(self._api, key, uid)
+
+    async def delete(self, key: PodKey, stored: StoredPod) -> bool:
+        """Delete a pod as it was read; return False if it has changed since, or is gone, or another leads.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it is not known to be deleted.
+        """
+        if not self.leads:
+            return False
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": stored.preconditions}
+        path = f"/api/v1/namespaces/{key[0]}/pods/{key[1]}"
+        try:
+            await self._api.request("DELETE", path, body=body, seconds=WRITE_SECONDS)
+        except ApiError as error:
+            if error.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+                raise
+            return False
+        return True
+
+    async def report_deletion(self, key: PodKey, uid: str, message: str) -> None:
+        """Log why a pod was deleted, and write it as an Event, if that can be written."""
+        namespace, name = key
+        self._log.info("a waiting pod is deleted", namespace=namespace, pod=name, why=message)
+        finding = Finding(namespace, name, uid, "WaitingPodReplaced")
+        if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
+            self._metrics.events.labels(finding.reason).inc()

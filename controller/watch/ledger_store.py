@@ -1,0 +1,258 @@
+"""The one writer of the ledger: what was watched goes in, placements and views come out.
+
+Everything here runs on the event loop's one thread and never waits, so nothing needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from cluster.watched_resource import WatchedResource
+from controller.watch.agent_readiness import why_not_ready
+from controller.watch.dra_offers import DraOffers, with_offers
+from controller.watch.gpu_node import AgentReport, with_report
+from controller.watch.resource_slice import DraSlice
+from controller.watch.resources import SeenNode, SeenPod
+from ledger.facts import NodeAgent, PodFact, PodKey
+from ledger.ledger import Ledger
+from ledger.messages import NodeState
+from ledger.placement_request import PlacementRequest, PlacementResult
+from service.changes import Changes
+from service.yielding import FACTS_AT_ONCE, CooperativeYield
+
+Clock = Callable[[], float]
+"""Seconds that never run back."""
+PodListener = Callable[[SeenPod | None, SeenPod], None]
+"""Told of each pod that was added or changed: as it was known before, and as it is."""
+
+
+class LedgerStore:
+    """The ledger, and who must be told when it changes."""
+
+    def __init__(self, clock: Clock, pods_known_until: Clock | None = None) -> None:
+        """`pods_known_until` is the moment up to which the watch of pods was heard; None takes it for now."""
+        self._clock = clock
+        self._pods_known_until = pods_known_until or clock
+        self.ledger = Ledger(on_promise=self.mark)
+        self.yielding = CooperativeYield()
+        self.nodes: dict[str, SeenNode] = {}
+        self.pods: dict[PodKey, SeenPod] = {}
+        self.synced = asyncio.Event()
+        """Nodes and pods have been listed: the ledger is whole."""
+        self.watched_nodes: WatchedResource[SeenNode] = WatchedResource(
+            key_of=lambda node: ("", node.fact.name),
+            keys=lambda: [("", name) for name in self.nodes],
+            set=self.set_node,
+            remove=lambda key: self.remove_node(key[1]),
+            listed=partial(self._is_listed, "nodes"),
+            yielding=self.yielding,
+        )
+        self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
+            key_of=lambda pod: pod.fact.key,
+            keys=lambda: self.pods,
+            set=self.set_pod,
+            remove=self.remove_pod,
+            listed=partial(self._is_listed, "pods"),
+            yielding=self.yielding,
+        )
+        self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
+            key_of=lambda report: ("", report.node),
+            keys=lambda: [("", name) for name in self.agents],
+            set=self.set_agent,
+            remove=lambda key: self.remove_agent(key[1]),
+            listed=self._agents_are_listed,
+            yielding=self.yielding,
+        )
+        self.watched_slices: WatchedResource[DraSlice] = WatchedResource(
+            key_of=lambda found: ("", found.name),
+            keys=lambda: [("", name) for name in self._offers.names],
+            set=self.set_slice,
+            remove=lambda key: self.remove_slice(key[1]),
+            listed=self._slices_are_listed,
+            yielding=self.yielding,
+        )
+        self._offers = DraOffers()
+        self.slices_listed = asyncio.Event()
+        """What a DRA driver offers has been listed, or the API server serves no ResourceSlices."""
+        self._stated: dict[str, SeenNode] = {}
+        """By name each node as it states itself; `nodes` have what their agents and a DRA driver say, too."""
+        self.agents: dict[str, AgentReport] = {}
+        """By node what its agent says; the node itself may not be known yet."""
+        self.agents_listed = False
+        self.offered_twice: set[str] = set()
+        """Names of nodes some of whose GPUs a DRA driver offers too."""
+        self._readers: list[Changes] = []
+        self._pod_listeners: list[PodListener] = []
+        self._unlisted = {"nodes", "pods"}
+        self._changes = 0
+
+    @property
+    def missing(self) -> str | None:
+        """What has not been listed yet; None when the ledger is whole."""
+        return f"{' and '.join(sorted(self._unlisted))} not listed yet" if self._unlisted else None
+
+    @property
+    def reservations(self) -> int:
+        """Reservations that have neither become a pod nor ended."""
+        return self.ledger.reservations
+
+    def subscribe(self) -> Changes:
+        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        changes = Changes()
+        for name in self.nodes:
+            changes.mark(name)
+        self._readers.append(changes)
+        return changes
+
+    def unsubscribe(self, changes: Changes) -> None:
+        """Forget a reader; the inverse of `subscribe`."""
+        self._readers.remove(changes)
+
+    def on_pod(self, listener: PodListener) -> None:
+        """Tell `listener` of every pod that is added or changes."""
+        self._pod_listeners.append(listener)
+
+    def place(self, ask: PlacementRequest) -> PlacementResult:
+        """Decide one ask."""
+        return self.ledger.place(ask, self._clock(), self._pods_known_until())
+
+    def release(self, reservation: str) -> None:
+        """Give back what was reserved."""
+        self.ledger.release(reservation)
+
+    def expire(self) -> bool:
+        """End reservations whose time is over, as many as one step may; say whether there may be more."""
+        return self.ledger.expire(self._clock(), self._pods_known_until())
+
+    def node_state(self, name: str) -> NodeState | None:
+        """One node with GPUs; None if there is none of that name."""
+        view = self.ledger.node(name)
+        free = self.ledger.room(name)
+        if view is None or free is None:
+            return None
+        return NodeState(self.nodes[name].fact, view, *free, self.ledger.replicas(name))
+
+    def mark(self, node: str | None) -> None:
+        """Note a change of a node, or of the backlog, for every reader."""
+        for reader in self._readers:
+            reader.mark(node)
+
+    def _update_totals(self) -> None:
+        """Do ahead what the next decision would do, once enough has changed to make it slow."""
+        self._changes += 1
+        if self._changes >= FACTS_AT_ONCE:
+            self._changes = 0
+            self.ledger.totals()
+
+    async def _is_listed(self, resource: str) -> None:
+        self.listed(resource)
+
+    def listed(self, resource: str) -> None:
+        """Note that a resource has been listed."""
+        self._unlisted.discard(resource)
+        if not self._unlisted:
+            self.synced.set()
+
+    def set_node(self, node: SeenNode) -> None:
+        """Take in a node; the inverse of `remove_node`."""
+        name = node.fact.name
+        self._stated[name] = node
+        node = self._with_reports(node)
+        if self.nodes.get(name) == node:
+            return
+        self.nodes[name] = node
+        is_twice = node.fact.is_offered_twice or node.fact.offered_twice
+        (self.offered_twice.add if is_twice else self.offered_twice.discard)(name)
+        self.ledger.set_node(node.fact)
+        self.mark(name)
+        self._update_totals()
+
+    def set_agent(self, report: AgentReport) -> None:
+        """Take in what a node's agent says; the inverse of `remove_agent`."""
+        self.agents[report.node] = report
+        self._set_again(report.node)
+
+    def remove_agent(self, name: str) -> None:
+        """Take in that a node's agent says nothing, or nothing that can be read."""
+        self.agents.pop(name, None)
+        self._set_again(name)
+
+    async def _agents_are_listed(self) -> None:
+        if self.agents_listed:
+            return
+        self.agents_listed = True
+        async for names in self.yielding.batches(list(self.nodes.keys() - self.agents.keys())):
+            for name in names:
+                self._set_again(name)
+
+    def set_slice(self, found: DraSlice) -> None:
+        """Take in a ResourceSlice; the inverse of `remove_slice`."""
+        for name in self._offers.put(found):
+            self._set_again(name)
+
+    def remove_slice(self, name: str) -> None:
+        """Take in that a ResourceSlice is gone."""
+        for node in self._offers.remove(name):
+            self._set_again(node)
+
+    async def _slices_are_listed(self) -> None:
+        self.slices_listed.set()
+
+    def _set_again(self, name: str) -> None:
+        node = self._stated.get(name)
+        if node is not None:
+            self.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone."""
+        if self.nodes.pop(name, None) is not None:
+            del self._stated[name]
+            self.offered_twice.discard(name)
+            self.ledger.remove_node(name)
+            self.mark(name)
+            self._update_totals()
+
+    def set_pod(self, pod: SeenPod) -> None:
+        """Take in a pod; the inverse of `remove_pod`."""
+        fact = pod.fact
+        before = self.pods.get(fact.key)
+        if before == pod:
+            return
+        self.pods[fact.key] = pod
+        if before is None or before.fact != fact:
+            self.ledger.set_pod(fact)
+            self._mark_pod(before.fact if before else None)
+            self._mark_pod(fact)
+            self._update_totals()
+        for listener in self._pod_listeners:
+            listener(before, pod)
+
+    def remove_pod(self, key: PodKey) -> None:
+        """Take in that a pod is gone."""
+        known = self.pods.pop(key, None)
+        if known is not None:
+            self.ledger.remove_pod(key)
+            self._mark_pod(known.fact)
+            self._update_totals()
+
+    def _mark_pod(self, fact: PodFact | None) -> None:
+        if fact is not None and (fact.slices or fact.node):
+            self.mark(fact.node or fact.promised_node)
+
+    def _with_reports(self, node: SeenNode) -> SeenNode:
+        """Return the node with what its agent says, whether that serves, and what a DRA driver offers too."""
+        name = node.fact.name
+        report = self.agents.get(name)
+        fact = with_report(node.fact, report, self._agent_of(node, report))
+        fact = with_offers(fact, report, self._offers.on(name))
+        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
+
+    def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
+        if report is None:
+            # Until all are listed it may have one: its pods wait, and are not refused.
+            return "missing" if self.agents_listed else "away"
+        return "serving" if why_not_ready(report, node) is None else "away"

@@ -1,0 +1,287 @@
+"""The two resources that the ledger follows: their facts, and what more the controller needs of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from cluster.informer import Resource
+from cluster.object_reader import ObjectReader
+from controller.watch.agent_taint import NodeTaints, taints_of
+from controller.watch.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from kube.names import (
+    CORDON_ANNOTATION,
+    FRACTION_LABEL,
+    GPU_INDEX_ANNOTATION,
+    MAX_NAME,
+    MEMORY_LABEL,
+    SLICES_ANNOTATION,
+)
+from kube.objects import (
+    Node,
+    NodeMetadata,
+    NodeSpec,
+    NodeStatus,
+    OwnerReference,
+    Pod,
+    PodAnnotations,
+    PodLabels,
+    PodMetadata,
+    PodStatus,
+    preferred_node,
+)
+from ledger.facts import NodeFact, PodFact
+from ledger.from_kubernetes import node_fact, pod_fact
+from ledger.instance_worth import pool_profile
+from modes.mig_instances import is_instance
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
+from modes.resource_names import ResourceNames
+from service.log import get_logger
+
+MAX_CORDON = 4000
+"""Characters of the annotation that are looked at: a thousand GPUs."""
+
+MAX_BOOT_ID = 64
+
+
+class Owner(OwnerReference, rename="camel", gc=False):
+    """An owner reference of a pod."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a labelled pod says of itself: for Events on it, never for the accounts."""
+
+    uid: str
+    asked: str
+    """Text of its label."""
+    label: str = FRACTION_LABEL
+    """Which of the labels that is."""
+    injected: str | None = None
+    """The marker; None where the webhook never saw the pod."""
+    slices: str | None = None
+    gpu_index: str | None = None
+    preferred_node: str | None = None
+    limited_by_agent: bool = False
+    """No MiB were written into it: the agent of its node limits it, and nobody else does."""
+    lacks_slices: bool = False
+    """The scheduler has looked for a node, and found some that have too few slices left."""
+    owner: Owner | None = None
+    """Its controller, while the pod waits for slices."""
+
+
+class SeenPod(msgspec.Struct, frozen=True, gc=False):
+    """One pod."""
+
+    fact: PodFact
+    injected: InjectedPod | None
+    """None for pods without our label."""
+    created: str = ""
+    """When, as RFC 3339; only of pods that ask for slices."""
+    mig: MigPod | None = None
+    """What it asks of MIG, where cards are divided on demand."""
+
+    @property
+    def is_limited_by_agent(self) -> bool:
+        """Whether nothing but the agent of its node limits it."""
+        return self.injected is not None and self.injected.limited_by_agent
+
+
+class SeenNode(msgspec.Struct, frozen=True, gc=False):
+    """One node."""
+
+    fact: NodeFact
+    uid: str
+    cordon: str = ""
+    """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
+    mig: MigNodeFact | None = None
+    """How its cards are divided, of nodes where that is done on demand."""
+    taints: NodeTaints = NodeTaints()
+    boot_id: str = ""
+    """As its status says; cut where no sound one is so long."""
+    offers_nothing: bool = False
+    """Its status names resources of slices, and offers none of any: no device plugin serves."""
+
+
+class _PodAnnotations(PodAnnotations, gc=False):
+    slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
+    gpu_index: str | None = msgspec.field(default=None, name=GPU_INDEX_ANNOTATION)
+
+
+class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
+    annotations: _PodAnnotations | None = None
+    owner_references: tuple[Owner, ...] | None = None
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+
+
+class _Condition(HasReason, gc=False):
+    message: str | None = None
+
+
+class _PodStatus(PodStatus, gc=False):
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Pod(Pod, kw_only=True, gc=False):
+    """A pod with all that the ledger and the Events on it need, so that it is decoded once."""
+
+    metadata: _PodMetadata
+    status: _PodStatus | None = None
+
+
+class _MigPodMetadata(_PodMetadata, rename="camel", kw_only=True, gc=False):
+    deletion_timestamp: str | None = None
+
+
+class _MigPod(_Pod, kw_only=True, gc=False):
+    """A pod with what tells where a request for MIG instances can be served, too."""
+
+    metadata: _MigPodMetadata
+    spec: MigPodSpec
+
+
+class _NodeMetadata(NodeMetadata, rename="camel", gc=False):
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _NodeInfo(msgspec.Struct, gc=False):
+    boot_id: str = msgspec.field(default="", name="bootID")
+
+
+class _NodeStatus(NodeStatus, rename="camel", gc=False):
+    node_info: _NodeInfo | None = None
+
+
+class _Node(Node, kw_only=True, gc=False):
+    """A node with its uid, and the boot that it is in."""
+
+    metadata: _NodeMetadata
+    status: _NodeStatus | None = None
+
+
+_log = get_logger("watch")
+
+
+def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
+    """All pods of the cluster: any of them may hold slices; `with_mig` also what they ask of MIG."""
+
+    def seen(pod: _Pod) -> SeenPod:
+        fact = pod_fact(pod, names)
+        created = (pod.metadata.creation_timestamp or "") if fact.slices else ""
+        return SeenPod(
+            fact, _injected(pod, fact, names), created, _mig(pod) if isinstance(pod, _MigPod) else None
+        )
+
+    struct = _MigPod if with_mig else _Pod
+    return Resource("pods", "/api/v1/pods", ObjectReader(struct, seen, partial(_log_unreadable, "pod")))
+
+
+def _mig(pod: _MigPod) -> MigPod | None:
+    conditions = (pod.status and pod.status.conditions) or ()
+    metadata = pod.metadata
+    is_ending = metadata.deletion_timestamp is not None
+    created = metadata.creation_timestamp or ""
+    return mig_pod(metadata.uid, created, pod.spec, conditions, is_ending=is_ending)
+
+
+def nodes(names: ResourceNames) -> Resource[SeenNode]:
+    """All nodes of the cluster."""
+
+    def seen(node: _Node) -> SeenNode:
+        cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
+        fact = node_fact(node, names)
+        return SeenNode(
+            fact,
+            node.metadata.uid,
+            cordon[:MAX_CORDON],
+            mig_node(node),
+            taints_of((node.spec or NodeSpec()).taints or ()),
+            _boot_id(node.status),
+            _offers_nothing(node.status, fact, names),
+        )
+
+    return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
+
+
+def _boot_id(status: _NodeStatus | None) -> str:
+    info = status.node_info if status is not None else None
+    return info.boot_id[:MAX_BOOT_ID] if info is not None else ""
+
+
+def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNames) -> bool:
+    allocatable = (status.allocatable if status is not None else None) or {}
+    is_named = fact.gpus or any(name in allocatable for name in names.pooled)
+    return bool(is_named) and not fact.pooled and not any(slices for _, slices in fact.gpus)
+
+
+def _log_unreadable(kind: str, name: str, reason: str) -> None:
+    _log.error(f"a {kind} cannot be read and counts nothing", name=name, error=reason)
+
+
+def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | None:
+    metadata = pod.metadata
+    label, asked = _asked(metadata.labels)
+    if asked is None:
+        return None
+    notes = metadata.annotations or _PodAnnotations()
+    conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
+    lacks_slices = any(_says_slices(condition, names) for condition in conditions)
+    return InjectedPod(
+        uid=metadata.uid,
+        label=label,
+        asked=asked,
+        injected=notes.injected,
+        slices=notes.slices,
+        gpu_index=notes.gpu_index,
+        preferred_node=preferred_node(pod.spec.affinity.node_affinity if pod.spec.affinity else None),
+        limited_by_agent=notes.injected is not None and notes.memory_mib is None and _is_part(fact),
+        lacks_slices=lacks_slices,
+        owner=_controller(metadata) if lacks_slices else None,
+    )
+
+
+def _is_part(fact: PodFact) -> bool:
+    """Whether a pod asks for less than whole GPUs; MIG instances are whole to those who hold them."""
+    if any(is_instance(index) for index, _ in fact.gpus) or (fact.pooled and pool_profile(fact, None)):
+        return False
+    return bool(fact.asked_mib) or (fact.share is not None and fact.share[0] % fact.share[1] != 0)
+
+
+def _asked(labels: PodLabels | None) -> tuple[str, str | None]:
+    """The label by which a pod asks for a share, and its text; None where it carries none."""
+    if labels is None or labels.fraction is not None or labels.gpu_memory is None:
+        return FRACTION_LABEL, labels.fraction if labels is not None else None
+    return MEMORY_LABEL, labels.gpu_memory
+
+
+def _controller(metadata: _PodMetadata) -> Owner | None:
+    """The pod's controller; None also where its reference is none that Kubernetes' own controllers write.
+
+    Pod authors may write any text into it.
+    """
+    owner = next((owner for owner in metadata.owner_references or () if owner.controller), None)
+    if owner is None or not all(map(_is_plain, (owner.api_version, owner.kind, owner.name, owner.uid))):
+        return None
+    return owner
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= MAX_NAME and text.isascii() and text.isprintable()
+
+
+def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
+    """Whether the scheduler names slices among what nodes lack: not gates, volumes or cordons."""
+    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
+        return False
+    said = condition.message or ""
+    return any(
+        f"Insufficient {name}" in said for name in (names.per_gpu_prefix, MIG_RESOURCE_PREFIX, *names.pooled)
+    )

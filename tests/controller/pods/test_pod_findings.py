@@ -1,0 +1,241 @@
+"""What a change of a pod is worth telling."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.pods.pod_findings import findings, waiting_message
+from controller.watch.gpu_node import AgentReport
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
+from ledger.facts import PodFact
+from ledger.from_kubernetes import node_from_object
+from modes.resource_names import ResourceNames
+from tests.cluster.objects import node, pod, read_object
+
+INJECTED = InjectedPod(uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="1")
+
+
+def seen(injected=INJECTED, **fact):
+    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "gpus": ((1, 4),), **fact}), injected)
+
+
+def changed(**fields):
+    return msgspec.structs.replace(INJECTED, **fields)
+
+
+def told(before, after):
+    return [(finding.reason, finding.message) for finding in findings(before, after)]
+
+
+def test_a_pod_as_it_should_be_is_no_news():
+    assert told(None, seen()) == []
+    assert told(None, seen(injected=None)) == []
+
+
+@pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
+def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
+    apart = changed(slices="5", gpu_index=said)
+    assert bool(told(None, seen(apart, gpus=((0, 4), (1, 1))))) is is_drift
+
+
+def test_a_pod_that_the_scheduler_cannot_place_waits():
+    waiting = changed(lacks_slices=True)
+    assert told(seen(), seen(waiting)) == [("WaitingForSlices", "")]
+    assert told(seen(), seen(waiting, node="gpu-0")) == []
+
+
+def test_another_node_than_the_preferred_one_is_told_when_the_pod_is_bound():
+    preferring = changed(preferred_node="gpu-0")
+    elsewhere = [("PlacedElsewhere", "bound to gpu-7; the fraction ledger had preferred gpu-0")]
+    assert told(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
+    assert told(seen(preferring), seen(preferring, node="gpu-0")) == []
+    assert told(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
+
+
+@pytest.mark.parametrize(
+    ("drifted", "message"),
+    [
+        ({"injected": None}, "clearml-injector/fraction 0.500 has no effect: the pod was never injected"),
+        ({"slices": "2"}, "the annotation says 2 slices, the pod's limits say 4"),
+        ({"gpu_index": "0"}, "the annotation says GPU 0, the pod's limits say 1"),
+    ],
+)
+def test_drift_is_told(drifted, message):
+    assert told(None, seen(changed(**drifted))) == [("FractionDrift", message)]
+
+
+def test_a_pod_that_is_over_is_no_news():
+    assert told(None, seen(changed(injected=None), is_over=True)) == []
+
+
+def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
+    """Nodes of two GPUs with pods of (node, index, slices)."""
+    state = LedgerStore(lambda: 0.0)
+    for name in nodes:
+        found = node_from_object(node(name), ResourceNames())
+        state.set_node(SeenNode(msgspec.structs.replace(found, **of_nodes), name))
+    for number, (name, index, slices) in enumerate(holders):
+        state.set_pod(seen(None, name=f"holder-{number}", node=name, gpus=((index, slices),)))
+    return state
+
+
+def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
+    full = [(f"gpu-{number}", 1, 5 + number % 2) for number in range(4)]
+    needs = (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3, gpu-2 3, gpu-1 2 "
+        "and 1 more nodes; "
+    )
+    fact = seen(memory_values=("81920",)).fact
+    elsewhere = needs + "GPU 0 of gpu-0 has 8 free: delete the pod and create it again to use it"
+    assert message(cluster(*full), fact) == elsewhere
+    busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
+    assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+
+
+def test_a_pod_that_only_an_agent_limits_is_told_of_nodes_with_a_running_agent_alone():
+    state, fact = cluster(("gpu-0", 1, 5), ("gpu-0", 0, 5)), seen().fact
+    state.set_agent(AgentReport("gpu-0", (), is_registered=True))
+    free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
+    assert waiting_message(fact, free, ResourceNames()) == (
+        "needs slices 4 of nvidia.com/gpu-1; no node with a running agent has room; free there: gpu-0 3; it"
+        " starts when pods there end"
+    )
+
+
+ANNOTATIONS = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
+
+
+@pytest.mark.parametrize(
+    ("label", "annotations", "expected"),
+    [
+        ("0.500", ANNOTATIONS, True),
+        ("0.500", {**ANNOTATIONS, "clearml-injector/memory-mib": "40960"}, False),
+        ("1.000", ANNOTATIONS, False),
+        ("2.000", ANNOTATIONS, False),
+        ("0.500", {}, False),
+    ],
+)
+def test_an_injected_share_without_mib_is_limited_by_an_agent(label, annotations, expected):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": label}, annotations=annotations)
+    assert read_object(pods(ResourceNames()), made).is_limited_by_agent == expected
+
+
+@pytest.mark.parametrize(
+    ("resource", "product"),
+    [
+        ("nvidia.com/mig-3g.40gb", "NVIDIA-A100-SXM4-80GB"),
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"),
+    ],
+)
+def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, product):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, annotations=ANNOTATIONS)
+    made["spec"]["containers"][0]["resources"] = {each: {resource: "1"} for each in ("limits", "requests")}
+    bound = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
+    made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    made["status"] = {"conditions": [{**lacks, "message": f"0/1 nodes: 1 Insufficient {resource}."}]}
+    found = read_object(pods(ResourceNames()), made)
+    assert [each.reason for each in findings(None, found)] == ["WaitingForSlices"]
+    assert not found.is_limited_by_agent
+
+
+def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone():
+    labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "H100"}
+    state = cluster(("gpu-0", 1, 6), ("gpu-0", 0, 6), nodes=["gpu-0"], labels=labels)
+    other = node_from_object(node("gpu-1"), ResourceNames())
+    state.set_node(SeenNode(other, "gpu-1"))
+    fact = seen(memory_values=("81920",), model="H100").fact
+    assert message(state, fact) == (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB and model H100, as sameModel or its own affinity"
+        " demands; free there: gpu-0 2; it starts when pods there end"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("ReplicaSet", "delete the pod, so that ReplicaSet web creates another to use it"),
+        ("Job", "delete Job web and create it again to use it"),
+    ],
+)
+def test_a_waiting_pod_that_someone_owns_learns_what_helps_without_harm(kind, advice):
+    state = cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    fact = seen(memory_values=("81920",)).fact
+    owner = Owner(kind=kind, name="web", uid="u", controller=True)
+    free = asyncio.run(FreeNodesFinder(state).find(fact))
+    assert waiting_message(fact, free, ResourceNames(), owner).endswith(f"has 8 free: {advice}")
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"kind": "ReplicaSet", "name": "web", "uid": "u"},
+        {"kind": "ReplicaSet", "name": "n" * 254, "uid": "u", "controller": True},
+        {"kind": "a\nb", "name": "web", "uid": "u", "controller": True},
+        {"kind": "ReplicaSet", "name": "wéb", "uid": "u", "controller": True},
+    ],
+)
+def test_an_owner_that_is_no_controllers_is_not_kept(owner):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, ownerReferences=[owner])
+    said = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = read_object(pods(ResourceNames()), made)
+    assert found.injected.lacks_slices
+    assert found.injected.owner is None
+
+
+def test_a_pod_that_waits_for_something_else_is_told_nothing():
+    fact = seen(memory_values=("81920",)).fact
+    held = [("gpu-0", 1, 8)]
+    # Where a node has room, the scheduler has another reason; else none could take it at all.
+    assert message(cluster(*held), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], usable=False), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], cordoned=frozenset({1})), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), seen(memory_values=("40960",)).fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), fact) is not None
+
+
+@pytest.mark.parametrize(
+    ("taken", "waits"), [((0, 0), False), ((1, 4), False), ((2, 4), True), ((1, 5), True)]
+)
+def test_containers_on_different_gpus_wait_where_one_of_these_has_too_few_slices_for_its_container(
+    taken, waits
+):
+    held = [("gpu-0", index, slices) for index, slices in enumerate(taken) if slices]
+    fact = seen(gpus=((0, 7), (1, 4))).fact
+    assert (message(cluster(*held, nodes=["gpu-0"]), fact) is not None) is waits
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "waits"),
+    [
+        (
+            "Unschedulable",
+            "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu-1.",
+            True,
+        ),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", True),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient ephemeral-storage.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 node(s) were unschedulable.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 Too many pods.", False),
+        ("Unschedulable", 'persistentvolumeclaim "data" not found', False),
+        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", False),
+        ("SchedulerError", "Insufficient nvidia.com/gpu-1", False),
+        ("Unschedulable", None, False),
+    ],
+)
+def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, said, waits):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"})
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = read_object(pods(ResourceNames()), made)
+    assert found.injected.lacks_slices is waits
+
+
+def message(state, fact):
+    return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())

@@ -1,0 +1,103 @@
+"""The metrics of each GPU."""
+
+import asyncio
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.publish.gpu_metrics import KEPT_SECONDS, NAME, GpuMetrics
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode, SeenPod
+from ledger.facts import NodeFact, PodFact
+
+
+def rendered(state, *, leads):
+    return asyncio.run(GpuMetrics(state, lambda: leads).text()).decode()
+
+
+def store():
+    state = LedgerStore(lambda: 0.0)
+    state.set_node(SeenNode(NodeFact(name="gpu-0", gpus=((0, 8), (3, 8)), slices_per_gpu=8), "a"))
+    state.set_node(SeenNode(NodeFact(name="pool", pooled=16, pooled_gpus=2), "b"))
+    held = PodFact(namespace="team", name="a", node="gpu-0", gpus=((3, 5),))
+    state.set_pod(SeenPod(held, None))
+    return state
+
+
+def test_each_gpu_has_its_used_and_free_slices():
+    [family] = text_string_to_metric_families(rendered(store(), leads=True))
+    found = {tuple(sample.labels.values()): sample.value for sample in family.samples}
+    assert {sample.name for sample in family.samples} == {NAME}
+    assert found == {
+        ("gpu-0", "0", "used"): 0,
+        ("gpu-0", "0", "free"): 8,
+        ("gpu-0", "3", "used"): 5,
+        ("gpu-0", "3", "free"): 3,
+        ("pool", "pool", "used"): 0,
+        ("pool", "pool", "free"): 16,
+    }
+
+
+def test_a_replica_that_does_not_lead_has_no_series():
+    [family] = text_string_to_metric_families(rendered(store(), leads=False))
+    assert family.samples == []
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def held(name, slices):
+    return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", gpus=((0, slices),)), None)
+
+
+def test_scrapes_that_come_together_walk_the_nodes_once(monkeypatch):
+    state, walks = store(), []
+    walk = state.ledger.names
+    monkeypatch.setattr(state.ledger, "names", lambda: walks.append(1) or walk())
+    metrics = GpuMetrics(state, lambda: True, Clock())
+
+    async def scrapes():
+        return await asyncio.gather(*[metrics.text() for _ in range(50)])
+
+    assert len({*asyncio.run(scrapes())}) == 1
+    assert len(walks) == 1
+
+
+def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
+    state, clock, leads = store(), Clock(), [True]
+    metrics = GpuMetrics(state, lambda: leads[0], clock)
+
+    async def used():
+        text = (await metrics.text()).decode()
+        return [line.rpartition(" ")[2] for line in text.splitlines() if 'gpu="0",state="used"' in line]
+
+    async def main():
+        found = [await used()]
+        state.set_pod(held("b", 2))
+        clock.now = KEPT_SECONDS - 0.1
+        found.append(await used())
+        leads[0] = False
+        found.append(await used())
+        leads[0] = True
+        found.append(await used())
+        state.set_pod(held("c", 1))
+        clock.now += KEPT_SECONDS
+        return [*found, await used()]
+
+    assert asyncio.run(main()) == [["0"], ["0"], [], ["2"], ["3"]]
+
+
+def test_a_scrape_that_ends_early_leaves_the_next_one_to_walk():
+    metrics = GpuMetrics(store(), lambda: True, Clock())
+
+    async def main():
+        first = asyncio.create_task(metrics.text())
+        second = asyncio.create_task(metrics.text())
+        await asyncio.sleep(0)
+        first.cancel()
+        return await second
+
+    assert b'gpu="3",state="used"} 5' in asyncio.run(main())

@@ -1,0 +1,169 @@
+"""What the controller's page says beside the ledger: why pods wait, ages and quotas."""
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.policies.watched_policies import WatchedPolicies
+from controller.publish import page
+from controller.watch.resources import InjectedPod
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.placement_request import Quota
+from modes.resource_names import ResourceNames
+from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
+
+
+async def nothing(_pod):
+    return Constraints()
+
+
+def reasons(state, clock, *names, demands=nothing):
+    made = page.WaitingReasons(state, ResourceNames(), demands, clock=clock)
+    pending = {each.name: each for each in state.ledger.pending()}
+    gone = SimpleNamespace(namespace="team", name="gone")
+
+    async def main():
+        return [await made.of(pending.get(name, gone)) for name in names]
+
+    return asyncio.run(main())
+
+
+def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_there():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a"))
+    state.set_pod(seen_pod("y"))
+    assert reasons(state, clock, "y") == [
+        "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
+    ]
+    state.set_pod(seen_pod("z", node="a"))
+    [why, gone] = reasons(state, clock, "y", "gone")
+    assert why.startswith("needs slices 4 of nvidia.com/gpu-0; free there: a 0; it starts when")
+    assert gone == "is gone by now"
+    known = seen_node("a")
+    state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=False)))
+    assert reasons(state, clock, "y") == [
+        "no usable node has such GPUs: they are cordoned, not ready, or not there"
+    ]
+
+
+def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
+    policy = "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"
+    (tmp_path / "default.yaml").write_text(policy)
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
+    state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
+    [pending] = state.ledger.pending()
+    policies = WatchedPolicies(tmp_path)
+    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending))
+    [free] = asyncio.run(FreeNodesFinder(state).find(seen_pod("y").fact)).most
+    assert free == ("a", 2)
+    assert said.startswith(
+        'Pod team/y asked for clearml-injector/fraction "0.500"; policy "default" made of it'
+    )
+    assert "It waits for slices 4 of nvidia.com/gpu-0; free there: a 2." in said
+    assert "Its policy replaces such a pod after 5m" in said
+
+
+def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
+        state.set_pod(seen_pod(name, gpus=((0, slices),)))
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
+    find = made._finder.find
+    made._finder.find = lambda fact, *how, **more: walks.append(fact.name) or find(fact, *how, **more)
+    pending = {each.name: each for each in state.ledger.pending()}
+
+    async def why(name):
+        return await made.of(pending[name])
+
+    async def main():
+        first = [await why(name) for name in ("w4", "v4", "w5")]
+        clock.now += page.SECONDS_BETWEEN_WALKS
+        return first, await why("w5")
+
+    first, later = asyncio.run(main())
+    assert first[0] == first[1] == later.replace("slices 5", "slices 4")
+    assert first[2] == "waits for slices; where they are free is being looked up"
+    assert walks == ["w4", "w5"]
+
+
+def test_a_long_walk_is_not_followed_by_another_at_once():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    for slices in (4, 5, 6):
+        state.set_pod(seen_pod(f"w{slices}", gpus=((0, slices),)))
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
+    find = made._finder.find
+
+    async def long(fact, *how, **more):
+        walks.append(fact.name)
+        clock.now += 2 * page.SECONDS_BETWEEN_WALKS
+        return await find(fact, *how, **more)
+
+    made._finder.find = long
+
+    async def main():
+        return [await made.of(pending) for pending in state.ledger.pending()]
+
+    asyncio.run(main())
+    assert walks == ["w4"]
+
+
+def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
+    state, clock = ready_state("a", "b")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("y"))
+    labelled = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
+    state.set_pod(msgspec.structs.replace(seen_pod("z"), injected=labelled))
+
+    async def only_a(_pod):
+        by_name = Requirement("metadata.name", "In", ("a",))
+        return Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),))
+
+    left_out = "1 more node has such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+    unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
+    assert f"free there: a 2; {left_out}; it starts" in unlabelled
+    assert f"free there: a 2. {left_out}. What would help" in command
+    assert reasons(state, clock, "y")[0].startswith("a node has slices enough")
+
+
+def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("y"))
+
+    async def unknown(_pod):
+        return None
+
+    told = reasons(state, clock, "y", demands=unknown)
+    assert told == ["waits for slices; where they are free is being looked up"]
+
+    async def too_long(_pod):
+        return "too long"
+
+    [told] = reasons(state, clock, "y", demands=too_long)
+    assert told.startswith("its own nodeSelector, affinity or tolerations are too long to be compared")
+
+
+def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
+    policy = "kind: Policy\nname: default\nquotas: {namespaces: {team: {slices: 16}}}\n"
+    (tmp_path / "default.yaml").write_text(policy)
+    policies = WatchedPolicies(tmp_path)
+    state, _ = ready_state("a")
+    state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
+    facts = page.about(
+        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing), policies
+    )
+    assert facts.quotas() == (Quota("namespace", "team", 16),)
+    assert facts.quotas() is facts.quotas()
+    assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
+    assert (
+        page.about(state, lambda: "", page.WaitingReasons(state, ResourceNames(), nothing), None).quotas()
+        == ()
+    )
+    (tmp_path / "default.yaml").write_text("broken: [")
+    assert WatchedPolicies(tmp_path).quotas() == ()

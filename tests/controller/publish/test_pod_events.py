@@ -1,0 +1,118 @@
+"""Findings as Events on their pods."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.pods.pod_findings import Finding
+from controller.publish.metrics import ControllerMetrics
+from controller.publish.pod_events import PodEvents, pod_event
+from ledger import own_demands
+from modes.resource_names import ResourceNames
+from tests.cluster.objects import pod
+from tests.controller.pods.test_pod_findings import changed, cluster, seen
+
+
+def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
+    finding = Finding("team", "a", "u", "FractionDrift", "text")
+    made = pod_event(finding, "text", datetime(2026, 11, 21, 10, tzinfo=UTC))
+    assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
+    assert made["involvedObject"] == about
+    assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
+
+
+class Leading:
+    leads = True
+
+
+class Stored:
+    """An API server that has one pod, and keeps what is written."""
+
+    def __init__(self, **spec):
+        self.found = {**pod("a", node=None, uid="u"), "spec": {"containers": [], **spec}}
+        self.error = None
+        self.written = []
+
+    async def request(self, method, _path, *, query=None, body=None, **_more):
+        if method == "POST":
+            self.written.append(body["message"])
+            return b"{}"
+        assert query == {"fieldSelector": "metadata.name=a"}
+        if self.error is not None:
+            raise self.error
+        return json.dumps({"items": [self.found]}).encode()
+
+
+def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
+    state = cluster(nodes=["gpu-0"])
+    registry = CollectorRegistry()
+    events = PodEvents(Stored(), state, Leading(), ControllerMetrics(registry), ResourceNames())
+    waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
+    state.set_pod(waiting)
+    asyncio.run(events._write_event(events._pending.get_nowait()))
+    assert events._pending.empty()
+    state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
+    assert events._pending.get_nowait().reason == "WaitingForSlices"
+
+
+def event_on(state, api):
+    """The Event that a pod of the API server gets which waits for slices; None where it gets none."""
+    events = PodEvents(api, state, Leading(), ControllerMetrics(CollectorRegistry()), ResourceNames())
+    state.set_pod(seen(changed(lacks_slices=True), memory_values=("81920",)))
+    asyncio.run(events._write_event(events._pending.get_nowait()))
+    return events, (api.written[0] if api.written else None)
+
+
+LEAVE_OUT = "such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+
+
+def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
+    full = [(f"gpu-{number}", 1, 5) for number in range(3)]
+    only = {"nodeSelector": {"nvidia.com/gpu.memory": "81920", "zone": "a"}}
+    state = cluster(*full)
+    known = state.nodes["gpu-0"]
+    in_zone = msgspec.structs.replace(known.fact, labels={**known.fact.labels, "zone": "a"})
+    state.set_node(msgspec.structs.replace(known, fact=in_zone))
+    # Node gpu-3 has room, where the pod cannot go.
+    _, said = event_on(state, Stored(**only))
+    assert said == (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3;"
+        f" 3 more nodes have {LEAVE_OUT}; GPU 0 of gpu-0 has 8 free: delete the pod and create it again to"
+        " use it"
+    )
+    nowhere = Stored(nodeSelector={"zone": "b"})
+    assert event_on(cluster(*full), nowhere)[1] == (
+        f"needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these in its"
+        " manifest"
+    )
+
+
+def test_the_event_says_at_least_where_demands_are_too_long_to_be_compared_with_all_nodes(monkeypatch):
+    names = [f"gpu-{number}" for number in range(6)]
+    full = [(name, 1, 5) for name in names]
+    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 5 * 4)
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["x"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    stored = Stored(affinity={"nodeAffinity": required})
+    said = event_on(cluster(*full, nodes=names), stored)[1]
+    assert "free there: gpu-0 3, gpu-1 3, gpu-2 3 and at least 2 more nodes; " in said
+
+
+@pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])
+def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
+    full = [(f"gpu-{number}", 1, 5) for number in range(4)]
+    assert event_on(cluster(*full), Stored(**spec))[1] is None
+
+
+def test_a_pod_that_cannot_be_read_is_told_of_when_the_scheduler_speaks_again():
+    api = Stored()
+    api.error = TimeoutError()
+    events, said = event_on(cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)]), api)
+    assert said is None
+    events._state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
+    assert events._pending.get_nowait().reason == "WaitingForSlices"

@@ -1,0 +1,277 @@
+"""What nodes' agents say of their cards: read with bounds, and used before the nodes' labels."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from controller.watch.gpu_node import MAX_CARDS, AgentReport, gpu_nodes, with_report
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode
+from kube.scheduling import Constraints
+from ledger.facts import NodeFact, PodFact
+from ledger.messages import NodeState
+from ledger.placement_request import Placement, Unschedulable
+from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from tests.ledger.cluster import request_of
+from webhook.placing.fallback import Fallback
+
+NODE = NodeFact(
+    name="mixed",
+    labels={"nvidia.com/gpu.memory": "40960"},
+    gpus=((0, 8), (1, 8)),
+    slices_per_gpu=8,
+    gpu_mib=40960,
+)
+
+
+SAYS = AgentReport("mixed", ((0, 40960), (1, 81920)), has_healthy_cards=True, is_registered=True)
+
+
+SAYS_ALL = msgspec.structs.replace(SAYS, models=("A100-40GB", "A100-80GB"), lists_gpus=True)
+
+
+def line(gpus, event="MODIFIED"):
+    found = {"metadata": {"name": "mixed", "resourceVersion": "7"}, "status": {"gpus": gpus}}
+    return json.dumps({"type": event, "object": found}).encode()
+
+
+def card(index, mib, **more):
+    return {"index": index, "uuid": "GPU-x", "model": "A100", "memoryMiB": mib, "healthy": True, **more}
+
+
+def read(gpus):
+    return gpu_nodes().reader.read_event(line(gpus)).item
+
+
+@pytest.fixture
+def store():
+    return LedgerStore(lambda: 0.0)
+
+
+def placed(store, **request):
+    """Where a pod goes that takes all of the first card's room away from others."""
+    answer = store.place(request_of(Fraction(7, 8), **request))
+    assert isinstance(answer, Placement)
+    return answer
+
+
+def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nobody():
+    told = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
+    assert read(told).cards == ((0, 40960),)
+    assert read(told).held == ((0, 4, 1),)
+    assert not read([card(1, 81920, whole=True)]).has_healthy_cards
+
+
+def test_cards_are_read_by_index_without_those_in_mig_mode():
+    assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
+
+
+def test_models_are_read_as_labels_would_say_them_and_what_is_no_label_says_none():
+    report = read(
+        [card(1, 2, model="NVIDIA A100-SXM4-80GB"), card(0, 1, model="x y\n"), card(2, 3, mig=True)]
+    )
+    assert report.models == ("", "NVIDIA-A100-SXM4-80GB")
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ([card(1, 2, numaNode=0), card(0, 1, numaNode=1)], (1, 0)),
+        ([card(0, 1, numaNode=1), card(1, 2, numaNode=1)], ()),
+        ([card(0, 1, numaNode=1), card(1, 2)], ()),
+        ([card(0, 1, numaNode=1), card(1, 2, numaNode=0), card(2, 3, mig=True)], (1, 0)),
+        ([card(0, 1), card(1, 2)], ()),
+    ],
+)
+def test_numa_nodes_are_kept_where_they_tell_cards_apart_and_are_told_of_each(told, kept):
+    assert with_report(NODE, read(told), "serving").card_numa == kept
+
+
+@pytest.mark.parametrize("report_first", [True, False])
+def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, report_first):
+    kept_at_zero = msgspec.structs.replace(NODE, gpus=((0, 8), (1, 0), (2, 0), (3, 8)))
+    steps = [lambda: store.set_agent(SAYS_ALL), lambda: store.set_node(SeenNode(kept_at_zero, "uid-1"))]
+    for step in steps if report_first else reversed(steps):
+        step()
+    # Another plugin offers number 3, and number 1 is there and unhealthy.
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 3]
+    assert isinstance(store.place(request_of(Fraction(32, 8))), Unschedulable)
+    store.set_agent(msgspec.structs.replace(SAYS_ALL, cards=(*SAYS.cards, (2, 81920)), models=()))
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
+    store.watched_cards.remove(("", "mixed"))
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
+
+
+def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
+    nothing = msgspec.structs.replace(NODE, gpus=((0, 0), (1, 0)))
+    store.set_node(SeenNode(nothing, "uid-1"))
+    store.set_agent(read([card(0, 40960, mig=True)]))
+    assert store.ledger.node("mixed") is None
+
+
+def test_a_pod_gets_the_card_of_its_model_whatever_the_label_says(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_agent(SAYS_ALL)
+    answer = placed(store, writes_limits=False, kinds=GpuKinds(("A100-80",)))
+    assert (answer.node, answer.indices, answer.hosts) == ("mixed", (1,), ("mixed",))
+
+
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        [card(0, -1)],
+        [card(1000, 1)],
+        [card(0, "40960")],
+        [card(0, 1), card(0, 2)],
+        [card(0, 1, numaNode=-1)],
+        [card(0, 1, numaNode=1024)],
+        [card(0, 1, numaNode="0")],
+        [card(index % 900, 1) for index in range(MAX_CARDS + 1)],
+        "none",
+    ],
+)
+def test_an_object_that_is_not_sound_counts_nothing(gpus):
+    assert read(gpus) is None
+
+
+@pytest.mark.parametrize("cards_first", [True, False])
+def test_the_cards_of_a_node_are_the_ledgers_whichever_came_first(store, cards_first):
+    steps = [
+        lambda: store.set_agent(SAYS),
+        lambda: store.set_node(SeenNode(NODE, "uid-1")),
+    ]
+    for step in steps if cards_first else reversed(steps):
+        step()
+    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [40960, 81920]
+    assert store.nodes["mixed"].fact.cards == ((0, 40960), (1, 81920))
+
+
+def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_agent(SAYS)
+    answers = [placed(store, writes_limits=False, reservation=f"r{number}") for number in (1, 2)]
+    assert {answer.indices[0]: answer.gpu_mib for answer in answers} == {0: 40960, 1: 81920}
+    assert {answer.memory_values for answer in answers} == {()}
+
+
+def test_a_pod_that_the_nodes_label_binds_keeps_to_the_label(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_agent(SAYS)
+    answers = [placed(store, reservation=f"r{number}") for number in (1, 2)]
+    assert [(answer.gpu_mib, answer.memory_values) for answer in answers] == [(40960, ("40960",))] * 2
+
+
+def test_an_object_that_is_gone_leaves_the_label(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_agent(SAYS)
+    store.watched_cards.remove(("", "mixed"))
+    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
+    assert placed(store).gpu_mib == 40960
+
+
+def by_agent(store, slices=4):
+    """What becomes of a pod that only an agent limits."""
+    return store.place(request_of(Fraction(slices, 8), writes_limits=False))
+
+
+@pytest.mark.parametrize("report_first", [True, False])
+def test_a_pod_that_only_an_agent_limits_goes_where_one_serves(store, report_first):
+    steps = [lambda: store.set_agent(SAYS), lambda: store.set_node(SeenNode(NODE, "uid-1"))]
+    for step in steps if report_first else reversed(steps):
+        step()
+    other = msgspec.structs.replace(NODE, name="a-plugin-of-others", cpu_milli=1)
+    store.set_node(SeenNode(other, "uid-2"))
+    asyncio.run(store.watched_cards.listed())
+    assert by_agent(store).node == "mixed"
+    assert placed(store, constraints=Constraints(node_name=other.name)).node == other.name
+
+
+def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    asyncio.run(store.watched_cards.listed())
+    answer = by_agent(store)
+    assert isinstance(answer, Unschedulable)
+    assert answer.why == (
+        "on 1 node no node agent runs, and nothing else would limit the pod: ask the admin for the agent"
+        " there (docs/getting-started/agent.md)"
+    )
+    assert by_agent(store, slices=8).node == "mixed"
+    assert placed(store).node == "mixed"
+
+
+def test_a_controller_that_has_not_heard_all_agents_yet_lets_such_a_pod_wait(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    assert by_agent(store).node is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "node"),
+    [
+        ({"is_registered": False}, {}),
+        ({"boot_id": "boot-1"}, {"boot_id": "boot-2"}),
+        ({}, {"offers_nothing": True}),
+    ],
+)
+def test_an_agent_that_does_not_serve_is_waited_for(store, changes, node):
+    store.set_node(SeenNode(NODE, "uid-1", **node))
+    store.set_agent(msgspec.structs.replace(SAYS, **changes))
+    asyncio.run(store.watched_cards.listed())
+    answer = by_agent(store)
+    assert (answer.node, len(answer.indices)) == (None, 1)
+    assert placed(store).node == "mixed"
+
+
+def test_the_fallback_knows_what_the_controller_last_said_of_agents(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    asyncio.run(store.watched_cards.listed())
+    fallback = Fallback(lambda: 0.0)
+    asyncio.run(fallback.replace({"mixed": over_the_wire(store)}, ()))
+    ask = request_of(Fraction(4, 8), writes_limits=False)
+    assert "no node agent runs" in fallback.place(ask).why
+    store.set_agent(SAYS)
+    fallback.set_node(over_the_wire(store))
+    assert fallback.place(ask).node == "mixed"
+
+
+def over_the_wire(store):
+    """A node's state as the stream carries it."""
+    return msgspec.json.decode(msgspec.json.encode(store.node_state("mixed")), type=NodeState)
+
+
+def test_what_the_kubelet_holds_is_read_where_every_card_tells():
+    told = card(0, 40960, heldSlices=4, heldPods=2)
+    assert read([told, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
+    assert read([told, card(1, 40960)]).held is None
+
+
+POOL = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
+
+
+def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labels_need_not_count_them(store):
+    store.set_node(SeenNode(POOL, "uid-1"))
+    asked = request_of(Fraction(4, 8), mode="pooled", writes_limits=False)
+    for held, is_placed in (((4, 8), True), ((5, 6), False)):
+        cards = [card(at, 40960, heldSlices=slices, heldPods=1) for at, slices in enumerate(held)]
+        store.set_agent(msgspec.structs.replace(read([*cards, card(2, 1, mig=True)]), is_registered=True))
+        store.ledger.replace(
+            [store.nodes["mixed"].fact],
+            [PodFact(namespace="a", name=str(at), node="mixed", pooled=each) for at, each in enumerate(held)],
+        )
+        assert isinstance(store.place(asked), Placement) is is_placed
+
+
+@pytest.mark.parametrize(
+    ("cards", "told"),
+    [
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2, healthy=False)], ((0, 1),)),
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2)], ((0, 1), (1, 2))),
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2), card(2, 1, heldSlices=3)], ()),
+        ([card(0, 1)], ()),
+    ],
+)
+def test_healthy_cards_alone_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, told):
+    assert with_report(POOL, read(cards), "serving").pool_cards == told
+    assert with_report(POOL, read(cards), "away").pool_cards == ()

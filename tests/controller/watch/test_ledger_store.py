@@ -1,0 +1,162 @@
+"""The single writer: what changes where, for everyone who must be told."""
+
+import asyncio
+
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenNode, SeenPod
+from ledger.facts import PodFact
+from ledger.from_kubernetes import node_from_object
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
+from tests.cluster.objects import node
+from tests.ledger.cluster import request_of
+
+HALF = request_of(Fraction(4, 8), namespace="team", reservation="r")
+HALF_MORE = request_of(Fraction(4, 8), namespace="team")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def ready_state(*names):
+    clock = Clock()
+    state = LedgerStore(clock)
+    for name in names:
+        state.set_node(seen_node(name))
+    state.listed("nodes")
+    state.listed("pods")
+    return state, clock
+
+
+async def pages(*some):
+    """Pages of a list, as a watch gives them."""
+    for page in some:
+        yield page
+
+
+def seen_node(name, gpus=1):
+    return SeenNode(node_from_object(node(name, gpus=gpus), ResourceNames()), f"uid-{name}")
+
+
+def seen_pod(name, **fact):
+    return SeenPod(PodFact(**{"namespace": "team", "name": name, "gpus": ((0, 4),), **fact}), None)
+
+
+def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
+    state = LedgerStore(Clock())
+    assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
+    asyncio.run(state.watched_nodes.replace(pages([])))
+    assert state.missing == "pods not listed yet"
+    asyncio.run(state.watched_pods.replace(pages([])))
+    assert (state.missing, state.synced.is_set()) == (None, True)
+
+
+def test_a_reader_begins_with_all_nodes_and_then_sees_what_changes():
+    state, _ = ready_state("a", "b")
+    changes = state.subscribe()
+    assert (changes.take(), changes.backlog) == (["a", "b"], True)
+    state.set_pod(seen_pod("x", node="b"))
+    assert changes.take() == ["b"]
+    state.set_pod(seen_pod("x", node="b"))
+    assert changes.take() == []
+    state.remove_pod(("team", "x"))
+    state.set_node(seen_node("a", gpus=2))
+    assert changes.take() == ["b", "a"]
+    state.unsubscribe(changes)
+    state.remove_node("a")
+    assert changes.take() == []
+
+
+def test_a_pod_that_gets_a_node_changes_backlog_and_node():
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x"))
+    changes = state.subscribe()
+    changes.take()
+    changes.backlog = False
+    state.set_pod(seen_pod("x", node="a"))
+    assert (changes.take(), changes.backlog) == (["a"], True)
+
+
+def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_room_any_more():
+    state, clock = ready_state("a")
+    changes = state.subscribe()
+    changes.take()
+    assert state.place(HALF).node == "a"
+    assert (changes.take(), state.reservations) == (["a"], 1)
+    for now, changed, reservations, used in (
+        (4.9, [], 1, 4),
+        (5.0, ["a"], 1, 0),
+        (29.9, [], 1, 0),
+        (30.0, [], 0, 0),
+    ):
+        clock.now = now
+        state.expire()
+        assert (changes.take(), state.reservations) == (changed, reservations)
+        assert state.node_state("a").view.gpus[0].used == used
+
+
+def test_a_reservation_ends_with_its_pod_and_with_its_release():
+    state, _ = ready_state("a")
+    state.place(HALF)
+    state.set_pod(seen_pod("x", promised_node="a", reservation="r"))
+    assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
+    state.place(request_of(Fraction(4, 8), namespace="team", reservation="s"))
+    assert state.node_state("a").view.gpus[0].used == 8
+    state.release("s")
+    assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
+
+
+def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
+    clock, heard = Clock(), Clock()
+    state = LedgerStore(clock, heard)
+    state.set_node(seen_node("a"))
+    state.place(HALF)
+    clock.now = 600.0
+    heard.now = 4.9
+    state.expire()
+    assert state.place(request_of(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
+    assert state.place(HALF_MORE).node is None
+    heard.now = 29.9
+    state.expire()
+    assert state.reservations == 2
+    heard.now = 600.0
+    state.expire()
+    assert state.reservations == 1
+
+
+def test_a_copied_annotation_does_not_end_a_reservation():
+    state, _ = ready_state("a")
+    state.place(HALF)
+    state.set_pod(seen_pod("x", namespace="elsewhere", promised_node="a", reservation="r"))
+    assert state.reservations == 1
+
+
+def test_a_new_list_takes_away_what_is_not_in_it():
+    state, _ = ready_state("a", "b")
+    state.set_pod(seen_pod("x", node="a"))
+    asyncio.run(state.watched_pods.replace(pages([seen_pod("y", node="b")])))
+    asyncio.run(state.watched_nodes.replace(pages([seen_node("b")])))
+    assert list(state.pods) == [("team", "y")]
+    assert [found.name for found in state.ledger.view().nodes] == ["b"]
+
+
+def test_a_node_state_tells_what_room_is_left():
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", cpu_milli=1000, memory_bytes=1024))
+    found = state.node_state("a")
+    assert (found.cpu_free, found.memory_free) == (63_000, 256 * 1024**3 - 1024)
+    assert state.node_state("missing") is None
+
+
+def test_listeners_hear_of_each_change_once():
+    state, _ = ready_state("a")
+    heard = []
+    state.on_pod(lambda before, after: heard.append((before and before.fact.node, after.fact.node)))
+    state.set_pod(seen_pod("x"))
+    state.set_pod(seen_pod("x"))
+    state.set_pod(seen_pod("x", node="a"))
+    assert heard == [(None, None), (None, "a")]
