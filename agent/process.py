@@ -32,9 +32,9 @@ from agent.settings import AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
 from service.background import BackgroundTask, BackgroundTasks, Heartbeat
+from service.http.plain_http import PlainHttp
 from service.log import get_logger
 from service.metrics import new_registry
-from service.plain_http import PlainHttp
 from service.probes import Probes
 
 Task = Literal["policy", "health", "device plugins", "usage"]

@@ -20,9 +20,9 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
 from service.metrics import new_registry
-from service.serving import Listener, run, serve
-from service.sockets import bind
 from testbed.gpu_nodes import GpuNode
 
 NODES = 1000

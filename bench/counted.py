@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.main import main
-from service.free_memory import give_back, resident
+from service.http.free_memory import give_back, resident
 
 OF_A_CONNECTION = (
     "FastPathConnection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",

@@ -19,8 +19,8 @@ from controller.watch.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
-from service.serving import Listener, serve
-from service.sockets import bind
+from service.http.serving import Listener, serve
+from service.http.sockets import bind
 from web.page import Page
 from web.source import About, LoopbackAuthorizer
 

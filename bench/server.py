@@ -17,10 +17,10 @@ from bench.references import idiomatic, null
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
 from policies.loading.loader import load_policies
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
 from service.log import configure_logging
 from service.metrics import new_registry
-from service.serving import Listener, run, serve
-from service.sockets import bind
 from webhook.app import WebhookApp
 from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog

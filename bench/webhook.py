@@ -28,7 +28,7 @@ from bench.harness import Bar, Figure, interleave, report
 from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, Server, on_core, serving, webhook, webhook_command
-from service.sockets import bind
+from service.http.sockets import bind
 
 A_BAR, NULL_BAR, P99_BAR, LEDGER_BAR = Bar(">=", 15), Bar(">=", 0.45), Bar("<=", 2.5), Bar(">=", 0.33)
 WITH_BARS = "ClearML pod", "ClearML pod, pretty-printed"

@@ -39,11 +39,11 @@ from ledger.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
+from service.http.serving import Listener
+from service.http.sockets import bind, is_loopback
 from service.metrics import CONTENT_TYPE, PolicySince, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.serving import Listener
-from service.sockets import bind, is_loopback
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 from web.source import LoopbackAuthorizer

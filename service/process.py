@@ -9,9 +9,9 @@ from fastapi import APIRouter
 
 from service.background import BackgroundTask, BackgroundTasks
 from service.health import health_router
+from service.http.serving import Listener, serve
 from service.log import get_logger
 from service.metrics import new_registry
-from service.serving import Listener, serve
 
 Condition = Callable[[], str | None]
 """Returns what is missing, or None if the condition is met."""

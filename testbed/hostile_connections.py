@@ -19,7 +19,7 @@ import uvloop
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.fast_path import FastPathRoute
+from service.http.fast_path import FastPathRoute
 from testbed.bystander import Bystander
 from testbed.listening import Client, dial, listening, until
 

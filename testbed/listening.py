@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from service.buffered_bytes import BufferedBytes
-from service.limits import Limits
-from service.serving import Listener, _server
-from service.sockets import bind
+from service.http.buffered_bytes import BufferedBytes
+from service.http.limits import Limits
+from service.http.serving import Listener, _server
+from service.http.sockets import bind
 
 GET = b"GET /livez HTTP/1.1\r\nhost: here\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"

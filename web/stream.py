@@ -2,7 +2,7 @@
 
 The server waits for a slow reader and keeps only the names of changed nodes, each once: no bytes pile up,
 and nobody else waits. For each node it keeps one number of what was sent. The connection of a reader that
-accepts nothing for 10 s is cut (service/connection.py).
+accepts nothing for 10 s is cut (service/http/connection.py).
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.asgi import CLOSE, JSON, TEXT, send_whole
-from service.fast_path import FastPathRoute
+from service.http.asgi import CLOSE, JSON, TEXT, send_whole
+from service.http.fast_path import FastPathRoute
 from webhook.admission_review import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
@@ -39,7 +39,7 @@ class WebhookApp(FastAPI):
     | a body over 7 MiB | 413 |
     | a body that is not an AdmissionReview | 400 |
 
-    service.connection limits how long a body may take.
+    service.http.connection limits how long a body may take.
     """
 
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:

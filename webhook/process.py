@@ -13,12 +13,12 @@ from ledger.ledger import Ledger
 from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
 from service.background import BackgroundTask
 from service.health import health_app
+from service.http.serving import Listener
+from service.http.sockets import bind
 from service.metrics import PolicySince, policy_info
 from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.serving import Listener
-from service.sockets import bind
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.source import About, LoopbackAuthorizer
 from webhook.admission_request import Request

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cli.options import fail
 from cli.process_command import process_command
 from controller.options import ControllerOptions
+from service.http.serving import run
 from service.log import configure_logging
-from service.serving import run
 
 
 @process_command

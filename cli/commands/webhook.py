@@ -5,8 +5,8 @@ from __future__ import annotations
 from cli.options import fail, read_ledger, read_policies
 from cli.process_command import process_command
 from policies.model.problems import PolicyError
+from service.http.serving import run
 from service.log import configure_logging
-from service.serving import run
 from webhook.options import WebhookOptions
 from webhook.process import WebhookProcess
 

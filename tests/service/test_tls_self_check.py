@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
-from service.sockets import bind
+from service.http.sockets import bind
 from service.tls_self_check import TlsSelfCheck
 from testbed.listening import GET, OK, run, until
 

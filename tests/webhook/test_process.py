@@ -299,11 +299,11 @@ import sys
 from ledger.ledger import Ledger
 from policies.loading.loader import load_policies
 from pathlib import Path
-from service.limits import Limits
+from service.http.limits import Limits
 from service.log import configure_logging
 from service.metrics import new_registry
-from service.serving import Listener, run, serve
-from service.sockets import bind
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
 from webhook.app import WebhookApp
 from webhook.metrics import WebhookMetrics
 from webhook.placing.placer import LedgerPlacer

@@ -20,7 +20,7 @@ AT_ONCE = 2
 MAX_WAITING = 32
 """Reviews that wait for a worker."""
 MAX_WAITING_BYTES = 12 * 2**20
-"""Of all of them: half of the request bytes that service/limits.py allows a process."""
+"""Of all of them: half of the request bytes that service/http/limits.py allows a process."""
 DECIDE_SECONDS = 3.0
 """From receiving the whole review to its answer, including waiting; an API server waits 5 s."""
 MAX_MESSAGE_BYTES = 2**20

@@ -20,7 +20,7 @@ from agent.kubernetes.node_writer import node_facts
 from agent.options import AgentOptions
 from agent.parallel_start import begin
 from agent.process import run_agent
-from service import plain_http
+from service.http import plain_http
 
 COUNTS: Counter[str] = Counter()
 KUBELETS_SECONDS = 0.3

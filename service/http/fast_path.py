@@ -1,7 +1,7 @@
 """The fast path: answers requests that need no waiting without uvicorn's machinery.
 
-It uses members of uvicorn that are not public: tests/service/test_uvicorn_members.py lists them. With any
-version of uvicorn except the one they were read in, `protocol_of` uses the plain connection.
+It uses members of uvicorn that are not public: tests/service/http/test_uvicorn_members.py lists them. With
+any version of uvicorn except the one they were read in, `protocol_of` uses the plain connection.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.asgi import JSON, send_whole
-from service.connection import Connection
+from service.http.asgi import JSON, send_whole
+from service.http.connection import Connection
 
 KNOWN_UVICORN = "0.54."
 """Releases whose private members were read; pyproject.toml allows only these."""

@@ -13,7 +13,7 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
-from service.limits import MIB
+from service.http.limits import MIB
 
 _CHECK_SECONDS = 2
 _MUCH = 32 * MIB

@@ -16,13 +16,13 @@ import httptools
 import uvicorn
 import uvloop
 
-from service.acceptor import Acceptor
-from service.buffered_bytes import BufferedBytes
-from service.client_names import is_good_for_one
-from service.connection import Connection
-from service.fast_path import FastPathRoute, protocol_of
-from service.free_memory import keep_giving_back
-from service.limits import Limits
+from service.http.acceptor import Acceptor
+from service.http.buffered_bytes import BufferedBytes
+from service.http.client_names import is_good_for_one
+from service.http.connection import Connection
+from service.http.fast_path import FastPathRoute, protocol_of
+from service.http.free_memory import keep_giving_back
+from service.http.limits import Limits
 
 DRAIN_SECONDS = 20
 """For requests in progress, after new connections are refused."""

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service import plain_http
-from service.plain_http import PlainHttp
+from service.http import plain_http
+from service.http.plain_http import PlainHttp
 from service.probes import Probes
 from testbed.listening import dial
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from service.limits import Limits
+from service.http.limits import Limits
 
 VALUES = Path(__file__).parents[2] / "charts" / "fraction-injector" / "values.yaml"
 

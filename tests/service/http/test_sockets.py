@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from service.sockets import bind
+from service.http.sockets import bind
 
 
 def test_port_zero_takes_a_free_one():

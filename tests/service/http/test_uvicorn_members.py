@@ -10,9 +10,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service import connection, fast_path, serving
-from service.connection import Connection
-from service.fast_path import KNOWN_UVICORN, FastPathConnection, FastPathRoute, protocol_of
+from service.http import connection, fast_path, serving
+from service.http.connection import Connection
+from service.http.fast_path import KNOWN_UVICORN, FastPathConnection, FastPathRoute, protocol_of
 
 ROUTE = FastPathRoute(b"/mutate", lambda body: body)
 SHARED = {"flow", "headers", "on_message_begin", "on_headers_complete", "on_message_complete", "parser"}

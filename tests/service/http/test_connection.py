@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from service.limits import Limits
+from service.http.limits import Limits
 from testbed.listening import GET, OK, run, until
 
 MIB = 1024 * 1024

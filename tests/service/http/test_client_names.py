@@ -8,8 +8,8 @@ import pytest
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
-from service.client_names import is_good_for_one
-from service.fast_path import FastPathRoute
+from service.http.client_names import is_good_for_one
+from service.http.fast_path import FastPathRoute
 from testbed.listening import GET, OK, run
 from tests.certs.handshakes import presenting
 

@@ -8,8 +8,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.connection import Connection
-from service.limits import Limits
+from service.http.connection import Connection
+from service.http.limits import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -135,8 +135,8 @@ def test_a_connection_that_ends_leaves_no_timer_that_would_hold_it(error):
 PROGRAM = """
 from service.health import health_app, health_router
 from service.metrics import new_registry
-from service.serving import Listener, run, serve
-from service.sockets import bind
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
 
 async def breaks():
     raise RuntimeError("the watch is over")

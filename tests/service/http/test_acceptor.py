@@ -9,7 +9,7 @@ import pytest
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.acceptor import _Open
+from service.http.acceptor import _Open
 from testbed.listening import GET, OK, run, until
 
 FLOOD, API_SERVER = "127.0.0.2", "127.0.0.1"

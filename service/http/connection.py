@@ -11,10 +11,10 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.buffered_bytes import BufferedBytes
-from service.client_names import forbid
-from service.limits import Limits
-from service.sockets import has_unread_data
+from service.http.buffered_bytes import BufferedBytes
+from service.http.client_names import forbid
+from service.http.limits import Limits
+from service.http.sockets import has_unread_data
 
 _RETRY = b"retry-after: 1\r\n"
 """Makes an API server retry its request by itself, within its own timeout."""

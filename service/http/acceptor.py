@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from service.limits import Limits
+from service.http.limits import Limits
 from service.log import get_logger
 
 _AT_ONCE = 32
@@ -24,7 +24,7 @@ _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class AcceptedConnection(Protocol):
-    """The interface of a connection's protocol: `service.connection` or `service.plain_http`."""
+    """The interface of a connection's protocol: `service.http.connection` or `service.http.plain_http`."""
 
     is_open: bool
     """Whether the handshake is complete."""

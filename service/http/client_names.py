@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from service.asgi import CLOSE, TEXT, send_whole
+from service.http.asgi import CLOSE, TEXT, send_whole
 
 
 def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:

@@ -7,7 +7,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from service.fast_path import FastPathConnection, FastPathRoute
+from service.http.fast_path import FastPathConnection, FastPathRoute
 
 BODY = b'{"number": 1}'
 HEAD = b"POST /quick HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.free_memory import FreeMemory
+from service.http.free_memory import FreeMemory
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def test_memory_is_given_back_after_much_growth_since_the_last_time(seen, given)
 
 
 FLOOD = """
-from service.free_memory import give_back, resident
+from service.http.free_memory import give_back, resident
 
 blocks = [bytearray(size) for _ in range(1000) for size in (100_000, 1000)]
 kept = blocks[1::2]

@@ -8,10 +8,10 @@ import socket
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from service.acceptor import Acceptor
-from service.limits import KIB, Limits
+from service.http.acceptor import Acceptor
+from service.http.limits import KIB, Limits
+from service.http.sockets import bind, has_unread_data
 from service.probes import TEXT, ProbeResponse, Probes
-from service.sockets import bind, has_unread_data
 
 MAX_HEAD = 8 * KIB
 HEAD_SECONDS = 5.0

@@ -1,0 +1,11 @@
+"""Serves HTTP to clients that may be hostile, limited in bytes and seconds.
+
+| modules | hold |
+|---|---|
+| serving, sockets | listeners, signals and drain |
+| acceptor, limits | how many clients are accepted, and their limits |
+| free_memory | gives memory back after a flood |
+| connection, buffered_bytes, client_names | one connection of uvicorn, limited; names of clients |
+| fast_path, asgi | answers that bypass ASGI if they need no waiting; complete ASGI answers |
+| plain_http | a server of a few fixed answers, for a process without ASGI |
+"""
