@@ -32,6 +32,9 @@ _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOU
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
 ABSENT_SECONDS = 300.0
 """After which a resource is asked for again that the API server does not serve: it may be upgraded."""
+ABSENT_ANSWERS = 4
+"""After so many in a row, a resource that was served is taken to be gone: in an upgrade, one API server of
+several may not serve it."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -111,6 +114,7 @@ class Watcher(Generic[Item]):
         self._health = health or WatchHealth()
         self._version = ""
         self._is_known_absent = False
+        self._absent_answers = 0
         self._log = get_logger("watch")
 
     async def run(self) -> None:
@@ -123,14 +127,16 @@ class Watcher(Generic[Item]):
             except StaleError as error:
                 await self._pause("stale", error)
             except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
-                if self._is_absent(error):
+                if self._counts_as_absent(error):
                     await self._wait_for_it()
                 else:
                     await self._pause("list", error)
 
-    def _is_absent(self, error: Exception) -> bool:
-        is_not_found = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
-        return is_not_found and self._resource.is_optional
+    def _counts_as_absent(self, error: Exception) -> bool:
+        if not (self._resource.is_optional and _is_not_found(error)):
+            return False
+        self._absent_answers += 1
+        return not self._version or self._absent_answers >= ABSENT_ANSWERS
 
     async def _wait_for_it(self) -> None:
         """Take in that there is none of a resource that the API server does not serve, and wait."""
@@ -139,6 +145,7 @@ class Watcher(Generic[Item]):
         if not self._is_known_absent:
             self._log.info("the API server does not serve it", resource=self._resource.name)
         self._is_known_absent = True
+        self._version = ""
         await self._sleep(ABSENT_SECONDS)
 
     async def _list(self) -> None:
@@ -159,6 +166,7 @@ class Watcher(Generic[Item]):
                 break
             query["continue"] = metadata.continue_
         self._version = metadata.resource_version
+        self._absent_answers = 0
         self._log.info("listed", resource=self._resource.name, items=count)
 
     async def _watch_on(self) -> None:
@@ -170,7 +178,7 @@ class Watcher(Generic[Item]):
         try:
             lines = await self._watch()
         except ApiError as error:
-            if error.status in _FORGOTTEN or self._is_absent(error):
+            if error.status in _FORGOTTEN or (self._resource.is_optional and _is_not_found(error)):
                 raise StaleError(str(error)) from None
             await self._pause("watch", error)
         except TRANSPORT_ERRORS as error:
@@ -220,6 +228,10 @@ class Watcher(Generic[Item]):
             again_in=round(seconds, 2),
         )
         await self._sleep(seconds)
+
+
+def _is_not_found(error: Exception) -> bool:
+    return isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
 
 
 async def _no_pages() -> AsyncIterator[list[Any]]:

@@ -29,8 +29,8 @@ READ_SECONDS = 2.0
 """Who looks at the page waits for it."""
 PAUSE_SECONDS = 10.0
 """Without a read, once one failed."""
-_Kept = tuple[float, str, Constraints | TooLong]
-"""Until when it holds, of which uid, and what."""
+_Kept = tuple[float, str, Constraints | TooLong | None]
+"""Until when it holds, of which uid, and what: None of a pod that cannot be understood."""
 
 
 def demands_of(stored: StoredPod) -> Constraints | TooLong:
@@ -63,9 +63,13 @@ class PodDemands:
             return None
         try:
             stored = await read_pod(self._api, key, uid or None, seconds=READ_SECONDS)
-        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
+        except (ApiError, *TRANSPORT_ERRORS) as error:
             self._second, self._reads = self._clock() + PAUSE_SECONDS, READS_PER_SECOND
             self._log.warning("a waiting pod cannot be read", pod=key[1], error=str(error))
+            return None
+        except msgspec.MsgspecError as error:
+            self._log.warning("a waiting pod cannot be understood", pod=key[1], error=str(error))
+            self._keep(key, (now + KEPT_SECONDS, uid, None))
             return None
         if stored is None:
             return None

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from cluster.informer import ABSENT_SECONDS, Timing, Watcher
+from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import pods
@@ -240,7 +240,12 @@ def resource_slice(name, version="11"):
     return {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
 
 
-def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_without_a_trouble():
+ABSENT = refusal(404, "the server could not find the requested resource")
+
+
+def follow_slices(fake, asked):
+    """Watch ResourceSlices until so much was asked; return the counts, and each pause with what was known."""
+
     async def main():
         state, counts, pauses = LedgerStore(lambda: 0.0), Counts(), []
         keys = state.watched_slices.keys
@@ -253,22 +258,39 @@ def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_with
             watched = state.watched_slices
             watcher = Watcher(api, resource_slices("gpu.nvidia.com"), watched, counts, sleep=sleep)
             task = asyncio.create_task(watcher.run())
-            await fake.until_asked(6)
+            await fake.until_asked(asked)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
         return counts, pauses
 
-    absent = refusal(404, "the server could not find the requested resource")
-    found = reply(listed(resource_slice("a")))
-    fake = FakeApi(absent, absent, found, absent, absent, reply(listed()))
-    counts, pauses = asyncio.run(main())
-    assert [pause for pause in pauses if pause[0] == ABSENT_SECONDS] == [(ABSENT_SECONDS, [])] * 3
-    # The API was taken away while it was watched: that alone is a trouble, and what was known is gone.
-    assert (counts.lists, counts.troubles) == (1, ["stale"])
+    return asyncio.run(main())
+
+
+def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_without_a_trouble():
+    fake = FakeApi(ABSENT, ABSENT, reply(listed(resource_slice("a"))), reply(listed()))
+    counts, pauses = follow_slices(fake, 4)
+    assert pauses[:2] == [(ABSENT_SECONDS, [])] * 2
+    assert (counts.lists, counts.troubles) == (1, [])
     only = {"fieldSelector": "spec.driver=gpu.nvidia.com"}
     assert fake.queries[0] == {"limit": "10", **only}
     assert fake.queries[3] == watching("10") | only
+
+
+def test_a_resource_that_was_served_is_gone_after_some_answers_in_a_row():
+    found = reply(listed(resource_slice("a")))
+    fake = FakeApi(found, *[ABSENT] * (1 + ABSENT_ANSWERS), reply(listed()))
+    counts, pauses = follow_slices(fake, 3 + ABSENT_ANSWERS)
+    assert [pause for pause in pauses if pause[0] == ABSENT_SECONDS] == [(ABSENT_SECONDS, [])]
+    assert counts.troubles == ["stale", *["list"] * (ABSENT_ANSWERS - 1)]
+
+
+def test_what_is_known_stays_where_only_one_of_several_api_servers_serves_a_resource():
+    found = reply(listed(resource_slice("a")))
+    fake = FakeApi(*[found, ABSENT, ABSENT] * 4, found)
+    counts, pauses = follow_slices(fake, 13)
+    assert counts.lists >= 4
+    assert {tuple(known) for _, known in pauses} == {("a",)}
 
 
 def test_what_every_cluster_serves_is_asked_for_again_at_once_where_it_is_not_found():

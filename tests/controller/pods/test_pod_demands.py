@@ -97,6 +97,14 @@ def test_after_a_failure_nothing_is_read_for_a_while(api, demands, clock):
     assert of(demands, "x") == [Constraints({"zone": "a"})]
 
 
+def test_a_pod_that_cannot_be_understood_delays_no_other(api, demands):
+    api.zone = 7
+    assert of(demands, "x", "x") == [None, None]
+    assert len(api.asked) == 1
+    api.zone = "a"
+    assert of(demands, "y") == [Constraints({"zone": "a"})]
+
+
 def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
     for number in range(MAX_KEPT + 10):
         clock.now += 0.1
