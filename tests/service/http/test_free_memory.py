@@ -12,7 +12,7 @@ from service.http.free_memory import FreeMemory
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
-CHECKOUT = Path(__file__).parents[2]
+CHECKOUT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(

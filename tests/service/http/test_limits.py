@@ -6,7 +6,7 @@ import yaml
 
 from service.http.limits import Limits
 
-VALUES = Path(__file__).parents[2] / "charts" / "fraction-injector" / "values.yaml"
+VALUES = Path(__file__).parents[3] / "charts" / "fraction-injector" / "values.yaml"
 
 
 def test_a_request_is_given_up_before_the_api_server_gives_up_its_answer():

@@ -13,7 +13,7 @@ from service.http.limits import Limits
 
 pytestmark = pytest.mark.slow
 
-CHECKOUT = Path(__file__).parent.parent.parent
+CHECKOUT = Path(__file__).parents[3]
 
 
 class Silent:

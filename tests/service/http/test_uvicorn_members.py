@@ -71,7 +71,7 @@ def test_no_other_members_of_uvicorn_are_leaned_on(module):
 
 
 def test_pyproject_allows_the_releases_that_were_read_and_no_others():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert "uvicorn>=0.54,<0.55" in project["dependencies"]
     assert uvicorn.__version__.startswith(KNOWN_UVICORN)
 
