@@ -3,7 +3,7 @@
 | modules | hold |
 |---|---|
 | kube_client | requests and streams, authenticated |
-| informer, object_reader, watched_resource | lists and watches of one resource, made into items |
+| listing, informer, object_reader, watched_resource | lists and watches of one resource, made into items |
 | watch_health | whether a watch works, and up to when what is known is complete |
 | leadership, leader_loop | the Lease, and the loop of tasks that only the leader runs |
 | event_writer, pod_touch | Events, and annotations that have the kubelet look at a pod's mounts |

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from cluster.object_reader import ObjectReader, StaleError
+from cluster.listing import Resource, pages
+from cluster.object_reader import StaleError
 from cluster.watch_health import WatchHealth
 from cluster.watched_resource import WatchedResource
 from service.log import get_logger
@@ -24,10 +25,6 @@ from service.retry import Backoff
 
 Item = TypeVar("Item")
 
-PAGE = 100
-"""Objects of one request: more would be decoded in one long step."""
-LARGE_PAGE = 500
-"""The same, where nothing has to go on meanwhile."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
 ABSENT_SECONDS = 300.0
@@ -36,37 +33,6 @@ ABSENT_ANSWERS = 4
 """After so many in a row, a resource that was served is taken to be gone: in an upgrade, one API server of
 several may not serve it."""
 Sleep = Callable[[float], Awaitable[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Resource(Generic[Item]):
-    """What to list and watch, and what makes items of its JSON."""
-
-    name: str
-    """For logs and metrics, such as "pods"."""
-    path: str
-    reader: ObjectReader[Any, Item]
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """Of the query, to list and to watch."""
-    page: int = PAGE
-    is_optional: bool = False
-    """Whether an API server may not serve it: then there is none, and it is asked again after a while."""
-
-
-async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
-    """Return what the API server holds of a resource now, read page by page, for who does not watch it.
-
-    Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be listed.
-    """
-    found: list[Item] = []
-    query: dict[str, str | int] = {"limit": LARGE_PAGE, **resource.fields}
-    while True:
-        page, metadata = resource.reader.read_list(await api.request("GET", resource.path, query=query))
-        found += page
-        if not metadata.continue_:
-            return found
-        query["continue"] = metadata.continue_
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +120,12 @@ class Watcher(Generic[Item]):
         self._counts.listed(self._resource.name)
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
-        query: dict[str, str | int] = {"limit": self._resource.page, **self._resource.fields}
-        count = 0
-        while True:
-            data = await self._api.request("GET", self._resource.path, query=query)
-            page, metadata = self._resource.reader.read_list(data)
+        count, version = 0, ""
+        async for page, metadata in pages(self._api, self._resource, page=self._resource.page):
             self._health.answered()
-            count += len(page)
+            count, version = count + len(page), metadata.resource_version
             yield page
-            if not metadata.continue_:
-                break
-            query["continue"] = metadata.continue_
-        self._version = metadata.resource_version
-        self._absent_answers = 0
+        self._version, self._absent_answers = version, 0
         self._log.info("listed", resource=self._resource.name, items=count)
 
     async def _watch_on(self) -> None:

@@ -68,6 +68,15 @@ _raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
 _named = msgspec.json.Decoder(_Named)
 
 
+def refuse(name: str, why: str) -> None:
+    """Refuse the whole page of an object that cannot be read, for who must not leave any out.
+
+    Raises:
+        msgspec.ValidationError: always.
+    """
+    raise msgspec.ValidationError(f"{name}: {why}")
+
+
 class ObjectReader(Generic[Object, Item]):
     """Makes items of the JSON of one resource."""
 

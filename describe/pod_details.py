@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from urllib.parse import quote
 
 import msgspec
 
+from cluster.listing import Resource
+from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
+from kube.events import StoredEvent
 from kube.names import MEMORY_MIB_ANNOTATION
 from ledger.why_refused import ToldEvent
 
@@ -85,38 +90,6 @@ class _Items(msgspec.Struct):
     items: list[_Item]
 
 
-class _Series(msgspec.Struct, rename="camel"):
-    count: int = 1
-    last_observed_time: str | None = None
-
-
-class _Involved(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-
-
-class _Event(msgspec.Struct, rename="camel"):
-    involved_object: _Involved
-    reason: str | None = None
-    message: str | None = None
-    count: int | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-    series: _Series | None = None
-
-
-class _Events(msgspec.Struct):
-    items: list[_Event]
-
-
-class _ListMetadata(msgspec.Struct):
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
-
-
 @dataclass(frozen=True, slots=True)
 class PodDetails:
     """What a pod says of its state beside what the ledger knows."""
@@ -155,13 +128,11 @@ def details_of(data: bytes, now: datetime) -> PodDetails:
     )
 
 
-def events_of(data: bytes, now: datetime) -> Iterator[ToldEvent]:
-    """Read a list of Events.
-
-    Raises:
-        msgspec.MsgspecError: it is none.
-    """
-    return (_told(event, now) for event in msgspec.json.decode(data, type=_Events).items)
+def events_of(namespace: str, selector: str, now: datetime) -> Resource[ToldEvent]:
+    """Return how to list the Events of a namespace that a field selector chooses."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+    reader = ObjectReader[StoredEvent, ToldEvent](StoredEvent, partial(_told, now=now), refuse)
+    return Resource("events", path, reader, {"fieldSelector": selector})
 
 
 def newest_first(events: Iterable[ToldEvent]) -> list[ToldEvent]:
@@ -169,15 +140,6 @@ def newest_first(events: Iterable[ToldEvent]) -> list[ToldEvent]:
     return sorted(
         events, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
     )
-
-
-def continue_of(data: bytes) -> str:
-    """Return the token for the rest of a list; empty where it is whole.
-
-    Raises:
-        msgspec.MsgspecError: it is no list.
-    """
-    return msgspec.json.decode(data, type=_Page).metadata.continue_
 
 
 def names_of(data: bytes) -> Iterator[str]:
@@ -206,13 +168,9 @@ def _joined(reason: str, message: str) -> str:
     return ": ".join(filter(None, (reason, message)))
 
 
-def _told(event: _Event, now: datetime) -> ToldEvent:
-    series = event.series or _Series(event.count or 1)
-    last = series.last_observed_time or event.last_timestamp or event.event_time
-    involved = event.involved_object
-    return ToldEvent(
-        involved.kind, involved.name, event.reason or "", event.message or "", series.count, _age(last, now)
-    )
+def _told(event: StoredEvent, now: datetime) -> ToldEvent:
+    involved, age = event.involved_object, _age(event.last_time, now)
+    return ToldEvent(involved.kind, involved.name, event.reason or "", event.message or "", event.times, age)
 
 
 def _age(time: str | None, now: datetime) -> float | None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from urllib.parse import quote
+
 import msgspec
+
+from cluster.listing import Resource
+from cluster.object_reader import ObjectReader, refuse
 
 LABELS = (
     "scheduling.x-k8s.io/pod-group",
@@ -32,21 +38,20 @@ class _Status(msgspec.Struct):
     phase: str = "Pending"
 
 
-class _Pod(msgspec.Struct):
+class GroupPod(msgspec.Struct):
+    """A pod, with what tells its group and whether it is bound."""
+
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
     @property
     def group(self) -> str | None:
+        """The name of the group that it starts with; None where it is of none."""
         native = self.spec.scheduling_group
         labels, annotations = self.metadata.labels or {}, self.metadata.annotations or {}
         named = [*map(labels.get, LABELS), *map(annotations.get, ANNOTATIONS)]
         return next(filter(None, [native.pod_group_name if native is not None else None, *named]), None)
-
-
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
 
 
 def group_of(data: bytes) -> str | None:
@@ -55,16 +60,18 @@ def group_of(data: bytes) -> str | None:
     Raises:
         msgspec.MsgspecError: it is no pod.
     """
-    return msgspec.json.decode(data, type=_Pod).group
+    return msgspec.json.decode(data, type=GroupPod).group
 
 
-def count_group(data: bytes, group: str) -> tuple[int, int]:
-    """Count the pods of a group in a list, but for those that ended: with a node, and without one.
+def pods_of(namespace: str) -> Resource[GroupPod]:
+    """Return how to list the pods of a namespace, to be counted."""
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    return Resource("pods", path, ObjectReader[GroupPod, GroupPod](GroupPod, lambda pod: pod, refuse))
 
-    Raises:
-        msgspec.MsgspecError: it is no list of pods.
-    """
-    pods = [pod for pod in msgspec.json.decode(data, type=_Pods).items if pod.group == group]
-    alive = [pod for pod in pods if pod.status.phase not in {"Succeeded", "Failed"}]
+
+def count_group(pods: Iterable[GroupPod], group: str) -> tuple[int, int]:
+    """Count the pods of a group, but for those that ended: with a node, and without one."""
+    of_group = [pod for pod in pods if pod.group == group]
+    alive = [pod for pod in of_group if pod.status.phase not in {"Succeeded", "Failed"}]
     bound = sum(pod.spec.node_name is not None for pod in alive)
     return bound, len(alive) - bound

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
 from cluster.kube_client import ApiServer
+from cluster.listing import Resource, list_all
+from cluster.object_reader import ObjectReader, refuse
 from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
-from kube.objects import ListMeta
 from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.resource_names import ResourceNames
 
-PAGE = 500
 MAX_CONTAINERS = 200
 MAX_SHOWN = 80
 """Characters of an amount or a value that a pod's author wrote."""
@@ -62,11 +63,6 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
-
-
 @dataclass(frozen=True, slots=True)
 class Uninjected:
     """A pod that is not over, uses GPUs or asks for a share, and was never injected."""
@@ -86,14 +82,8 @@ async def list_uninjected(api: ApiServer, names: ResourceNames, namespace: str |
         msgspec.MsgspecError: what came is no list of pods.
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    query: dict[str, str | int] = {"limit": PAGE}
-    found: list[Uninjected] = []
-    while True:
-        page = msgspec.json.decode(await api.request("GET", path, query=query), type=_Pods)
-        found += filter(None, (_uninjected(pod, names) for pod in page.items))
-        if not page.metadata.continue_:
-            return found
-        query["continue"] = page.metadata.continue_
+    reader = ObjectReader[_Pod, Uninjected | None](_Pod, partial(_uninjected, names=names), refuse)
+    return list(filter(None, await list_all(api, Resource("pods", path, reader))))
 
 
 def _uninjected(pod: _Pod, names: ResourceNames) -> Uninjected | None:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from cluster.informer import list_all
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.listing import LARGE_PAGE, list_all, pages
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_summary import summary_of
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
@@ -20,13 +20,12 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.pod_details import (
     PodDetails,
-    continue_of,
     details_of,
     events_of,
     names_of,
     newest_first,
 )
-from describe.pod_groups import count_group, group_of
+from describe.pod_groups import count_group, group_of, pods_of
 from describe.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -38,8 +37,6 @@ from ledger.why_refused import ToldEvent, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError
 
-PAGE = 500
-"""Events, or pods, of one answer."""
 MAX_PAGES = 20
 REFUSED = "FailedCreate"
 _UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
@@ -166,17 +163,11 @@ class WhyQuery:
         name = group_of(data)
         if name is None:
             return None
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        query: dict[str, str | int] = {"limit": PAGE}
         bound = waiting = 0
         try:
-            for _ in range(MAX_PAGES):
-                listed = await self._api.request("GET", path, query=query)
-                counted, more = count_group(listed, name), continue_of(listed)
+            async for listed, _ in pages(self._api, pods_of(namespace), most=MAX_PAGES):
+                counted = count_group(listed, name)
                 bound, waiting = bound + counted[0], waiting + counted[1]
-                if not more:
-                    break
-                query["continue"] = more
         except _UNANSWERED as error:
             self._note("the other pods of its group", error)
             return PodGroup(name, 0, 1, count_is_known=False)
@@ -235,7 +226,7 @@ class WhyQuery:
         # Others have more of them than are read: what is above or below it may be among the rest.
         of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
         if found.is_cut and not of_name.events:
-            self._note("Events", f"more than {MAX_PAGES * PAGE} tell of refused pods")
+            self._note("Events", f"more than {MAX_PAGES * LARGE_PAGE} tell of refused pods")
         return of_name.events
 
     async def _told_otherwise(self, namespace: str, name: str) -> Sequence[ToldEvent]:
@@ -249,24 +240,16 @@ class WhyQuery:
         self, namespace: str, selector: str, keep: Callable[[ToldEvent], bool] = lambda _: True
     ) -> _Events:
         """Read Events that a selector and `keep` choose, as far as can be, the newest first."""
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
-        query: dict[str, str | int] = {"fieldSelector": selector, "limit": PAGE}
         found = _Events()
-        for _ in range(MAX_PAGES):
-            try:
-                data = await self._api.request("GET", path, query=query)
-                found.events += filter(keep, events_of(data, self._now))
-                more = continue_of(data)
-            except _UNANSWERED as error:
-                self._note("Events", error)
-                found.is_broken = True
-                break
-            found.is_read = True
-            if not more:
-                break
-            query["continue"] = more
-        else:
-            found.is_cut = True
+        try:
+            events = events_of(namespace, selector, self._now)
+            async for page, metadata in pages(self._api, events, most=MAX_PAGES):
+                found.events += filter(keep, page)
+                found.is_read = True
+                found.is_cut = bool(metadata.continue_)
+        except _UNANSWERED as error:
+            self._note("Events", error)
+            found.is_broken, found.is_cut = True, False
         found.events = newest_first(found.events)
         return found
 
@@ -274,7 +257,7 @@ class WhyQuery:
         """Names of pods that a workload of that name has made; none where they cannot be listed."""
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
         try:
-            data = await self._api.request("GET", path, query={"limit": PAGE})
+            data = await self._api.request("GET", path, query={"limit": LARGE_PAGE})
             return [pod for pod in names_of(data) if pod.startswith(f"{name}-")]
         except _UNANSWERED:
             return []

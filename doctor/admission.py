@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from certs.pem import load_certificates
 from certs.values import CertificateError
-from doctor.finding import Diagnosis
+from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen
 
 MUST_HAVE = ("injected", "unchanged")
@@ -31,19 +31,17 @@ def webhook(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def _bundle(seen: Seen, pem: bytes) -> Iterator[Diagnosis]:
-    status = "see fraction-injector certs status, and the controller's log"
     if not pem:
-        yield Diagnosis(
-            "failed", "the webhook configuration has no caBundle, so that no pod is decided", status
-        )
+        what = "the webhook configuration has no caBundle, so that no pod is decided"
+        yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
         return
     try:
         found = load_certificates(pem, "caBundle")
     except CertificateError as error:
-        yield Diagnosis("failed", str(error).partition(";")[0], status)
+        yield Diagnosis("failed", str(error).partition(";")[0], CERTIFICATES_ADVICE)
         return
     if all(each.not_valid_after_utc <= seen.at for each in found):
-        yield Diagnosis("failed", "every CA in the caBundle has expired", status)
+        yield Diagnosis("failed", "every CA in the caBundle has expired", CERTIFICATES_ADVICE)
 
 
 def endpoints(seen: Seen) -> Iterator[Diagnosis]:

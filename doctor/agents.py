@@ -9,12 +9,7 @@ from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
 from doctor.reasons import advice_for, reasons_of
 from doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
-from kube.names import AGENT_TAINT
-
-DEPLOY_CLIENT_LABEL = "nvidia.com/gpu.deploy.client"
-"""Node label of the GPU operator: "true" while clients of the driver may run."""
-GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
-"""Node label of GPU feature discovery."""
+from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL, GPU_PRESENT_LABEL
 
 
 def agent_set(seen: Seen) -> Iterator[Diagnosis]:

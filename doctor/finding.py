@@ -11,6 +11,7 @@ Level = Literal["ok", "warning", "failed", "skipped"]
 MAX_TEXT = 400
 """Characters of what others wrote that are shown in one line."""
 MAX_NODES_NAMED = 3
+CERTIFICATES_ADVICE = "see fraction-injector certs status, and the controller's log"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

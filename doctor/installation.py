@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from controller.certificates.expiry import warnings
-from doctor.finding import Diagnosis
+from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen
-from kube.names import GROUP
+from kube.names import API_VERSION
 
 CRDS = ("gpuledgers", "gpunodes")
 LATE_SECONDS = 30.0
@@ -19,7 +19,7 @@ def crds(seen: Seen) -> Iterator[Diagnosis]:
     """Our resources are served in the version that this command reads."""
     for each in CRDS:
         if each not in seen.served.value:
-            what = f"the API server does not serve {each} of {GROUP}/v1alpha1"
+            what = f"the API server does not serve {each} of {API_VERSION}"
             yield Diagnosis("failed", what, "run helm upgrade with crds.enabled: true")
 
 
@@ -65,16 +65,16 @@ def certificates(seen: Seen) -> Iterator[Diagnosis]:
     """Leaf and CA are there and do not end soon."""
     found = seen.certificates.value
     leaf, authority = found.tls.leaf, found.authorities.current
-    status = "see fraction-injector certs status, and the controller's log"
     if leaf is None:
-        yield Diagnosis("failed", f"Secret {seen.name}-tls holds no sound certificate of a known CA", status)
+        what = f"Secret {seen.name}-tls holds no sound certificate of a known CA"
+        yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
         return
     ends = [("leaf", leaf.not_after), *([("CA", authority.not_after)] if authority is not None else [])]
     over = [what for what, end in ends if end <= seen.at]
     for what in over:
-        yield Diagnosis("failed", f"the {what} has expired", status)
+        yield Diagnosis("failed", f"the {what} has expired", CERTIFICATES_ADVICE)
     for each in warnings(found, seen.name, seen.at) if not over else ():
-        yield Diagnosis("warning", each.message.partition(": ")[0], status)
+        yield Diagnosis("warning", each.message.partition(": ")[0], CERTIFICATES_ADVICE)
     if not over:
         yield Diagnosis("ok", f"certificates: {', '.join(_days(what, end, seen.at) for what, end in ends)}")
 

@@ -20,15 +20,8 @@ from doctor.seen import (
     Waiting,
     WebhookEntry,
 )
+from kube.events import StoredEvent
 from kube.names import YIELDS_ANNOTATION
-from kube.objects import ListMeta
-
-
-class ListPage(msgspec.Struct):
-    """One page of a list."""
-
-    items: list[msgspec.Raw]
-    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
 class NamedMetadata(msgspec.Struct):
@@ -295,24 +288,9 @@ def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-class _Involved(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-
-
-class EventObject(msgspec.Struct, rename="camel"):
-    """An Event."""
-
-    involved_object: _Involved
-    reason: str | None = None
-    message: str | None = None
-    last_timestamp: str | None = None
-    event_time: str | None = None
-
-
-def events(found: list[EventObject] | None) -> Mapping[tuple[str, str], str]:
+def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:
     """Return the last warning about each object."""
-    by_time = sorted(found or (), key=lambda each: each.last_timestamp or each.event_time or "")
+    by_time = sorted(found or (), key=lambda each: each.last_time or "")
     about = ((each.involved_object, f"{each.reason}: {each.message}") for each in by_time)
     return {(involved.kind, involved.name): told for involved, told in about}
 

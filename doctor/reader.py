@@ -13,10 +13,11 @@ from urllib.parse import quote
 import msgspec
 
 from certs.observation import Observation, Stored, observe
-from cluster.informer import LARGE_PAGE, list_all
 from cluster.kube_client import ApiError, ApiServer
+from cluster.listing import Resource, list_all
+from cluster.object_reader import ObjectReader, refuse
 from controller.certificates.store import CertificateStore, Installation
-from controller.publish.gpu_ledger import COLLECTION, Condition
+from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
 from describe.policy_status import PolicyStatus, read_status
 from describe.stored_policies import read_stored_policies
@@ -34,16 +35,24 @@ from doctor.seen import (
     Trial,
     WebhookEntry,
 )
-from kube.names import API_VERSION, FRACTION_LABEL, GPU_NODES_PATH, INJECTED_ANNOTATION, NO_SHARE_ANNOTATION
+from kube.events import StoredEvent
+from kube.names import (
+    API_VERSION,
+    FRACTION_LABEL,
+    GPU_LEDGERS_PATH,
+    GPU_NODES_PATH,
+    INJECTED_ANNOTATION,
+    NO_SHARE_ANNOTATION,
+)
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError
 
 Value = TypeVar("Value")
 Struct = TypeVar("Struct")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
-OF_LOCK: Mapping[str, str | int] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
-OF_AGENT: Mapping[str, str | int] = {"labelSelector": "app.kubernetes.io/component=agent"}
-WARNINGS: Mapping[str, str | int] = {"fieldSelector": "type=Warning"}
+OF_LOCK: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
+OF_AGENT: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=agent"}
+WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
 TRIED_NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
 
@@ -185,7 +194,7 @@ class _Reader:
         return await _read(f"to list pods {self._here}", get, of_release)
 
     async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/events", objects.EventObject, WARNINGS)
+        get = self._list(f"/api/v1/{self._in}/events", StoredEvent, WARNINGS)
         return await _read(f"to list events {self._here}", get, objects.events)
 
     async def nodes(self) -> Read[tuple[SeenNode, ...]] | NotRead:
@@ -211,7 +220,7 @@ class _Reader:
 
     async def ledgers(self) -> Read[Mapping[str, tuple[Condition, ...]]] | NotRead:
         return await _read(
-            "to list gpuledgers", self._list(COLLECTION, objects.LedgerObject), objects.ledgers
+            "to list gpuledgers", self._list(GPU_LEDGERS_PATH, objects.LedgerObject), objects.ledgers
         )
 
     async def trial(self, namespace: str) -> Read[Trial] | NotRead:
@@ -233,19 +242,10 @@ class _Reader:
         return get
 
     def _list(
-        self, path: str, struct: type[Struct], selected: Mapping[str, str | int] | None = None
+        self, path: str, struct: type[Struct], selected: Mapping[str, str] | None = None
     ) -> Callable[[], Awaitable[list[Struct]]]:
-        async def pages() -> list[Struct]:
-            query, found = {"limit": LARGE_PAGE, **(selected or {})}, list[Struct]()
-            while True:
-                data = await self._api.request("GET", path, query=query)
-                page = msgspec.json.decode(data, type=objects.ListPage)
-                found += [msgspec.json.decode(item, type=struct) for item in page.items]
-                if not page.metadata.continue_:
-                    return found
-                query["continue"] = page.metadata.continue_
-
-        return pages
+        reader = ObjectReader[Struct, Struct](struct, lambda found: found, refuse)
+        return partial(list_all, self._api, Resource(path, path, reader, selected or {}))
 
 
 async def _read(

@@ -1,4 +1,4 @@
-"""Events as the core/v1 API takes them."""
+"""Events as the core/v1 API takes and returns them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 COMPONENT = "fraction-injector"
 CLUSTER_NAMESPACE = "default"
 """Namespace of Events on objects that have none."""
@@ -14,6 +16,43 @@ MIG_NEVER_FITS, MIG_WAITS = "MigNeverFits", "MigWaits"
 """Reasons of Events on pods that wait for MIG instances: no card can ever hold them, none is divided now."""
 MAX_OBJECT_NAME = 200
 """Maximum number of characters that an Event's name takes from its object's name."""
+
+
+class InvolvedObject(msgspec.Struct):
+    """The object that an Event is about."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class EventSeries(msgspec.Struct, rename="camel"):
+    """How often the same was seen, where the Event's writer counts it there."""
+
+    count: int = 1
+    last_observed_time: str | None = None
+
+
+class StoredEvent(msgspec.Struct, rename="camel"):
+    """An Event as the API server returns it, by whatever writer."""
+
+    involved_object: InvolvedObject
+    reason: str | None = None
+    message: str | None = None
+    count: int | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: EventSeries | None = None
+
+    @property
+    def last_time(self) -> str | None:
+        """When it was last seen, as RFC 3339."""
+        of_series = self.series.last_observed_time if self.series is not None else None
+        return of_series or self.last_timestamp or self.event_time
+
+    @property
+    def times(self) -> int:
+        """How often it was seen."""
+        return self.series.count if self.series is not None else self.count or 1
 
 
 def event_name(object_name: str, identity: str) -> str:

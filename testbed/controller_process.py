@@ -18,6 +18,7 @@ import yaml
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair
+from kube.names import GPU_LEDGERS_PATH, GPU_NODES_PATH
 from ledger.messages import LedgerReply
 from testbed import plain_http
 from testbed.api import Api, ApiError, Object
@@ -28,8 +29,6 @@ from testbed.registration import OWN_NAMESPACE, configuration, probe, registered
 
 CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
-NODE_FACTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
 DEGRADED = "fraction_injector_degraded_placements_total"
 """The webhook's count of pods that it has placed without the controller."""
 SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
@@ -68,8 +67,8 @@ def install_crd(api: Api) -> None:
 
     def served() -> bool:
         try:
-            api.call("GET", LEDGERS)
-            api.call("GET", NODE_FACTS)
+            api.call("GET", GPU_LEDGERS_PATH)
+            api.call("GET", GPU_NODES_PATH)
         except (ApiError, ValueError):  # no JSON: nobody knows that path yet
             return False
         return True
@@ -80,7 +79,7 @@ def install_crd(api: Api) -> None:
 def gpu_ledger(api: Api, node: str) -> Object | None:
     """The status of a node's GpuLedger; None while there is none."""
     try:
-        found: Object | None = api.call("GET", f"{LEDGERS}/{node}").get("status")
+        found: Object | None = api.call("GET", f"{GPU_LEDGERS_PATH}/{node}").get("status")
     except ApiError as error:
         if error.code != httpx.codes.NOT_FOUND:
             raise

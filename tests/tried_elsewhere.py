@@ -38,6 +38,7 @@ TRIED_BY = {
     "tests/cli/test_process_command.py": ["service/options.py"],
     "tests/cli/test_terminal.py": ["cli/printing.py"],
     "tests/cli/test_version.py": ["service/version.py"],
+    "tests/cluster/test_informer.py": ["cluster/listing.py"],
     "tests/controller/certificates/test_loop.py": ["controller/certificates/metrics.py"],
     "tests/controller/geometry/test_loop.py": [
         "controller/geometry/cluster.py",

@@ -8,15 +8,14 @@ from typing import Any
 
 import msgspec
 
-from cluster.informer import Resource
+from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from controller.publish import node_problems
-from kube.names import API_VERSION
+from kube.names import API_VERSION, GPU_LEDGERS_PATH
 from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.mig_instances import instance_number, is_instance
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
-COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
 _encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
 _MOST = 2**63 - 1
@@ -115,7 +114,7 @@ class StoredLedger(msgspec.Struct, frozen=True, gc=False):
 def gpu_ledgers() -> Resource[GpuLedger]:
     """All GpuLedgers, to be watched; one that cannot be read is written again as if it were not there."""
     reader = ObjectReader[GpuLedger, GpuLedger](GpuLedger, lambda found: found, lambda _name, _reason: None)
-    return Resource("gpuledgers", COLLECTION, reader)
+    return Resource("gpuledgers", GPU_LEDGERS_PATH, reader)
 
 
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:

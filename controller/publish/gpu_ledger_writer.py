@@ -20,7 +20,6 @@ from cluster.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
 from cluster.watched_resource import WatchedResource
 from controller.publish.gpu_ledger import (
-    COLLECTION,
     GpuLedger,
     StoredLedger,
     gpu_ledgers,
@@ -31,6 +30,7 @@ from controller.publish.gpu_ledger import (
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.work_queue import WorkQueue
 from controller.watch.ledger_store import LedgerStore
+from kube.names import GPU_LEDGERS_PATH
 from service.log import get_logger
 from service.yielding import FACTS_AT_ONCE
 
@@ -187,7 +187,7 @@ class GpuLedgerWriter:
         self._metrics.published.inc()
 
     async def _apply(self, name: str, part: str, body: object) -> None:
-        path = f"{COLLECTION}/{name}{part}"
+        path = f"{GPU_LEDGERS_PATH}/{name}{part}"
         try:
             await self._api.request(
                 "PATCH", path, query=_APPLIED, body=body, content_type=APPLY, seconds=WRITE_SECONDS
@@ -202,7 +202,7 @@ class GpuLedgerWriter:
         if name not in self._stored:
             return
         try:
-            await self._api.request("DELETE", f"{COLLECTION}/{name}", seconds=WRITE_SECONDS)
+            await self._api.request("DELETE", f"{GPU_LEDGERS_PATH}/{name}", seconds=WRITE_SECONDS)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from cluster.informer import Resource
+from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.facts import NodeAgent, NodeFact

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cluster.informer import Resource
+from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import RESOURCE_SLICES_PATH
 from service.log import get_logger

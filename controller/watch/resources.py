@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from cluster.informer import Resource
+from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from controller.watch.agent_taint import NodeTaints, taints_of
 from controller.watch.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from kube.names import GPU_NODES_PATH
 from testbed.cluster import Cluster
-from testbed.controller_process import NODE_FACTS
 
 
 def report(control_plane: Cluster, node: str, **status: Any) -> None:
@@ -15,10 +15,10 @@ def report(control_plane: Cluster, node: str, **status: Any) -> None:
         "status": {"registered": True, "gpus": [], **status},
     }
     query = {"fieldManager": "test", "force": "true"}
-    control_plane.api.call("PATCH", f"{NODE_FACTS}/{node}", body, query, "application/apply-patch+yaml")
+    control_plane.api.call("PATCH", f"{GPU_NODES_PATH}/{node}", body, query, "application/apply-patch+yaml")
 
 
 def forget(control_plane: Cluster, *nodes: str) -> None:
     """Delete GpuNodes."""
     for node in nodes:
-        control_plane.api.call("DELETE", f"{NODE_FACTS}/{node}")
+        control_plane.api.call("DELETE", f"{GPU_NODES_PATH}/{node}")

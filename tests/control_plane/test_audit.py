@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from testbed.controller_process import NODE_FACTS, SHORT_LEASE, Controller, install_crd, write_tls
+from kube.names import GPU_NODES_PATH
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually
 
@@ -25,7 +26,7 @@ def node(control_plane, namespace):
         "status": {"registered": True, "gpus": [{**card, "heldSlices": 5, "heldPods": 1}]},
     }
     query = {"fieldManager": "test", "force": "true"}
-    path = f"{NODE_FACTS}/{namespace}"
+    path = f"{GPU_NODES_PATH}/{namespace}"
     control_plane.api.call("PATCH", path, body, query, "application/apply-patch+yaml")
     yield namespace
     control_plane.kubectl("delete", "node", namespace)

@@ -4,8 +4,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from kube.names import GPU_LEDGERS_PATH
 from testbed import components
-from testbed.controller_process import LEDGERS, Controller, gpu_ledger, install_crd, write_tls
+from testbed.controller_process import Controller, gpu_ledger, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.proxy import FAULTS, Proxy
@@ -114,7 +115,7 @@ def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_mended(control_plane
     start("a", through_proxy=False).until_leading()
     control_plane.api.create(gpu_pod("one"), namespace)
     eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it is published")
-    path, api = f"{LEDGERS}/{node}", control_plane.api
+    path, api = f"{GPU_LEDGERS_PATH}/{node}", control_plane.api
     merge = "application/merge-patch+json"
     api.call("PATCH", f"{path}/status", {"status": {"used": 0, "gpus": []}}, content=merge)
     eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "the edit is mended")

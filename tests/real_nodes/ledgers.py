@@ -1,6 +1,6 @@
 """The ledger as it is published, and the truth that it must equal: what the kubelets have given out."""
 
-from testbed.controller_process import LEDGERS
+from kube.names import GPU_LEDGERS_PATH
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
 
@@ -13,7 +13,7 @@ Held = dict[tuple[str, str, str], int]
 def published(cluster: RealCluster) -> Held:
     """What the GpuLedgers say that pods hold."""
     held: Held = {}
-    for ledger in cluster.api.call("GET", LEDGERS)["items"]:
+    for ledger in cluster.api.call("GET", GPU_LEDGERS_PATH)["items"]:
         for gpu in ledger.get("status", {}).get("gpus", []):
             for share in gpu.get("shares", []):
                 if share["kind"] == "holder":
@@ -24,7 +24,7 @@ def published(cluster: RealCluster) -> Held:
 
 def overcommitted(cluster: RealCluster) -> list[str]:
     """Nodes of which the ledger says that more is held than there is."""
-    ledgers = cluster.api.call("GET", LEDGERS)["items"]
+    ledgers = cluster.api.call("GET", GPU_LEDGERS_PATH)["items"]
     return [ledger["metadata"]["name"] for ledger in ledgers if ledger.get("status", {}).get("over")]
 
 

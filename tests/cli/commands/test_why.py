@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.options import namespace_of
 from cluster.kube_client import ApiError
-from describe.why import MAX_PAGES, PAGE, is_of
+from cluster.listing import LARGE_PAGE
+from describe.why import MAX_PAGES, is_of
 from tests.cluster.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"
@@ -325,7 +326,7 @@ def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_u
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
     assert (ended.exit_code, "says WaitingPodReplaced" in ended.stdout) == (1, True)
-    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * PAGE} tell of refused pods\n"
+    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} tell of refused pods\n"
 
 
 def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
