@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cluster.informer import list_all
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.listing import list_all
 from controller.watch.gpu_node import AgentReport, gpu_nodes, with_report
 from controller.watch.resources import nodes, pods
 from describe.stored_policies import read_stored_policies

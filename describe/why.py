@@ -182,9 +182,8 @@ class WhyQuery:
         fact = pod.fact
         known = [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
-        return free_nodes(
-            known, Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent), accepts
-        )
+        wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent is not None)
+        return free_nodes(known, wanted, accepts, with_agent or ())
 
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""

@@ -45,12 +45,42 @@ def amounts_of(pod: PodFact) -> Amounts:
     return pod.gpus or ((None, pod.pooled),)
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pod wants of a node."""
+
+    amounts: Amounts
+    """Index and slices of each GPU that it asks for, None for the pool."""
+    memory_values: tuple[str, ...] | None = None
+    """Texts of the label nvidia.com/gpu.memory that it takes; None for any."""
+    models: tuple[str, ...] = ()
+    """Products that it takes; none for any."""
+    by_agent: bool = False
+    """Whether it can only run where an agent serves, because nothing else limits it."""
+
+
 class NodeRoom(Protocol):
     """What is left of the GPUs of one node that new pods may go to."""
 
     @property
     def name(self) -> str:
         """Of the node."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether it takes pods now."""
+
+    @property
+    def product(self) -> str | None:
+        """The model of its GPUs, where that is known."""
+
+    @property
+    def memory(self) -> str | None:
+        """MiB of one GPU, as the label nvidia.com/gpu.memory has them; None without it."""
+
+    @property
+    def agent_serves(self) -> bool:
+        """Whether an agent limits pods there."""
 
     def left(self, index: int | None) -> int | None:
         """Return the slices left of one GPU, or of the pool, at least 0; None where there is none."""
@@ -66,23 +96,26 @@ class FreeNodesSearch:
     """Looks at nodes one by one, and keeps what is told of them.
 
     Args:
-        amounts: what the pod asks for.
+        wanted: what the pod wants of a node.
         accepts: whether its own demands let it go to a node of a name; None where that was not compared.
     """
 
-    def __init__(self, amounts: Amounts, accepts: Callable[[str], bool | None]) -> None:
-        self._amounts = amounts
-        self._indices = [index for index, _ in amounts]
+    def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
+        self._wanted = wanted
+        self._amounts = wanted.amounts
+        self._indices = [index for index, _ in wanted.amounts]
         self._accepts = accepts
-        index = amounts[0][0]
-        self._takes_another = len(amounts) == 1 and index is not None and not is_instance(index)
+        index = wanted.amounts[0][0]
+        self._takes_another = len(wanted.amounts) == 1 and index is not None and not is_instance(index)
         self._most: list[tuple[int, str]] = []
         self._nodes = self._shut_out = self._not_compared = self._offered_twice = 0
         self._elsewhere: tuple[str, int, int] | None = None
         self._has_room = False
 
     def look_at(self, node: NodeRoom) -> None:
-        """Take in a node that takes pods now, with GPUs of the memory and model that the pod is bound to."""
+        """Take in a node."""
+        if not self._can_go(node):
+            return
         self._offered_twice += node.is_offered_twice(self._indices)
         left = [node.left(index) for index in self._indices]
         known = [slices for slices in left if slices is not None]
@@ -97,6 +130,15 @@ class FreeNodesSearch:
             if freest is not None and freest[1] >= self._amounts[0][1]:
                 self._elsewhere = node.name, *freest
 
+    def _can_go(self, node: NodeRoom) -> bool:
+        """Whether a node takes pods now, with GPUs of the memory and model that the pod is bound to."""
+        wanted = self._wanted
+        if not node.usable or (wanted.by_agent and not node.agent_serves):
+            return False
+        if wanted.models and node.product not in wanted.models:
+            return False
+        return not wanted.memory_values or node.memory in wanted.memory_values
+
     def _count(self, name: str, left: list[int], *, is_accepted: bool | None) -> None:
         if not is_accepted:
             self._shut_out += is_accepted is not None
@@ -108,60 +150,49 @@ class FreeNodesSearch:
         asked = [slices for _, slices in self._amounts]
         self._has_room = self._has_room or all(map(operator.ge, left, asked))
 
-    def found(self, *, by_agent: bool) -> FreeNodes:
-        """Return what was found; `by_agent` where only nodes with a running agent were looked at."""
+    def found(self) -> FreeNodes:
+        """Return what was found."""
         return FreeNodes(
             tuple([(name, -free) for free, name in self._most]),
             self._nodes - len(self._most),
             self._elsewhere,
             has_room=self._has_room,
-            by_agent=by_agent,
+            by_agent=self._wanted.by_agent,
             shut_out=self._shut_out,
             offered_twice=self._offered_twice,
             not_compared=self._not_compared,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a pod wants of a node."""
-
-    amounts: Amounts
-    """Index and slices of each GPU that it asks for, None for the pool."""
-    memory_values: tuple[str, ...] | None = None
-    """Texts of the label nvidia.com/gpu.memory that it takes; None for any."""
-    models: Collection[str] = ()
-    """Products that it takes; none for any."""
-    with_agent: Collection[str] | None = None
-    """Names of nodes with a running agent, for a pod that nothing else limits; None for any."""
-
-
 def free_nodes(
-    nodes: Iterable[NodeView], wanted: Wanted, accepts: Callable[[str], bool | None] = lambda _: True
+    nodes: Iterable[NodeView],
+    wanted: Wanted,
+    accepts: Callable[[str], bool | None] = lambda _: True,
+    with_agent: Collection[str] = (),
 ) -> FreeNodes:
     """Find the nodes for a pod in published views of all that are known.
 
-    `accepts` says whether its own demands let it go to a node of a name; None where that was not compared.
+    Args:
+        nodes: all that are known.
+        wanted: what the pod wants of a node.
+        accepts: whether its own demands let it go to a node of a name; None where that was not compared.
+        with_agent: names of nodes with a running agent.
     """
-    search = FreeNodesSearch(wanted.amounts, accepts)
+    search = FreeNodesSearch(wanted, accepts)
     for node in nodes:
-        has_agent = wanted.with_agent is None or node.name in wanted.with_agent
-        if has_agent and _can_go(node, wanted.memory_values, wanted.models):
-            search.look_at(_Published(node))
-    return search.found(by_agent=wanted.with_agent is not None)
-
-
-def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Collection[str]) -> bool:
-    if not node.usable or (models and node.product not in models):
-        return False
-    return not memory_values or str(node.gpu_mib) in memory_values
+        search.look_at(_Published(node, agent_serves=node.name in with_agent))
+    return search.found()
 
 
 class _Published:
     """A node by its published view."""
 
-    def __init__(self, view: NodeView) -> None:
+    def __init__(self, view: NodeView, *, agent_serves: bool) -> None:
         self.name = view.name
+        self.usable = view.usable
+        self.product = view.product
+        self.memory = str(view.gpu_mib) if view.gpu_mib is not None else None
+        self.agent_serves = agent_serves
         self._free = {gpu.index: max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned}
         self._twice = {gpu.index: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
 

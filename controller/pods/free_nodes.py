@@ -12,7 +12,7 @@ from controller.watch.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.facts import NodeFact, PodFact
-from ledger.free_nodes import Amounts, FreeNodes, FreeNodesSearch, amounts_of
+from ledger.free_nodes import FreeNodes, FreeNodesSearch, Wanted, amounts_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 
@@ -21,9 +21,8 @@ ANY_NODE = Constraints()
 
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[Amounts, tuple[str, ...] | None, tuple[str, ...], bool, bytes]
-"""Amounts, values of the memory label, those of the product label (none: any), whether only an agent limits
-the pod, and a digest of what it demands of its node."""
+_Kind = tuple[Wanted, bytes]
+"""What pods want, and a digest of what they demand of their node: those alike are told the same."""
 
 
 class FreeNodesFinder:
@@ -32,7 +31,7 @@ class FreeNodesFinder:
     def __init__(self, state: LedgerStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._state = state
         self._clock = clock
-        self._kept: dict[_Wanted, tuple[float, FreeNodes]] = {}
+        self._kept: dict[_Kind, tuple[float, FreeNodes]] = {}
 
     async def find(
         self, fact: PodFact, demands: Constraints = ANY_NODE, *, by_agent: bool = False
@@ -45,30 +44,22 @@ class FreeNodesFinder:
             by_agent: only nodes whose agent serves: nothing else limits the pod.
         """
         now = self._clock()
-        self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        wanted = wanted_of(fact, demands, by_agent=by_agent)
-        kept = self._kept.get(wanted)
+        self._kept = {kind: kept for kind, kept in self._kept.items() if kept[0] > now}
+        kind = kind_of(fact, demands, by_agent=by_agent)
+        kept = self._kept.get(kind)
         if kept is None:
-            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted, demands)
+            kept = self._kept[kind] = now + KEPT_SECONDS, await self._walk(kind[0], demands)
         return kept[1]
 
-    async def _walk(self, wanted: _Wanted, demands: Constraints) -> FreeNodes:
+    async def _walk(self, wanted: Wanted, demands: Constraints) -> FreeNodes:
         own = OwnDemands(demands)
-        search = FreeNodesSearch(wanted[0], lambda name: own.accept(self._state.nodes[name].fact))
+        search = FreeNodesSearch(wanted, lambda name: own.accept(self._state.nodes[name].fact))
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for name in names:
-                if self._can_go(name, wanted):
-                    search.look_at(_Kept(self._state.nodes[name].fact, self._state.ledger))
-        return search.found(by_agent=wanted[3])
-
-    def _can_go(self, name: str, wanted: _Wanted) -> bool:
-        _, memory_values, models, by_agent, _ = wanted
-        node = self._state.nodes.get(name)
-        if node is None or not node.fact.usable or (by_agent and node.fact.agent != "serving"):
-            return False
-        if models and node.fact.labels.get(GPU_PRODUCT_LABEL) not in models:
-            return False
-        return not memory_values or node.fact.labels.get(GPU_MEMORY_LABEL) in memory_values
+                node = self._state.nodes.get(name)
+                if node is not None:
+                    search.look_at(_Kept(node.fact, self._state.ledger))
+        return search.found()
 
 
 class _Kept:
@@ -76,6 +67,10 @@ class _Kept:
 
     def __init__(self, fact: NodeFact, ledger: Ledger) -> None:
         self.name = fact.name
+        self.usable = fact.usable
+        self.product = fact.labels.get(GPU_PRODUCT_LABEL)
+        self.memory = fact.labels.get(GPU_MEMORY_LABEL)
+        self.agent_serves = fact.agent == "serving"
         self._fact = fact
         self._ledger = ledger
 
@@ -93,7 +88,7 @@ class _Kept:
         return all(offered.get(index) for index in indices)
 
 
-def wanted_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Wanted:
+def kind_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Kind:
     """Return what tells pods apart that are told of different nodes."""
     digest = hashlib.sha256(msgspec.json.encode(demands)).digest()[:16] if demands != ANY_NODE else b""
-    return amounts_of(fact), fact.memory_values, fact.models, by_agent, digest
+    return Wanted(amounts_of(fact), fact.memory_values, fact.models, by_agent), digest

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
-from controller.pods.free_nodes import FreeNodesFinder, wanted_of
+from controller.pods.free_nodes import FreeNodesFinder, kind_of
 from controller.pods.pod_demands import TooLong
 from controller.pods.pod_findings import waiting_message
 from controller.pods.pod_summary import summary_of
@@ -98,15 +98,15 @@ class WaitingReasons:
             return None
         if demands == "too long":
             return FreeNodes((), 0, not_compared=1)
-        wanted = wanted_of(fact, demands, by_agent=by_agent)
+        kind = kind_of(fact, demands, by_agent=by_agent)
         now = self._clock()
-        kept = self._kept.get(wanted)
+        kept = self._kept.get(kind)
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
             found = await self._finder.find(fact, demands, by_agent=by_agent)
-            kept = self._kept[wanted] = now + KEPT_SECONDS, found
+            kept = self._kept[kind] = now + KEPT_SECONDS, found
             # From its end: a walk over many nodes may itself take that long.
             self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
-            self._kept.move_to_end(wanted)
+            self._kept.move_to_end(kind)
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
         return kept[1] if kept is not None else None

@@ -81,9 +81,9 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent, d
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))
     nodes, own = state.ledger.view().nodes, OwnDemands(demands)
-    wanted = Wanted(amounts_of(request), request.memory_values, request.models, with_agent)
-    found = free_nodes(nodes, wanted, lambda name: own.accept(state.nodes[name].fact))
     by_agent = with_agent is not None
+    wanted = Wanted(amounts_of(request), request.memory_values, request.models, by_agent)
+    found = free_nodes(nodes, wanted, lambda name: own.accept(state.nodes[name].fact), with_agent or ())
     assert found == asyncio.run(FreeNodesFinder(state).find(request, demands, by_agent=by_agent))
 
 
