@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 
 from agent.divide import is_card_name
 from agent.settings import APPLICATION_XIDS
-from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, LineFormat, MinimumLevel
+from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, HealthPort, LineFormat, MinimumLevel
 
 DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
 STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
@@ -154,10 +154,7 @@ class AgentOptions:
         ),
     ] = None
     host: Annotated[str, Flag("Address of the plain port.")] = LOOPBACK
-    health_port: Annotated[
-        int,
-        Flag("Plain port for /livez, /readyz and /metrics; 0 takes a free one.", min=0, max=65535),
-    ] = 9081
+    health_port: HealthPort = 9081
     log_level: MinimumLevel = "info"
     log_format: LineFormat = "auto"
     container_logs: str = "/var/log/containers"

@@ -110,7 +110,12 @@ class LeaderTasks:
             return
         deletion = PodDeletion(context.api, context.leadership, self._metrics)
         replacement = PodReplacement(
-            deletion, context.state, self._options.names, policies.of, hindrance=context.hindrance
+            context.api,
+            deletion,
+            context.state,
+            self._options.names,
+            policies.of,
+            hindrance=context.hindrance,
         )
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:

@@ -9,7 +9,17 @@ from typing import Annotated
 from controller.node_agents.coverage import AgentPods, read_agent_pods
 from kube.names import DRA_DRIVER
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
-from service.options import LOCALHOST, LOOPBACK, Flag, Host, LineFormat, MinimumLevel, StopDelay, TlsNames
+from service.options import (
+    LOCALHOST,
+    LOOPBACK,
+    Flag,
+    HealthPort,
+    Host,
+    LineFormat,
+    MinimumLevel,
+    StopDelay,
+    TlsNames,
+)
 
 
 def _address(url: str) -> str:
@@ -78,7 +88,7 @@ class ControllerOptions:
     ] = None
     host: Host = LOOPBACK
     port: Annotated[int, Flag("mTLS port of the API; 0 takes a free one.", min=0, max=65535)] = 9443
-    health_port: Annotated[int, Flag("Plain port for /livez, /readyz and /metrics.", min=0, max=65535)] = 9080
+    health_port: HealthPort = 9080
     page: Annotated[bool, Flag("Show the ledger as a page, at http://localhost:PAGE-PORT/.")] = False
     page_host: Annotated[
         str,

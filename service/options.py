@@ -43,6 +43,9 @@ class Flag:
 
 
 Host = Annotated[str, Flag("Address to listen on.")]
+HealthPort = Annotated[
+    int, Flag("Plain port for /livez, /readyz and /metrics; 0 takes a free one.", min=0, max=65535)
+]
 TlsNames = Annotated[
     tuple[str, ...],
     Flag(

@@ -1,4 +1,4 @@
-"""Requests to the API server when a waiting pod is replaced: read it, delete it, write the Event."""
+"""Requests to the API server when a waiting pod is replaced: delete it, write the Event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from http import HTTPStatus
 from cluster.event_writer import EventWriter
 from cluster.kube_client import ApiError, ApiServer
 from cluster.leadership import Leadership
-from controller.pods.pending_pod import StoredPod, read_pod
+from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_findings import Finding
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import pod_event
@@ -32,14 +32,6 @@ class PodDeletion:
     def leads(self) -> bool:
         """Whether this replica may delete at this moment."""
         return self._leadership.leads
-
-    async def read(self, key: PodKey, uid: str) -> StoredPod | None:
-        """Return the pod as it is stored; None if it is gone, or another has its name.
-
-        Raises:
-            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
-        """
-        return await read_pod(self._api, key, uid)
 
     async def delete(self, key: PodKey, stored: StoredPod) -> bool:
         """Delete a pod as it was read; return False if it has changed since, or is gone, or another leads.

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from cluster.kube_client import TRANSPORT_ERRORS, ApiError
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
-from controller.pods.pending_pod import StoredPod, dry_run, known_constraints
+from controller.pods.pending_pod import StoredPod, dry_run, known_constraints, read_pod
 from controller.pods.pod_findings import MAX_MESSAGE
 from controller.replace.pod_deletion import PodDeletion
 from controller.replace.replacement_pace import ReplacementPlan, WaitingPod, waits_replaceably
@@ -62,6 +62,7 @@ class PodReplacement:
 
     def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
         self,
+        api: ApiServer,
         deletion: PodDeletion,
         state: LedgerStore,
         names: ResourceNames,
@@ -71,6 +72,7 @@ class PodReplacement:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`hindrance` gives why the ledger may be old; nothing is deleted by an old one."""
+        self._api = api
         self._deletion = deletion
         self._state = state
         self._names = names
@@ -139,7 +141,7 @@ class PodReplacement:
 
     async def _replace(self, waiting: WaitingPod) -> bool:
         """Delete a pod whose share fits elsewhere now; return whether it was deleted."""
-        stored = await self._deletion.read(waiting.key, waiting.uid)
+        stored = await read_pod(self._api, waiting.key, waiting.uid)
         current = self._current(waiting)
         if stored is None or current is None or not stored.is_deletable:
             return False

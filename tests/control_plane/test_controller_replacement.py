@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from certs.authority import make_authority
 from cluster.kube_client import connect
+from controller.pods.pending_pod import read_pod
 from controller.publish.metrics import ControllerMetrics
 from controller.replace.pod_deletion import PodDeletion
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
@@ -183,10 +184,10 @@ def test_a_pod_that_changed_since_it_was_read_is_not_deleted(control_plane, name
         deletion = PodDeletion(api, Leading(), ControllerMetrics(CollectorRegistry()))
         key = namespace, "task"
         try:
-            stale = await deletion.read(key, uid)
+            stale = await read_pod(api, key, uid)
             change = {"metadata": {"annotations": {"changed": "since"}}}
             await asyncio.to_thread(control_plane.api.patch, "Pod", "task", change, namespace)
-            fresh = await deletion.read(key, uid)
+            fresh = await read_pod(api, key, uid)
             return [await deletion.delete(key, read) for read in (stale, fresh, fresh)]
         finally:
             await api.close()

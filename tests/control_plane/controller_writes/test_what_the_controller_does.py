@@ -12,6 +12,7 @@ from cluster.kube_client import JSON_PATCH, connect
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
+from controller.pods.pending_pod import read_pod
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.publish.metrics import ControllerMetrics
 from controller.replace.pod_deletion import PodDeletion
@@ -188,7 +189,7 @@ def test_the_controller_deletes_a_pod_that_waits(control_plane, stolen, namespac
         async with connected(control_plane, tmp_path) as api:
             deletion = PodDeletion(api, Leading(), ControllerMetrics(CollectorRegistry()))
             key = namespace, "task"
-            stored = await deletion.read(key, uid)
+            stored = await read_pod(api, key, uid)
             assert stored is not None
             return await deletion.delete(key, stored)
 

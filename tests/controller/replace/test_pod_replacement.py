@@ -56,6 +56,7 @@ class World:
         self.leading = Leading()
         deletion = PodDeletion(api, self.leading, ControllerMetrics(CollectorRegistry()))
         self.loop = PodReplacement(
+            api,
             deletion,
             self.state,
             NAMES,
