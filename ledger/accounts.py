@@ -1,4 +1,4 @@
-"""What is taken of one node: by holders, and by promises that are not bound to it yet."""
+"""What is allocated on one node: by bound pods, and by pods and reservations that are not bound to it yet."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ledger.pool_cards import left_on_cards
 from modes.mig_instances import is_instance
 
 ClaimKey = tuple[str, ...]
-"""Of a pod its namespace and name; of a reservation these and one part more, so that they never meet."""
+"""Namespace and name of a pod. A reservation's key has a third part, so it never equals a pod's key."""
 
 
 class Claim(Protocol):
-    """Whatever takes GPU slices, CPU and memory: a pod, or a reservation until its pod shows up."""
+    """A pod, or a reservation whose pod has not appeared yet: it takes GPU slices, CPU and memory."""
 
     @property
     def namespace(self) -> str: ...  # noqa: D102 - the words are those of PodFact
@@ -48,15 +48,15 @@ class Claim(Protocol):
 
 
 class PricedClass(Protocol):
-    """Nodes that are alike (ledger/placement/node_index.py)."""
+    """A class of nodes that are alike (ledger/placement/node_index.py)."""
 
     @property
     def slice_cost(self) -> int:
-        """What a slice costs there beyond its worth, in UNITs of a slice."""
+        """Cost of a slice on these nodes beyond its worth, in UNITs of a slice."""
 
 
 class NodeAccount:
-    """What is allocated on one node. Kept also for a node that is not known, or no longer, but has pods."""
+    """What is allocated on one node. An unknown or deleted node has an account as long as it has pods."""
 
     __slots__ = (
         "_fact",
@@ -80,30 +80,30 @@ class NodeAccount:
         self._fact: NodeFact | None = None
         self.claims: dict[ClaimKey, Claim] = {}
         self.crowd: Crowd | None = None
-        """The claims sorted, where they are many."""
+        """The same claims sorted, if there are more than CROWDED."""
         self.unbound: dict[int | None, int] = {}
-        """Slices of promises alone, by index (None: the pool)."""
+        """Slices of unbound claims only, by index (None: the pool)."""
         self.taken: dict[int, int] = {}
-        """Slices of bound pods and of promises by index."""
+        """Slices of bound and unbound claims, by index."""
         self.left: dict[int, int] = {}
-        """Slices by index that `taken` leaves of GPUs that are not cordoned; below zero after a loss."""
+        """Free slices by index, without cordoned GPUs; negative after a node lost capacity."""
         self.taken_pooled = 0
         self.cpu_free = 0
-        """Milli-CPU that pods and promises leave; below zero while the node is unknown."""
+        """Milli-CPU that claims leave free; negative while the node is unknown."""
         self.node_class: PricedClass | None = None
-        """The class of the node, once it is in one."""
+        """The node's class; None until the index has sorted the node in."""
         self.memory_free = 0
-        """Bytes of memory, likewise."""
+        """Bytes of memory that claims leave free; negative while the node is unknown."""
         self.reserved: dict[ClaimKey, Claim] = {}
-        """Reservations alone."""
+        """Only the reservations among `claims`."""
         self.stale: dict[int | None, int] = {}
         """Slices by index (None: the pool) of reservations that are too old to take room."""
         self.rank = name
-        """Of nodes that are equally good for a pod the one whose rank sorts first is taken."""
+        """Sort key that decides between nodes that are equally good for a pod: the lowest wins."""
 
     @property
     def fact(self) -> NodeFact | None:
-        """What is known of the node itself."""
+        """The node as last observed; None while it is unknown."""
         return self._fact
 
     @fact.setter
@@ -118,7 +118,7 @@ class NodeAccount:
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
 
     def take(self, key: ClaimKey, claim: Claim) -> None:
-        """Allocate what a claim takes; the inverse of `give_back`."""
+        """Allocate a claim's amounts; the inverse of `give_back`."""
         self.claims[key] = claim
         if claim.is_reserved:
             self.reserved[key] = claim
@@ -131,7 +131,7 @@ class NodeAccount:
             self.crowd = Crowd(self.claims)
 
     def give_back(self, key: ClaimKey) -> None:
-        """Free what a claim took; the inverse of `take`."""
+        """Free a claim's amounts; the inverse of `take`."""
         claim = self.claims.pop(key)
         if claim.is_reserved:
             del self.reserved[key]
@@ -144,16 +144,16 @@ class NodeAccount:
                 self.crowd = None
 
     def add_stale(self, claim: Claim, sign: int = 1) -> None:
-        """Note a reservation that takes no room any more, or with a sign of -1 forget it."""
+        """Add a reservation that no longer takes room; a sign of -1 removes it."""
         for index, slices in (*claim.gpus, (None, claim.pooled)):
             left = self.stale.pop(index, 0) + sign * slices
             if left:
                 self.stale[index] = left
-        # No name of a node has a character that sorts after the tilde.
+        # No character of a node's name sorts after the tilde.
         self.rank = f"~{sum(self.stale.values()):012}{self.name}" if self.stale else self.name
 
     def without_reservations(self, but_of: str | None) -> NodeAccount:
-        """Return the account as it is for pods alone, and for reservations of one namespace."""
+        """Return the account with pods, and with reservations of only one namespace."""
         account = NodeAccount(self.name)
         account._fact, account.node_class, account.claims = self._fact, self.node_class, self.claims
         account.left, account.taken = dict(self.left), dict(self.taken)
@@ -165,7 +165,7 @@ class NodeAccount:
         return account
 
     def held(self, index: int | None) -> int:
-        """Slices of one GPU, or of the pool, that bound pods have."""
+        """Slices of one GPU (None: of the pool) that bound pods hold."""
         taken = self.taken_pooled if index is None else self.taken.get(index, 0)
         return taken - self.unbound.get(index, 0)
 
@@ -181,7 +181,7 @@ class NodeAccount:
         return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
 
     def pool_state(self) -> tuple[int, ...]:
-        """Free slices of each card of the pool, sorted; of all together where nobody tells of cards."""
+        """Free slices of each card of the pool, sorted; one sum if the cards are unknown."""
         fact = self._fact
         if fact is None or not fact.pool_cards:
             return (self.placeable_pool(),)
@@ -197,13 +197,13 @@ class NodeAccount:
         return max(0, count - self.taken.get(number, 0))
 
     def freest(self) -> tuple[int, int] | None:
-        """The GPU with most slices left, the lowest of equals; None without one that can be used."""
+        """The GPU with most free slices (the lowest index wins) and their number; None without a GPU."""
         return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
 
     def free(self, indices: Collection[int | None]) -> int | None:
-        """Slices left on the fullest of some GPUs (None: the pool), at least 0.
+        """Free slices of the fullest of some GPUs (None: the pool), never negative.
 
-        None if one is missing, or if new pods are kept off it.
+        None if the node lacks one of them, or takes no new pods.
         """
         fact = self._fact
         if fact is None or fact.is_offered_twice:
@@ -229,7 +229,7 @@ class NodeAccount:
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:
             taken = self.taken.get(index, 0) + sign * slices
-            # An index with nothing taken is forgotten, so that books that agree are equal.
+            # An index without slices is removed, so that accounts with equal claims compare equal.
             if taken:
                 self.taken[index] = taken
             else:

@@ -1,4 +1,4 @@
-"""The annotation of a node that takes single GPUs out of placement: how it reads, and what is wrong in it."""
+"""The node annotation `clearml-injector/cordon`, which takes single GPUs out of placement."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ def written(indices: Iterable[int]) -> str:
 
 
 def indices_of(text: str) -> frozenset[int]:
-    """Return the GPUs that a value names; what is no number in it counts nothing."""
+    """Return the GPU indices in a value; parts that are no index are ignored."""
     return frozenset(int(part) for part in _SEPARATORS.split(text) if _INDEX.fullmatch(part))
 
 
 def problem(text: str, gpus: Collection[int]) -> str | None:
-    """Say what is wrong with a value on a node with such GPUs (none are known while its plugin is away)."""
+    """Return what is wrong with a node's value; `gpus` are its indices, empty while its plugin is away."""
     bad = [part for part in _SEPARATORS.split(text.strip(", ")) if not _INDEX.fullmatch(part)]
     if text.strip(", ") and bad:
-        rule = (
-            f'"{bad[0][:MAX_SHOWN]}" is no number of a GPU and takes none out: write numbers, such as "0,2"'
-        )
+        rule = f'"{bad[0][:MAX_SHOWN]}" is not a GPU index and is ignored: write indices, such as "0,2"'
         return f"annotation {CORDON_ANNOTATION}: {rule}"
     absent = sorted(indices_of(text) - set(gpus)) if gpus else []
     if absent:
         rule = f"the node has no GPU {absent[0]}: it has {written(gpus)}"
-        return f"annotation {CORDON_ANNOTATION}: {rule}; mend the annotation"
+        return f"annotation {CORDON_ANNOTATION}: {rule}; fix the annotation"
     return None

@@ -1,6 +1,6 @@
-"""The claims on a node that has very many, sorted so that the largest are told without a walk over all.
+"""The claims on a node that has very many, sorted so that the largest are found without a walk over all.
 
-Pods that name a node themselves are bound to it whatever it has; if its kubelet is dead, nobody rejects them.
+Pods that set `nodeName` are bound whatever the node has free; if its kubelet is dead, nothing rejects them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Protocol
 
 CROWDED = 256
-"""Claims on a node from which on they are kept sorted; with half as many they no longer are."""
+"""A node's claims are sorted when there are more than this, until there are half as many."""
 Key = tuple[str, ...]
 _Entry = tuple[int, Key]
-"""Slices, negated so that the largest sort first; whose they are."""
+"""Slices, negated so that the largest sort first, and the claim's key."""
 
 
 class Sharing(Protocol):
-    """What a claim takes of GPUs (ledger/accounts.py)."""
+    """The GPU slices of a claim (ledger/accounts.py)."""
 
     @property
     def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - the words are those of Claim
@@ -26,7 +26,7 @@ class Sharing(Protocol):
 
 
 class Crowd:
-    """The claims by index of the GPU (None: the pool), the largest first."""
+    """Claims by GPU index (None: the pool), the largest first."""
 
     __slots__ = ("_by_index",)
 
@@ -45,7 +45,7 @@ class Crowd:
             insort(self._by_index.setdefault(index, []), (-slices, key))
 
     def remove(self, key: Key, claim: Sharing) -> None:
-        """Take a claim out; the inverse of `add`."""
+        """Remove a claim; the inverse of `add`."""
         for index, slices in parts(claim):
             entries = self._by_index[index]
             del entries[bisect_left(entries, (-slices, key))]
@@ -53,16 +53,16 @@ class Crowd:
                 del self._by_index[index]
 
     def first(self, index: int | None, count: int) -> list[Key]:
-        """Return whose the largest parts of a GPU are."""
+        """Return the keys of the claims with the largest parts of a GPU, at most `count`."""
         return [key for _, key in self._by_index.get(index, ())[:count]]
 
     def count(self, index: int | None) -> int:
-        """Return how many have a part of a GPU."""
+        """Return how many claims have a part of a GPU."""
         return len(self._by_index.get(index, ()))
 
 
 def parts(claim: Sharing) -> list[tuple[int | None, int]]:
-    """Return the slices of each GPU that a claim has a part of, and those of the pool."""
+    """Return (index, slices) of each GPU that a claim has a part of; index None is the pool."""
     found: list[tuple[int | None, int]] = [part for part in claim.gpus if part[1]]
     if claim.pooled:
         found.append((None, claim.pooled))

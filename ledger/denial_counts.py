@@ -1,4 +1,4 @@
-"""Denials of the last hour by reason and namespace: as webhooks count them, and as a page shows them."""
+"""Denials of the last hour by reason and namespace."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ledger.messages import DenialCount
 HOUR_SECONDS = 3600.0
 MINUTE_SECONDS = 60.0
 MAX_KEPT = 500
-"""Pairs of a reason and a namespace: those that were denied last."""
+"""Pairs of a reason and a namespace: the latest are kept."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    """What is kept of one reason in one namespace."""
+    """Denials for one reason in one namespace."""
 
     message: str
     pods: int = 0
     minutes: deque[tuple[float, int]] = field(default_factory=deque)
-    """When a minute began, and the pods that were denied in it."""
+    """When each minute began, and the pods that were denied in it."""
 
     def add(self, counted: DenialCount, now: float) -> None:
         self.message = counted.message
@@ -40,13 +40,13 @@ class _Kept:
 
 
 class DenialWindow:
-    """Counts by the minute, bounded however many are denied; of their words it keeps the last line."""
+    """Counts denials per minute. Memory is bounded; of the messages only the last one is kept."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
 
     def add(self, counted: DenialCount, now: float) -> None:
-        """Take in pods that were denied at about `now`; drop those of no known reason or namespace."""
+        """Add pods that were denied at about `now`; ignore unknown reasons and invalid namespaces."""
         if counted.reason not in DENIED or not is_namespace(counted.namespace):
             return
         key = (counted.reason, counted.namespace)
@@ -56,7 +56,7 @@ class DenialWindow:
             self._kept.popitem(last=False)
 
     def of_last_hour(self, now: float) -> list[DenialCount]:
-        """Return the sums, those that were denied last first."""
+        """Return the sums; the latest denial comes first."""
         for kept in self._kept.values():
             kept.forget(now)
         for key in [key for key, kept in self._kept.items() if not kept.minutes]:

@@ -1,4 +1,4 @@
-"""What the ledger knows of nodes and pods: small frozen facts, made by ledger/from_kubernetes.py."""
+"""What the ledger knows of nodes and pods: small frozen structs, made by ledger/from_kubernetes.py."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import msgspec
 from kube.scheduling import Taint
 
 UNLIMITED = 1 << 60
-"""CPU or memory of a node that does not state it: never what a placement fails for."""
+"""CPU or memory of a node that does not state it: placement never fails for it."""
 
 
 NodeAgent = Literal["unknown", "missing", "away", "serving"]
-"""Whether an agent of ours limits containers on a node: nobody tells, never did, did and may again, does."""
+"""State of our agent on a node: not reported, never there, was there and may return, limits containers."""
 PodKey = tuple[str, str]
-"""Namespace and name. Never joined into one text: other pairs could make the same one."""
+"""Namespace and name. Never joined into one string: two pairs could give the same one."""
 
 
 class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One node with GPUs, or without."""
+    """One node, with or without GPUs."""
 
     name: str
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    """Taints that someone set on purpose; those of `node.kubernetes.io/` are in `usable`."""
+    """Taints that an admin set. Taints of `node.kubernetes.io/` are reflected in `usable`."""
     usable: bool = True
     """Ready, schedulable and without a taint of the node life cycle."""
     gpus: tuple[tuple[int, int], ...] = ()
@@ -32,34 +32,33 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slices_per_gpu: int = 0
     """Slices that each of `gpus` is divided into; 0 while the device plugin is away."""
     pooled: int = 0
-    """Slices of all GPUs together, where they share one resource name."""
+    """Slices of all GPUs together, if they share one resource name."""
     pooled_gpus: int = 0
-    """GPUs behind `pooled`; 0 where no label tells."""
+    """GPUs behind `pooled`; 0 if no label states it."""
     instances: tuple[tuple[int, int], ...] = ()
     """(number of a profile, allocatable MIG instances), by number (modes/mig_instances.py)."""
     gpu_mib: int | None = None
-    """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
+    """MiB of one GPU by the label nvidia.com/gpu.memory; None if the label is missing or not a number."""
     cards: tuple[tuple[int, int], ...] = ()
-    """(index, MiB) of each GPU as the node's agent says, by index; empty where no agent does."""
+    """(index, MiB) of each GPU as the node's agent reports it, by index; empty without an agent."""
     card_models: tuple[str, ...] = ()
-    """Model of each of `cards`, written as the label nvidia.com/gpu.product would be; empty where unknown."""
+    """Model of each of `cards`, in the form of the label nvidia.com/gpu.product; empty if unknown."""
     card_numa: tuple[int, ...] = ()
-    """NUMA node of each of `cards`; empty where they are all of one, or the agent does not tell of each."""
+    """NUMA node of each of `cards`; empty if all have the same one, or the agent does not report all."""
     pool_cards: tuple[tuple[int, int], ...] = ()
-    """(index, slices that containers hold) of each healthy GPU behind `pooled`, as the node's agent says."""
+    """(index, slices that containers hold) of each healthy GPU behind `pooled`, as the agent reports it."""
     agent: NodeAgent = "unknown"
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
     cordoned: frozenset[int] = frozenset()
-    """Indices that are taken out of placement: by the node's annotation clearml-injector/cordon, or as
-    `offered_twice`."""
+    """Indices taken out of placement, by the annotation clearml-injector/cordon or as `offered_twice`."""
     offered_twice: frozenset[int] = frozenset()
-    """Of `gpus` those that a DRA driver offers too; all of them where nobody tells which."""
+    """Those of `gpus` that a DRA driver offers too; all of them if it is not known which."""
     is_offered_twice: bool = False
-    """Whether a DRA driver offers all GPUs of the node too, or nobody tells which: no pod goes there."""
+    """Whether a DRA driver offers all GPUs of the node too, or unknown ones: the node takes no pods."""
 
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
-        """MiB of the smallest of some GPUs: of the cards, else what the node's label says of all."""
+        """MiB of the smallest of some GPUs (empty: of all), from `cards` if it has them, else `gpu_mib`."""
         if not self.cards:
             return self.gpu_mib
         known = dict(self.cards)
@@ -68,58 +67,58 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One pod. A terminating one holds what it has until it is gone."""
+    """One pod. A terminating pod holds its resources until it is deleted."""
 
     namespace: str
     name: str
     node: str | None = None
-    """Node that it is bound to."""
+    """Node that the pod is bound to."""
     is_over: bool = False
-    """Phase Succeeded or Failed: it holds nothing any more."""
+    """Phase Succeeded or Failed: it holds nothing."""
     gpus: tuple[tuple[int, int], ...] = ()
-    """(index, slices) effectively requested, by index; MIG instances under the number of their profile."""
+    """(index, slices) of the effective request, by index; MIG instances by the number of their profile."""
     pooled: int = 0
-    """Slices of the pooled names effectively requested."""
+    """Slices of the pooled resource names in the effective request."""
     cpu_milli: int = 0
     memory_bytes: int = 0
     more_eighths: int = 0
-    """Eighths of cards that its MIG instances are worth, beyond one for each."""
+    """Eighths of cards that the pod's MIG instances are worth, beyond one per instance."""
     products: tuple[str, ...] = ()
-    """Values of nvidia.com/gpu.product that a pod requires which may get MIG instances."""
+    """Values of nvidia.com/gpu.product that the pod requires, if it may get MIG instances."""
     queues: tuple[str, ...] = ()
-    """Keys of its ClearML queue (ledger/queue_names.py), as its labels name it: by name, by id."""
+    """Keys of the pod's ClearML queue (ledger/queue_names.py), by its labels: by name, by id."""
     share: tuple[int, int] | None = None
-    """Share of each GPU as its label says it, numerator and denominator; None where none does."""
+    """Numerator and denominator of the fraction label, per GPU; None without one."""
     asked_mib: int = 0
-    """MiB of each GPU that its label asks for, of all where containers share them; 0 where none does."""
+    """MiB of the memory label, per GPU (for all containers together if they share it); 0 without one."""
     sharing: int = 1
     """Containers that share `asked_mib`."""
     in_slices: bool = False
-    """Whether no MiB were written into it, so that its slices are its limit, whatever its label says."""
+    """Whether the pod was injected without MiB: its limit is its slices, whatever the label says."""
     reservation: str | None = None
-    """The reservation that its annotation claims to be."""
+    """Reservation that the pod's annotation names."""
     promised_node: str | None = None
-    """Node that an unbound pod prefers by name, as long as the scheduler has not yet failed to place it."""
+    """Node that an unbound pod prefers by name, until the scheduler has failed to place the pod."""
     memory_values: tuple[str, ...] | None = None
-    """Values of nvidia.com/gpu.memory that an unbound pod requires; None when it requires none."""
+    """Values of nvidia.com/gpu.memory that an unbound pod requires; None for any."""
     model: str | None = None
-    """The one value of nvidia.com/gpu.product that an unbound pod requires; None when it requires none."""
+    """The only value of nvidia.com/gpu.product that an unbound pod requires; None for any or several."""
     owner: str = ""
-    """Key of what it is a replica of (ledger/owners.py); empty without slices, or where it stands alone."""
+    """Key of the owner that it is a replica of (ledger/owners.py); empty without slices or owner."""
     is_reserved: bool = False
-    """Nobody has seen it: it stands for pods that were only placed."""
+    """Whether it stands for placed pods that no watch has reported yet."""
 
     @property
     def key(self) -> PodKey:
-        """Unique among the pods of a cluster at one time."""
+        """Unique among the pods of a cluster at any one time."""
         return self.namespace, self.name
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Values of nvidia.com/gpu.product that it requires, as far as they are kept; empty for any."""
+        """Known values of nvidia.com/gpu.product that the pod requires; empty for any."""
         return (self.model,) if self.model is not None else self.products
 
     @property
     def slices(self) -> int:
-        """All slices requested, MIG instances as the eighths that they are worth."""
+        """All requested slices; MIG instances count as the eighths that they are worth."""
         return sum([slices for _, slices in self.gpus]) + self.pooled + self.more_eighths

@@ -1,4 +1,4 @@
-"""Where slices are free for a pod that waits: what is told to people, whoever walked the nodes."""
+"""Nodes with free slices for a pod that waits, as shown to users."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from modes.mig_instances import is_instance
 
 MAX_NODES_NAMED = 3
 Amounts = tuple[tuple[int | None, int], ...]
-"""Index (None: the pool) and slices."""
+"""(index, slices) of each GPU; index None is the pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeNodes:
-    """Usable nodes that have all the GPUs that a pod wants, full ones included."""
+    """Usable nodes, full ones included, that have all GPUs that a pod requests."""
 
     most: tuple[tuple[str, int], ...]
-    """Names of those with most slices left on the fullest of these GPUs, and how many that are."""
+    """The nodes with most free slices on the fullest of these GPUs, and that number."""
     others: int
-    """How many nodes more."""
+    """Number of such nodes that `most` does not list."""
     elsewhere: tuple[str, int, int] | None = None
-    """Another GPU that has as many slices left as a pod of one GPU wants: node, index, slices."""
+    """For a pod of one GPU, another GPU with enough free slices: node, index, slices."""
     has_room: bool = False
-    """Whether one of them has left what the pod asks of each of these GPUs."""
+    """Whether one of the nodes has enough free slices on each of these GPUs."""
     by_agent: bool = False
-    """Whether only nodes with a running agent were looked at: nothing else would limit the pod."""
+    """Whether only nodes with a running agent were searched, because nothing else limits the pod."""
     shut_out: int = 0
-    """Nodes that have all these GPUs, and that the pod's own demands on its node leave out."""
+    """Nodes that have all these GPUs but do not satisfy the pod's own node demands."""
     offered_twice: int = 0
-    """Nodes that have all these GPUs and get no pods, as a DRA driver offers one of these GPUs too."""
+    """Nodes that have all these GPUs but take no pods, because a DRA driver offers one of the GPUs too."""
     not_compared: int = 0
-    """Nodes that have all these GPUs, and that the pod's demands, being so long, were not compared with: all
-    other counts are the least that there are."""
+    """Nodes that have all these GPUs but were not compared with the pod's demands, which are too long. If
+    there are any, all other counts are lower bounds."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
-    """Return what a pod asks for, as `free_nodes` takes it."""
+    """Return a pod's request in the form of `Wanted.amounts`."""
     return pod.gpus or ((None, pod.pooled),)
 
 
@@ -60,11 +60,11 @@ class Wanted:
 
 
 class NodeRoom(Protocol):
-    """What is left of the GPUs of one node that new pods may go to."""
+    """Free GPU slices of one node that takes new pods."""
 
     @property
     def name(self) -> str:
-        """Of the node."""
+        """Name of the node."""
 
     @property
     def usable(self) -> bool:
@@ -83,21 +83,21 @@ class NodeRoom(Protocol):
         """Whether an agent limits pods there."""
 
     def left(self, index: int | None) -> int | None:
-        """Return the slices left of one GPU, or of the pool, at least 0; None where there is none."""
+        """Return the free slices of one GPU (None: of the pool), never negative; None if it is missing."""
 
     def freest(self) -> tuple[int, int] | None:
-        """Return the GPU with most slices left, the lowest of equals, and how many; None without one."""
+        """Return the GPU with most free slices (the lowest index wins) and their number; None without one."""
 
     def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
-        """Whether it has all these GPUs, or the pool, and a DRA driver offers one of them too."""
+        """Whether the node has all these GPUs (None: the pool), and a DRA driver offers one of them too."""
 
 
 class FreeNodesSearch:
-    """Looks at nodes one by one, and keeps what is told of them.
+    """Looks at nodes one by one, and collects what `FreeNodes` reports.
 
     Args:
         wanted: what the pod wants of a node.
-        accepts: whether its own demands let it go to a node of a name; None where that was not compared.
+        accepts: whether the pod's demands accept a node, by its name; None if they were not compared.
     """
 
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
@@ -113,7 +113,7 @@ class FreeNodesSearch:
         self._has_room = False
 
     def look_at(self, node: NodeRoom) -> None:
-        """Take in a node."""
+        """Add a node."""
         if not self._can_go(node):
             return
         self._offered_twice += node.is_offered_twice(self._indices)
@@ -151,7 +151,7 @@ class FreeNodesSearch:
         self._has_room = self._has_room or all(map(operator.ge, left, asked))
 
     def found(self) -> FreeNodes:
-        """Return what was found."""
+        """Return the result."""
         return FreeNodes(
             tuple([(name, -free) for free, name in self._most]),
             self._nodes - len(self._most),
@@ -170,12 +170,12 @@ def free_nodes(
     accepts: Callable[[str], bool | None] = lambda _: True,
     with_agent: Collection[str] = (),
 ) -> FreeNodes:
-    """Find the nodes for a pod in published views of all that are known.
+    """Search published views of all known nodes.
 
     Args:
         nodes: all that are known.
         wanted: what the pod wants of a node.
-        accepts: whether its own demands let it go to a node of a name; None where that was not compared.
+        accepts: whether the pod's demands accept a node, by its name; None if they were not compared.
         with_agent: names of nodes with a running agent.
     """
     search = FreeNodesSearch(wanted, accepts)

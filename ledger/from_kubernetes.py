@@ -1,4 +1,4 @@
-"""From nodes and pods of the Kubernetes API to facts; no other module of the ledger knows the former."""
+"""Converts nodes and pods of the Kubernetes API to facts. The rest of the ledger knows only facts."""
 
 from __future__ import annotations
 
@@ -44,31 +44,31 @@ from modes.mig_instances import is_instance
 from modes.resource_names import ResourceNames
 
 MAX_MEMORY_VALUES = 64
-"""Of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
+"""Values of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", AGENT_TAINT)
-"""They come and go by themselves: a pod waits for that, and no toleration is asked of it."""
+"""Kubernetes or our controller removes these taints, so a pod waits and needs no toleration."""
 
 
 def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
-    """Read one Node that was parsed before, from YAML perhaps.
+    """Read one parsed Node, which may come from YAML.
 
     Raises:
-        ValueError: it is no Node, or an amount cannot be read.
+        ValueError: it is not a Node, or an amount cannot be read.
     """
     return node_fact(msgspec.convert(node, Node), names)
 
 
 def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
-    """Read one Pod that was parsed before.
+    """Read one parsed Pod.
 
     Raises:
-        ValueError: it is no Pod, or an amount cannot be read.
+        ValueError: it is not a Pod, or an amount cannot be read.
     """
     return pod_fact(msgspec.convert(pod, Pod), names)
 
 
 def node_fact(node: Node, names: ResourceNames) -> NodeFact:
-    """Return what the ledger knows of a node.
+    """Return the facts of a node.
 
     Raises:
         ValueError: an amount cannot be read.
@@ -103,14 +103,14 @@ def _repels(taint: Taint) -> bool:
 
 
 def _is_ready(status: NodeStatus) -> bool:
-    """A node without the condition comes from a hand-written inventory and is taken as ready."""
+    """A node without the condition comes from a hand-written inventory, and counts as ready."""
     return all(
         condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"
     )
 
 
 def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
-    """Return what the ledger knows of a pod.
+    """Return the facts of a pod.
 
     Raises:
         ValueError: an amount cannot be read.
@@ -167,13 +167,13 @@ def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], 
 
 
 def _reservation(annotations: PodAnnotations | None) -> str | None:
-    """What the annotation names, if it can be a reservation: anybody may write annotations of 256 KiB."""
+    """The annotation, if it has the form of a reservation: users can write annotations of 256 KiB."""
     name = annotations.reservation if annotations is not None else None
     return name if name is not None and is_uid(name) else None
 
 
 def _is_limited_by_slices(annotations: PodAnnotations | None) -> bool:
-    """Whether a pod was injected without MiB: the agent of its node limits it, to its slices."""
+    """Whether a pod was injected without MiB: its node's agent limits it to its slices."""
     return annotations is not None and annotations.injected is not None and annotations.memory_mib is None
 
 
@@ -184,7 +184,7 @@ def _queues(labels: PodLabels | None) -> tuple[str, ...]:
 
 
 def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
-    """What the labels ask of each GPU: a share, or MiB. A longer text than a label's value is none."""
+    """The labels' request for each GPU, as a ratio or MiB; longer than a label can be counts as none."""
     if labels is None:
         return None, 0
     if labels.gpu_memory is not None:
@@ -194,13 +194,13 @@ def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
 
 
 def _sharing(containers: Sequence[Container], names: ResourceNames) -> int:
-    """How many regular containers ask for slices."""
+    """Number of regular containers that request slices."""
     asked = [each.resources.requests for each in containers if each.resources is not None]
     return max(1, sum([any(names.counts(name) for name in amounts or ()) for amounts in asked]))
 
 
 def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:
-    """The node that placement put first; a pod the scheduler has failed to place waits for any node."""
+    """The node that placement put first. Once the scheduler has failed to place the pod, any node will do."""
     if affinity is None or not affinity.preferred:
         return None
     if status and any(c.type == "PodScheduled" and c.status == "False" for c in status.conditions or ()):
@@ -218,7 +218,7 @@ def _model(affinity: NodeAffinity | None) -> str | None:
 
 
 def _products(affinity: NodeAffinity | None) -> tuple[str, ...]:
-    """Values that a node's label can have, of the last requirement of a model: injection appends ours."""
+    """Valid label values of the last model requirement: injection appends ours after the user's."""
     terms = (affinity.required.node_selector_terms or ())[:1] if affinity and affinity.required else ()
     found = [
         each.values or ()
@@ -231,9 +231,9 @@ def _products(affinity: NodeAffinity | None) -> tuple[str, ...]:
 
 
 def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
-    """Values that a node's label can have; a pod with more than we write waits for GPUs of any memory.
+    """Valid label values. A pod with more than we ever write counts as accepting any memory.
 
-    Who writes a pod may write a hundred thousand, and each placement of a pod that waits looks at them all.
+    A user can write a hundred thousand values, and each placement of a waiting pod would walk them all.
     """
     values = _required_values(affinity, GPU_MEMORY_LABEL)
     if values is None or len(values) > MAX_MEMORY_VALUES:
@@ -242,7 +242,7 @@ def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
 
 
 def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:
-    """Every term carries the same requirements of GPUs after injection, so the first one speaks for all."""
+    """After injection every term has the same GPU requirements, so the first one represents all."""
     if affinity is None or affinity.required is None:
         return None
     for term in (affinity.required.node_selector_terms or ())[:1]:

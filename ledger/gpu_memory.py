@@ -1,7 +1,7 @@
-"""How much GPU memory a pod holds, for quotas in MiB: what its cards give it, before any reserve.
+"""GPU memory that a pod holds, for quotas in MiB. A policy's reserve is not subtracted.
 
-A share is the MiB that were asked for, else that part of the card. A card whose memory is not known is
-counted in sixteenths, and weighed as the largest card that is known once somebody asks.
+A pod holds the MiB that its label requests, else its share of the card. A card of unknown memory is counted
+in sixteenths; a quota counts each as that part of the largest known card.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from modes.instance import Instance
 from modes.mig_instances import instance_mib, is_instance
 
 UNKNOWN_CARD_MIB = 2**20
-"""What a card counts as while no card's memory is known: no card has as much."""
+"""MiB of a card while no card's memory is known: more than any card has."""
 USUAL_SLICES = 8
-"""Of a card, while nobody says how many a pod's has: it waits without a node."""
+"""Slices of a card for a pod without a node, if nothing states its slices."""
 _PARTS = 16
-"""Slices of the most finely divided card."""
+"""Slices of a card under the finest division."""
 
 
 class GpuMemory(NamedTuple):
-    """Of some shares together."""
+    """GPU memory of one or more shares."""
 
     mib: int = 0
     unsized: int = 0
-    """Sixteenths of cards whose memory is not known, rounded up."""
+    """Sixteenths of cards of unknown memory, rounded up."""
 
     def times(self, factor: int) -> GpuMemory:
-        """Return it so often."""
+        """Return this memory multiplied by a factor."""
         return GpuMemory(self.mib * factor, self.unsized * factor)
 
     def plus(self, other: GpuMemory) -> GpuMemory:
-        """Return both together."""
+        """Return the sum of both."""
         return GpuMemory(self.mib + other.mib, self.unsized + other.unsized)
 
     def at_most(self, largest_mib: int) -> int:
-        """Return the MiB that it can come to where the largest card has so many; 0 stands for unknown."""
+        """Return the MiB if each card of unknown memory is as large as the largest known one (0: unknown)."""
         return self.mib - (-self.unsized * (largest_mib or UNKNOWN_CARD_MIB) // _PARTS)
 
 
@@ -48,23 +48,23 @@ NO_MEMORY = GpuMemory()
 
 
 class _Asked(NamedTuple):
-    """What a pod's label asks for of each GPU."""
+    """A pod's request for each GPU, by its label."""
 
     share: tuple[int, int] | None
     mib: int
     in_slices: bool = False
-    """Whether its slices are what it gets, whatever the label says."""
+    """Whether the pod gets its slices, whatever the label says."""
 
 
 class _Card(NamedTuple):
-    """As far as it is known; 0 where it is not."""
+    """One card; 0 if a value is unknown."""
 
     mib: int
     slices: int
 
 
 def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
-    """Return what a pod holds on its node, which is None while it has none that is known."""
+    """Return the memory that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
     if pod.pooled and (profile := pool_profile(pod, node)) is not None:
@@ -86,7 +86,7 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 
 def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
-    """What containers hold that share the MiB of a pod's label."""
+    """Memory of containers that share the MiB of their pod's label."""
     if node is None:
         return GpuMemory(pod.asked_mib)
     if pod.pooled:
@@ -97,11 +97,11 @@ def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 
 def _shared(asked: int, containers: int, cards: Sequence[tuple[int, int]], per_gpu: int) -> GpuMemory:
-    """Return the MiB that containers request for together, as far as their slices of these cards agree."""
+    """Return the MiB that containers request together, as far as their slices of these cards agree."""
     if not per_gpu or not all(mib for mib, _ in cards):
         return GpuMemory(asked)
     sliced = sum([mib * slices for mib, slices in cards])
-    # The last slice of each container may hold next to nothing.
+    # The last slice of each container may be nearly empty.
     least = (sliced - containers * max([mib for mib, _ in cards])) // per_gpu + 1
     return GpuMemory(min(sliced // per_gpu, max(asked, least)))
 
@@ -113,10 +113,10 @@ def _asked(pod: PodFact) -> _Asked:
 def memory_of_allocated(
     allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool = False
 ) -> GpuMemory:
-    """Return what a pod would hold where it is placed; `in_slices` rounds each share up to whole slices.
+    """Return the memory that a pod would hold in its placement; `in_slices` rounds up to whole slices.
 
-    One that neither has a node nor is bound to GPUs of some memory may get any card. What an agent limits is
-    counted in whole slices: these are its limit.
+    A pod without a node and without a required memory size may get any card. If an agent limits the pod, its
+    limit is whole slices, so these are counted.
     """
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
     in_slices = in_slices or share.needs_agent
@@ -130,7 +130,7 @@ def memory_of_allocated(
         is_known = placement.node is not None or share.is_bound_by_memory
         cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
     if fraction.mib and not in_slices:
-        # As its pod is counted, of which the slices are compared with its node's cards alone.
+        # Its pod will be counted this way: slices are compared only with the cards of its node.
         asked, per_gpu = _Asked(None, share.asked_mib), fraction.slices_per_gpu if node is not None else 0
         shares = [_share(asked, _Card(mib, per_gpu), fraction.slices_on_each) for mib in cards]
     else:
@@ -142,13 +142,13 @@ def memory_of_allocated(
 
 
 def _most_mib(instance: Instance, node: NodeFact | None) -> int:
-    """Return the MiB of an instance on a node, or the most that it has on any of its models."""
+    """Return the MiB of an instance on a node, or its maximum on any model if the node is unknown."""
     products = instance.products if node is None else (node.labels.get(GPU_PRODUCT_LABEL) or "",)
     return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
 
 
 def _of_containers(allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool) -> GpuMemory:
-    """What containers hold that were given whole slices each, counted as their pod will be."""
+    """Memory of containers that got whole slices each, counted as their pod will be."""
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
     is_known = placement.node is not None or share.is_bound_by_memory
     cards = [
@@ -165,7 +165,7 @@ def _of_containers(allocated: AllocatedShare, node: NodeFact | None, *, in_slice
 
 
 def cards_of(node: NodeFact | None) -> object:
-    """Return what the memory of a node's pods hangs on, to be compared."""
+    """Return all facts of a node that the memory of its pods depends on, for comparison."""
     if node is None:
         return None
     product = node.labels.get(GPU_PRODUCT_LABEL)
@@ -174,7 +174,7 @@ def cards_of(node: NodeFact | None) -> object:
 
 def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     if node is None or not node.pooled_gpus:
-        # Each slice may be a whole GPU, unless the label says how much of one it is.
+        # Each slice may be a whole GPU, unless the label states its share of one.
         gpus = 1 if pod.share is not None or pod.asked_mib else pod.pooled
         slices = pod.pooled if pod.in_slices else 1
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
@@ -188,7 +188,7 @@ def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 
 def _share(said: _Asked, card: _Card, slices: int) -> GpuMemory:
-    """The share that a pod has by its label, as far as the slices of one card agree with it."""
+    """The share by the pod's label, as far as its slices of one card agree with it."""
     if said.in_slices and (said.mib or card.slices):
         per_gpu = card.slices or USUAL_SLICES
         return _part(card.mib, min(slices, per_gpu), per_gpu)
@@ -204,12 +204,12 @@ def _share(said: _Asked, card: _Card, slices: int) -> GpuMemory:
     most = card.mib * slices // card.slices
     if not asked:
         return GpuMemory(most)
-    # Labels may be changed later where nothing forbids it: slices may not.
+    # In some clusters users can change labels later; slices cannot change.
     return GpuMemory(min(most, max(asked, card.mib * (slices - 1) // card.slices + 1)))
 
 
 def _part(mib: int, share: int, one: int) -> GpuMemory:
-    """Some part of one card."""
+    """A part of one card."""
     return GpuMemory(mib * share // one) if mib else GpuMemory(0, -(-share * _PARTS // one))
 
 
@@ -218,5 +218,5 @@ def _at_most_one(share: tuple[int, int] | None) -> tuple[int, int]:
 
 
 def _required_mib(pod: PodFact) -> int:
-    """MiB of the largest card that a pod without a node may get, by what it requires."""
+    """MiB of the largest card that a pod without a node may get, by its requirements."""
     return max([label_number(value) or 0 for value in pod.memory_values or ()], default=0)

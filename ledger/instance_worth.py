@@ -1,4 +1,4 @@
-"""What the MIG instances of a pod are worth to quotas: eighths of the card, and MiB."""
+"""What quotas count for the MIG instances of a pod: eighths of the card, and MiB."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from modes.mig_instances import instance_eighths, instance_mib, is_instance, pro
 
 
 def weighed(pod: PodFact, node: NodeFact | None) -> PodFact:
-    """Return a pod with what its instances are worth on its node, None while it has none that is known.
+    """Return the pod with the worth of its instances on its node; None if it has none, or it is unknown.
 
-    Where nothing tells the card they are worth the most that they can be.
+    If the card is unknown, the instances are worth their maximum.
     """
     products = _products(pod, node)
     instances = [(number, count) for number, count in pod.gpus if is_instance(number)]
@@ -28,7 +28,7 @@ def mib_of_instances(pod: PodFact, node: NodeFact | None, number: int, count: in
 
 
 def pool_profile(pod: PodFact, node: NodeFact | None) -> int | None:
-    """Return the profile of a pod's pool, by strategy `single`; None where that is no instances."""
+    """Return the MIG profile behind a pod's pool, under strategy `single`; None without instances."""
     found = [profile_of_product(product) for product in _products(pod, node)]
     return next((number for number in found if number is not None), None)
 
@@ -38,7 +38,7 @@ def _most_eighths(number: int, products: tuple[str, ...]) -> int:
 
 
 def _products(pod: PodFact, node: NodeFact | None) -> tuple[str, ...]:
-    """Return the models of GPU that a pod has or may get; one of no name where nothing tells."""
+    """Return the GPU models that a pod has or may get; one empty name if they are unknown."""
     if node is not None:
         return (node.labels.get(GPU_PRODUCT_LABEL) or "",)
     return pod.products or ("",)

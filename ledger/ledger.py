@@ -1,4 +1,4 @@
-"""The ledger: a fold over facts about nodes and pods, the reservations on top, and placement in it."""
+"""The ledger: a fold over facts about nodes and pods, plus reservations, and placement on top of both."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from modes.mig_instances import is_instance
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
-"""A watch tells something once a minute even where nothing happens: later, pods may have come unheard of."""
+"""A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 MAX_ENDED_AT_ONCE = 256
-"""Reservations that one decision ends first: many that end together must not delay it."""
+"""Reservations that one decision ends first: if more end at once, the rest must not delay it."""
 
 
 class Ledger(LedgerReader):
-    """Who holds which slices of which GPU. One writer; nothing in it waits, and time is passed in.
+    """Which pod holds which slices of which GPU. It has one writer, never blocks, and is given the time.
 
-    Made from a list it equals the one kept by events. Facts may come twice, late or in any order; what was
-    lost is mended by `replace`. With a clock that stands still, as in a webhook without a cluster,
-    reservations never end and count like holders.
+    A ledger built from a list equals one that was kept by events. Facts may come twice, late or in any order;
+    `replace` repairs lost events. If `now` never advances, as in a standalone webhook, reservations never end
+    and count like pods.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Ledger(LedgerReader):
         reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE,
         on_promise: Callable[[str | None], None] | None = None,
     ) -> None:
-        """`on_promise` is told the node, None for the backlog, when something is reserved or no longer."""
+        """`on_promise` is the attribute of this name."""
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
         self._reservations = Reservations(reservations_per_namespace)
@@ -64,11 +64,11 @@ class Ledger(LedgerReader):
         self._history: dict[int, RequestHistory] = {}
         self._class_prices: dict[int, NodeClassPrices] = {}
         self.on_promise = on_promise
-        """Called with the node of each promise that begins or ends; None where nobody is told."""
+        """Called with the node (None: no node) of each reservation that begins or stops taking room."""
         self._recent = RecentPlacements(self)
 
     def set_node(self, fact: NodeFact) -> None:
-        """Take in a node that was added or changed; the inverse of `remove_node`."""
+        """Add or change a node; the inverse of `remove_node`."""
         known = self._node_index.fact(fact.name)
         if known == fact:
             return
@@ -79,7 +79,7 @@ class Ledger(LedgerReader):
         self._choice.add_node(fact)
 
     def remove_node(self, name: str) -> None:
-        """Take in that a node is gone; its pods are kept until they are gone themselves."""
+        """Remove a node. Its pods stay until they are removed themselves."""
         known = self._node_index.fact(name)
         if known is not None:
             self._forget_kinds(known)
@@ -90,7 +90,7 @@ class Ledger(LedgerReader):
         self._choice.remove_node(node)
 
     def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
-        """Set what is known of a node, and weigh its pods anew where its cards are others by that."""
+        """Set the facts of a node, and recompute its pods' memory if its cards changed."""
         pods = self._pods_on(name) if cards_of(known) != cards_of(fact) else []
         for pod in pods:
             self._usage.remove(pod, memory_of_pod(pod, known))
@@ -112,7 +112,7 @@ class Ledger(LedgerReader):
         return self._node_index.fact(node) if node is not None else None
 
     def set_pod(self, fact: PodFact) -> None:
-        """Take in a pod that was added or changed; the inverse of `remove_pod`."""
+        """Add or change a pod; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
         if fact.pooled or (fact.gpus and is_instance(fact.gpus[-1][0])):
             fact = weighed(fact, self._node_of(fact))
@@ -128,7 +128,7 @@ class Ledger(LedgerReader):
             self._show_up(fact)
 
     def _show_up(self, fact: PodFact) -> None:
-        """End what was promised to a pod that is seen first; later it could only be a copy's of that name."""
+        """End the reservation of a new pod. A pod that names it later could only be a copy."""
         reservation = self._reservations.get(fact.reservation)
         if reservation is not None and reservation.became(fact):
             self._end(reservation)
@@ -136,14 +136,14 @@ class Ledger(LedgerReader):
             self._recent.retire(fact)
 
     def remove_pod(self, key: PodKey) -> None:
-        """Take in that a pod is gone."""
+        """Remove a pod."""
         known = self._pods.pop(key, None)
         if known is not None:
             self._usage.remove(known, self._memory_of(known))
             self._remove_claim(key, known)
 
     def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
-        """Take in a full list: what is not in it is gone. Reservations stay until their time is over."""
+        """Replace all nodes and pods by a full list. Reservations stay until they expire."""
         listed_nodes = {node.name: node for node in nodes}
         listed_pods = {pod.key: pod for pod in pods}
         for key in self._pods.keys() - listed_pods.keys():
@@ -156,12 +156,14 @@ class Ledger(LedgerReader):
             self.set_pod(pod)
 
     def expire(self, now: float, known_until: float | None = None) -> bool:
-        """End reservations whose time is over, `MAX_ENDED_AT_ONCE` at most; say whether there may be more.
+        """End expired reservations, at most `MAX_ENDED_AT_ONCE`; return whether more may be left.
 
-        Those whose pods should have shown up by now take no room and are counted by quotas no longer. `now`
-        is any clock's seconds that never run back. Nothing ends, and no room is given back, while its pod may
-        have shown up unheard of: what is known of the cluster is known up to `known_until`, where that is not
-        now.
+        Reservations whose pods should have appeared by now stop taking room, and quotas stop counting them.
+
+        Args:
+            now: seconds of any monotonic clock.
+            known_until: up to when the cluster's state is known, if not `now`. A reservation neither ends nor
+                frees its room while its pod may exist unreported.
         """
         known_until = now if known_until is None else known_until
         self._recent.expire(known_until)
@@ -180,11 +182,11 @@ class Ledger(LedgerReader):
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
     ) -> PlacementResult:
-        """Decide where a pod goes and, if it names a reservation, keep the place for it.
+        """Decide where a pod goes. If the request names a reservation, reserve the place.
 
         A reservation that is requested again is decided again. If a namespace has too many reservations, its
-        pods are only summed up, for a shorter time. A pod with an existing placement is counted like any
-        other, unless its reservation of an earlier review is for it.
+        further pods are only summed up, for a shorter time. A pod with an existing placement is counted like
+        any other, unless its reservation of an earlier review matches it.
         """
         result = self.allocate(request, now, known_until)
         return result.placement if isinstance(result, AllocatedShare) else result
@@ -192,7 +194,7 @@ class Ledger(LedgerReader):
     def allocate(
         self, request: PlacementRequest, now: float, known_until: float | None = None
     ) -> AllocationResult:
-        """Decide as `place` does; return the placement with what the pod gets by it."""
+        """Decide as `place` does; return the placement with the share that the pod gets."""
         self.expire(now, known_until)
         accounting = request.accounting
         if accounting.reservation is not None:
@@ -218,7 +220,7 @@ class Ledger(LedgerReader):
         return result
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
-        """Keep the place of a pod, by its reservation's name if there is room for one more."""
+        """Reserve a pod's place: under its reservation's name, or only in the sums if there are too many."""
         self._learn(request, allocated.share)
         accounting, name = request.accounting, allocated.placement.reservation
         if name is not None and self._reservations.has_room(accounting.namespace):
@@ -232,7 +234,7 @@ class Ledger(LedgerReader):
         self._recent.add(unit, name, has_quota=bool(quotas))
 
     def release(self, reservation: str) -> None:
-        """Give back what was reserved under a name, if it still is."""
+        """Give back the reservation of a name, if it still exists."""
         former = self._reservations.get(reservation)
         if former is not None:
             self._end(former)
@@ -240,12 +242,12 @@ class Ledger(LedgerReader):
             self._recent.release(reservation)
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return whether a node of a name could ever hold a pod, by what it states at this moment."""
+        """Return a function: whether the node of a name could ever hold the pod, by its current state."""
         return self._choice.suits(request)
 
     @property
     def doubts_reservations(self) -> bool:
-        """Whether a pod waits rather where others have reserved than where pods are; not without a watch."""
+        """Whether a pod prefers to wait for slices that are only reserved. False without a watch."""
         return self._contested.is_on
 
     @doubts_reservations.setter
@@ -254,15 +256,15 @@ class Ledger(LedgerReader):
 
     @property
     def reservations(self) -> int:
-        """Reservations that have neither become a pod nor ended."""
+        """Number of reservations that have neither become a pod nor ended."""
         return len(self._reservations)
 
     def is_reserved(self, reservation: str) -> bool:
-        """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
+        """Whether a reservation of this name exists: its pod has not appeared, and it has not expired."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
-        """Where the pod goes: the best place that exceeds no quota, as slices differ by kind of GPU."""
+        """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
         if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.gives_instances):
             over = self._usage.passed_by(share.slices, quotas)
@@ -281,12 +283,12 @@ class Ledger(LedgerReader):
         return refused or share.allocated(options[0])
 
     def _exceeded(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
-        """The first quota that a pod would exceed with the slices, and with the memory, that it gets."""
+        """The first quota that the pod would exceed, by slices or by memory."""
         quotas = request.accounting.quotas
         over = self._usage.passed_by(allocated.share.slices, quotas)
         if over is not None or all(quota.memory_mib is None for quota in quotas):
             return over
-        # Nodes are not assumed to have MIG instances.
+        # `assume` describes nodes without MIG instances.
         assume = request.demands.assume if allocated.share.instance is None else None
         largest = max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
         return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
@@ -297,7 +299,7 @@ class Ledger(LedgerReader):
         return memory_of_allocated(allocated, node, in_slices=in_slices)
 
     def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
-        """Whether the pod is counted already, by its reservation of an earlier review."""
+        """Whether the pod is already counted, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
         key = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
         review = accounting.reservation
@@ -306,7 +308,7 @@ class Ledger(LedgerReader):
     def _stays(
         self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices
     ) -> AllocatedShare | None:
-        """The placement that the pod has; None if it was assumed and a node is known by now."""
+        """The pod's existing placement; None if its memory was assumed and a node is known by now."""
         if not _is_assumed(request.share, existing.placement):
             return existing
         options = self._choice.options(request, prices)
@@ -317,15 +319,16 @@ class Ledger(LedgerReader):
         return existing.placed(other_memory_values=options[0].other_memory_values)
 
     def _release_former(self, request: PlacementRequest) -> None:
-        """Release what the pod has from an earlier review, as it is placed again; not for a dry run."""
+        """Release the pod's reservation of an earlier review; not in a dry run."""
         former = request.demands.reservation
         if former is not None and request.accounting.reservation is not None:
             self.release(former)
 
     def _reservation_name(self, request: PlacementRequest) -> str | None:
-        """The reservation's name; None if none is requested or there are too many to know one more.
+        """The reservation's name; None if none is requested, or there are too many to remember another.
 
-        The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
+        If the pod already names a reservation that does not exist (after a restart), that name is used, so
+        its annotation stays as it is.
         """
         accounting, former = request.accounting, request.demands.reservation
         if accounting.reservation is None:
@@ -342,7 +345,7 @@ class Ledger(LedgerReader):
         return history
 
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
-        """Count a pod that arrived: what it gets, and the classes of nodes that it accepts."""
+        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
         if share.instance is not None:
             return
         if share is not request.share:
@@ -380,7 +383,7 @@ class Ledger(LedgerReader):
             self._pending.add_stale(reservation, -1)
 
     def _age(self, reservation: Reservation) -> None:
-        """Let a reservation take no room any more: its pod should have shown up by now."""
+        """Stop a reservation from taking room: its pod should have appeared by now."""
         self._remove_claim(reservation.key, reservation)
         if reservation.promised_node is not None:
             self._node_index.add_stale(reservation.promised_node, reservation)
@@ -389,13 +392,13 @@ class Ledger(LedgerReader):
         self._notify(reservation)
 
     def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Book the sum of pods placed lately; the inverse of `remove_many`."""
+        """Add the sum of recently placed pods; the inverse of `remove_many`."""
         self._usage.add(unit, unit.gpu_memory, pods)
         self._add_claim(claim.key, claim)
         self._notify(claim)
 
     def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Take such a sum out of the books."""
+        """Remove the sum of recently placed pods; the inverse of `add_many`."""
         self._usage.remove(unit, unit.gpu_memory, pods)
         self._remove_claim(claim.key, claim)
         self._notify(claim)
@@ -410,7 +413,7 @@ class Ledger(LedgerReader):
                 self.on_promise(node)
 
     def _add_claim(self, key: ClaimKey, claim: Claim) -> None:
-        """Book a claim where it belongs; the inverse of `_remove_claim`."""
+        """Add a claim to its node, or to the pending ones; the inverse of `_remove_claim`."""
         if claim.owner:
             self._owners.add(claim)
         node = claim.node or claim.promised_node
@@ -430,5 +433,5 @@ class Ledger(LedgerReader):
 
 
 def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
-    """Whether the GPU memory that the pod claims to have is assumed, and of no node."""
+    """Whether the GPU memory of the pod's placement is assumed and comes from no node."""
     return existing.instance is None and not existing.memory_values and share.is_bound_by_memory

@@ -1,4 +1,4 @@
-"""What can be read of the ledger: nodes and what is free on them, what is pending, quotas and sums."""
+"""Read access to the ledger: nodes and their free amounts, pending claims, quotas and sums."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
 MAX_CLAIMS_OF_REPLICAS = 1024
-"""Of one node that are looked at for replicas: no node can run as many."""
+"""Claims of one node that are searched for replicas: more than a node can run."""
 
 
 class LedgerReader:
-    """Answers from the books, and changes nothing in them: `Ledger` alone does."""
+    """Reads the ledger. Only its subclass `Ledger` changes it."""
 
     def __init__(self) -> None:
         self._node_index = NodeIndex()
@@ -30,42 +30,42 @@ class LedgerReader:
         self._values = MemoryValues()
 
     def view(self) -> LedgerView:
-        """All nodes with GPUs, and who waits."""
+        """All nodes with GPUs, and all pending claims."""
         nodes = [self.node(name) for name in self.names()]
         return LedgerView(tuple([node for node in nodes if node is not None]), self.pending())
 
     def pending(self) -> tuple[PendingView, ...]:
-        """Pending pods and reservations: slices that carry an index and have no node."""
+        """Pending pods and reservations: they have slices and no node."""
         return self.pending_of(self.pending_keys())
 
     def pending_keys(self) -> list[ClaimKey]:
-        """Keys of all that is pending, by namespace and name."""
+        """Keys of all pending claims, by namespace and name."""
         return sorted(self._pending.claims)
 
     def pending_of(self, keys: Iterable[ClaimKey]) -> tuple[PendingView, ...]:
-        """What is pending under these keys; what no longer is, is left out."""
+        """The pending claims of these keys; keys that are no longer pending are left out."""
         claims = [self._pending.claims.get(key) for key in keys]
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
     def first_pending(self, count: int, namespace: str | None = None) -> tuple[PendingView, ...]:
-        """Return the first that are pending, of one namespace or of all, in the order in which they came."""
+        """Return the first pending claims of one namespace (None: of all), in the order of their arrival."""
         claims = self._pending.claims.values()
         found = (claim for claim in claims if namespace in {None, claim.namespace})
         return tuple([pending_view(claim) for claim in islice(found, count)])
 
     def pending_count(self, namespace: str | None = None) -> int:
-        """Return how many are pending, of one namespace or of all."""
+        """Return the number of pending claims of one namespace (None: of all)."""
         claims = self._pending.claims
         if namespace is None:
             return len(claims)
         return sum([claim.namespace == namespace for claim in claims.values()])
 
     def used_of(self, quota: Quota) -> Used:
-        """Return what a quota counts; promises are among them."""
+        """Return the usage of a quota, reservations included."""
         return self._usage.of(quota)
 
     def largest_mib(self) -> int:
-        """Return the MiB of the largest card that a node's label tells; 0 where none does."""
+        """Return the MiB of the largest card in any node's label; 0 if no node states it."""
         return max([mib or 0 for _, mib in self._values.kinds()], default=0)
 
     def names(self) -> list[str]:
@@ -73,17 +73,17 @@ class LedgerReader:
         return sorted(self._node_index.accounts)
 
     def free(self, name: str, indices: Collection[int | None]) -> int | None:
-        """Slices left on the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
+        """Free slices of the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
         account = self._node_index.accounts.get(name)
         return account.free(indices) if account is not None else None
 
     def freest(self, name: str) -> tuple[int, int] | None:
-        """Return the GPU of a node that has most slices left, and how many; None where it has no such GPU."""
+        """Return the GPU of a node with most free slices, and their number; None if no GPU is usable."""
         account = self._node_index.accounts.get(name)
         return account.freest() if account is not None else None
 
     def gpu_kinds(self) -> Mapping[GpuModel, int]:
-        """Model and MiB of one GPU, and how many nodes have such."""
+        """Number of nodes by (model, MiB of one GPU)."""
         return self._values.kinds()
 
     def totals(self) -> Totals:
@@ -96,27 +96,27 @@ class LedgerReader:
         return self._pending.total()
 
     def mib_used_of(self, quotas: Iterable[Quota]) -> dict[str, int]:
-        """Return by name of a quota the MiB of GPU memory that it counts."""
+        """Return the usage of each quota in MiB of GPU memory, by the quota's name."""
         largest = self.largest_mib()
         return {quota.name: self._usage.of(quota).memory.at_most(largest) for quota in quotas}
 
     def used_by_namespace(self) -> Mapping[str, int]:
-        """Slices by namespace, running, pending and promised together."""
+        """Slices by namespace: running, pending and reserved together."""
         return self._usage.namespaces
 
     def node(self, name: str) -> NodeView | None:
-        """One node with GPUs; None if there is none of that name."""
+        """The view of one node with GPUs; None if there is none of this name."""
         account = self._node_index.accounts.get(name)
         return node_view(account) if account is not None else None
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
-        """Replicas on a node of owners that were asked about lately."""
+        """Replicas on a node, of owners that were requested recently."""
         account = self._node_index.accounts.get(name)
         if account is None:
             return ()
         return self._owners.replicas(islice(account.claims.values(), MAX_CLAIMS_OF_REPLICAS))
 
     def room(self, name: str) -> tuple[int, int] | None:
-        """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""
+        """Free milli-CPU and bytes of memory of a node; None if there is none of this name."""
         account = self._node_index.accounts.get(name)
         return (account.cpu_free, account.memory_free) if account is not None else None

@@ -1,4 +1,4 @@
-"""What webhook and controller say to each other, as JSON: one home, because neither imports the other."""
+"""Messages between webhook and controller, as JSON. They are here because neither imports the other."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from ledger.placement_request import (
 from ledger.view import LedgerView, NodeView, PendingView
 
 MAX_ASKS = 512
-"""Asks in one batch."""
+"""Requests in one batch."""
 MAX_REQUEST_BYTES = 2**19
-"""Of one request as JSON: more than all demands come to that a pod may have."""
+"""Bytes of one request as JSON: more than the largest demands that a pod may have."""
 MAX_ASKS_BYTES = 3 * 2**20
-"""Of all requests in one batch; the controller reads no more than 4 MiB."""
+"""Bytes of all requests in one batch; the controller reads at most 4 MiB."""
 MAX_RELEASES = 1000
 MAX_POLICY_FILES = 200
 MAX_POLICIES_BYTES = 6 * 2**20
-"""Of a reply with policies: 4 MiB of files as base64, and their names."""
+"""Bytes of a reply with policies: 4 MiB of files as base64, and their names."""
 MAX_DENIALS = 100
-"""Reasons in namespaces in one report of denials."""
+"""Pairs of a reason and a namespace in one report of denials."""
 MAX_DENIAL_REPORT_BYTES = 2**17
-"""Of such a report: 100 lines of 200 characters, and what stands beside them."""
+"""Bytes of such a report: 100 lines of 200 characters, and their other fields."""
 MAX_SERVED_POLICIES_BYTES = 2048
-"""Of a report of the policies that a webhook serves."""
+"""Bytes of a report of the policies that a webhook serves."""
 MAX_DENIAL_LINE = 200
-"""Characters."""
+"""Characters of a denial's message."""
 _Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _DeniedPods = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
@@ -56,16 +56,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Body of `POST /v1/placements`: decided in this order, in one go."""
+    """Body of `POST /v1/placements`. Its requests are decided together, in this order."""
 
     asks: list[msgspec.Raw]
-    """Each of `write_request`, so that one that cannot be read spoils no other."""
+    """Results of `write_request`, decoded one by one: an unreadable request does not affect the others."""
     releases: Annotated[list[_Release], msgspec.Meta(max_length=MAX_RELEASES)] = []
-    """Reservations to give back first."""
+    """Names of reservations to give back first."""
 
 
 def write_request(request: PlacementRequest) -> bytes:
-    """Return one request as JSON: its parts are one flat object, as every release writes and reads it."""
+    """Return one request as one flat JSON object, which all releases read and write."""
     parts = request.share, request.demands, request.accounting
     return b"{" + b",".join([_encode(part)[1:-1] for part in parts]) + b"}"
 
@@ -74,17 +74,18 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     """Read one request of a batch.
 
     Raises:
-        ValueError: it is none, or larger than any of the webhook's, or no mode or placement goes with it.
+        ValueError: it cannot be read, is larger than a webhook's can be, or has no matching mode or
+        placement.
     """
     size = len(memoryview(data))
     if size > MAX_REQUEST_BYTES:
-        raise ValueError(f"{size} bytes are over {MAX_REQUEST_BYTES}")
+        raise ValueError(f"the request has {size} bytes; the maximum is {MAX_REQUEST_BYTES}")
     request = PlacementRequest(_share(data), _demands(data), _accounting(data))
     demands = request.demands
     if demands.existing is not None:
         _check_existing(request, demands.existing)
     if demands.prefer and not family_requests(request):
-        raise ValueError(f"it prefers no mode that gives {demands.resource or 'slices'}")
+        raise ValueError(f"no mode in `prefer` gives {demands.resource or 'slices'}")
     return request
 
 
@@ -92,21 +93,21 @@ def _check_existing(request: PlacementRequest, existing: Placement) -> None:
     request.share.allocated(existing)
     if existing.instance is not None and existing.indices != existing.instance.indices:
         taken = existing.instance.indices
-        raise ValueError(f"it keeps an instance that is taken from {existing.indices} and not from {taken}")
+        raise ValueError(f"the existing instance has index {taken}, but the placement has {existing.indices}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to one request: exactly one field is set."""
+    """The answer to one request. Exactly one field is set."""
 
     placement: Placement | None = None
     misfit: Unschedulable | None = None
     over_quota: OverQuota | None = None
     refused: str | None = None
-    """Why this request alone could not be decided."""
+    """Why this request could not be decided."""
 
     @classmethod
     def of(cls, answer: PlacementResult) -> Answered:
-        """Wrap an answer; the inverse of `answer`."""
+        """Wrap a result; the inverse of `answer`."""
         match answer:
             case Placement():
                 return cls(placement=answer)
@@ -116,7 +117,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
                 return cls(over_quota=answer)
 
     def answer(self) -> PlacementResult:
-        """Unwrap it.
+        """Unwrap the result.
 
         Raises:
             ValueError: the request was refused, or no field is set.
@@ -125,34 +126,34 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(f"the controller refused the request: {self.refused}")
         found = self.placement or self.misfit or self.over_quota
         if found is None:
-            raise ValueError("an answer holds neither placement nor misfit nor over_quota")
+            raise ValueError("the answer has neither placement, misfit nor over_quota")
         return found
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Reply to a batch: one answer for each request, in their order."""
+    """Reply to a batch: one answer for each request, in the same order."""
 
     answers: list[Answered]
 
 
 class NotLeading(msgspec.Struct, frozen=True):
-    """Reply of a standby, with 409."""
+    """Reply of a standby, with status 409."""
 
     leader: str | None
     """`https://host:port` of the leader's API; None while there is none."""
 
 
 class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One node with GPUs, in a stream: enough to place on it while the controller cannot be asked."""
+    """One node with GPUs, in a stream: all that a webhook needs to place pods without the controller."""
 
     fact: NodeFact
     view: NodeView
     cpu_free: int
-    """Milli-CPU that pods and promises leave."""
+    """Milli-CPU that pods and reservations leave free."""
     memory_free: int
-    """Bytes, likewise."""
+    """Bytes that pods and reservations leave free."""
     replicas: tuple[Replicas, ...] = ()
-    """Of owners that the controller was asked about lately: pods to be spread, or of one model."""
+    """Replicas of owners that were requested recently, for `place: spread` and `sameModel`."""
 
 
 class LedgerReply(msgspec.Struct, frozen=True):
@@ -164,49 +165,49 @@ class LedgerReply(msgspec.Struct, frozen=True):
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One event of `GET /v1/ledger/stream`: exactly one field is set.
+    """One event of `GET /v1/ledger/stream`. Exactly one field is set.
 
-    A stream begins with every node and the backlog, then `synced`, then what changes.
+    A stream begins with all nodes and the backlog. After `synced`, it continues with changes.
     """
 
     node: NodeState | None = None
     gone: str | None = None
-    """Name of a node that is gone, or has no GPUs any more."""
+    """Name of a node that was deleted, or lost its GPUs."""
     backlog: tuple[PendingView, ...] | None = None
-    """All who wait, whenever that changes."""
+    """All pending claims, after each change."""
     synced: bool = False
 
 
 class HandedPolicies(msgspec.Struct, frozen=True):
-    """Reply to `GET /v1/policies`: the files of the last good policy set, as they were read."""
+    """Reply to `GET /v1/policies`: the files of the last good policy set, unchanged."""
 
     digest: str
-    """Of the set, for people."""
+    """Digest of the set, for people."""
     files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
-    """Content by name."""
+    """Content by file name."""
 
 
 class ServedPolicies(msgspec.Struct, frozen=True):
-    """Body of `POST /v1/served-policies`: what one webhook serves, told every few seconds."""
+    """Body of `POST /v1/served-policies`: the policies of one webhook, sent every few seconds."""
 
     webhook: _Webhook
-    """Its name, which no other has."""
+    """Unique name of the webhook."""
     digest: _Digest
-    """Of the set in force; empty while there is none."""
+    """Digest of the set in force; empty if there is none."""
 
 
 class DenialCount(msgspec.Struct, frozen=True, gc=False):
     """Pods of one namespace that were denied for one reason."""
 
     reason: _Reason
-    """A code of docs/reference/reasons.md, perhaps of a newer webhook."""
+    """A code of docs/reference/reasons.md, or one of a newer webhook."""
     namespace: _Namespace
     pods: _DeniedPods
     message: _DenialLine
-    """The line that the last of them was told."""
+    """Message of the last of these denials."""
 
 
 class DenialReport(msgspec.Struct, frozen=True):
-    """Body of `POST /v1/denials`: what one webhook has denied since its last report, seconds ago."""
+    """Body of `POST /v1/denials`: the denials of one webhook since its last report, seconds ago."""
 
     denials: Annotated[list[DenialCount], msgspec.Meta(max_length=MAX_DENIALS)]

@@ -211,7 +211,7 @@ def test_a_bad_cordon_is_told_on_the_node(control_plane, nodes, controller):
         return [event["message"] for event in control_plane.api.events("default", node, "BadCordon")]
 
     [message] = eventually(told, "an Event on the node")
-    assert '"gpu0" is no number of a GPU' in message
+    assert '"gpu0" is not a GPU index' in message
     assert shown("uncordon", node, f"--kubeconfig={control_plane.kubeconfig}") == [
         f"node {node}: new pods on every GPU"
     ]

@@ -146,7 +146,7 @@ def test_a_kept_instance_that_is_taken_from_elsewhere_is_refused():
     keeps = Placement((), 9728, (), instance=Instance(21020, 1, 9728, ()))
     reply = place(api(state), request_of(EIGHTH, mode="mig", existing=keeps))
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
-    assert answered.refused == "it keeps an instance that is taken from () and not from (21020,)"
+    assert answered.refused == "the existing instance has index (21020,), but the placement has ()"
 
 
 NEGATIVE = [
@@ -177,7 +177,7 @@ def test_a_preference_that_leaves_no_mode_is_refused():
     request = request_of(EIGHTH, prefer=("pooled", "per-gpu"), resource="nvidia.com/mig-1g.10gb")
     reply = place(api(state), request)
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
-    assert answered.refused == "it prefers no mode that gives nvidia.com/mig-1g.10gb"
+    assert answered.refused == "no mode in `prefer` gives nvidia.com/mig-1g.10gb"
 
 
 def test_a_request_that_breaks_the_ledger_is_refused_alone(monkeypatch):
