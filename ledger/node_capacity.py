@@ -1,4 +1,4 @@
-"""Counts what a node has to give: slices of each GPU and of its pool, the GPUs behind, MIG instances."""
+"""Reads from a node's status and labels how many slices, GPUs and MIG instances it offers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from modes.resource_names import ResourceNames
 
 
 def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> tuple[tuple[int, int], ...]:
-    """Return the slices of each GPU by its index, from a node's allocatable or capacity.
+    """Return (index, slices) of each GPU, by index, from a node's allocatable or capacity.
 
     Raises:
-        ValueError: an amount is no whole number.
+        ValueError: an amount is not a whole number.
     """
     return tuple(
         sorted(
@@ -28,13 +28,13 @@ def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> t
 def instances_by_number(
     allocatable: Mapping[str, str | int], names: ResourceNames
 ) -> tuple[tuple[int, int], ...]:
-    """Return the MIG instances of each profile by its number, from a node's allocatable.
+    """Return (number of a profile, MIG instances), by number, from a node's allocatable.
 
-    Of profiles that a node no longer has the kubelet goes on to state zero. Where it states nothing else of
-    any GPU, the device plugin is away, and they count.
+    The kubelet keeps reporting zero for profiles that a node no longer has, so these are left out. If all GPU
+    amounts are zero, the device plugin is away, and all profiles are returned.
 
     Raises:
-        ValueError: an amount is no whole number.
+        ValueError: an amount is not a whole number.
     """
     found = [
         (index, whole(amount))
@@ -51,12 +51,12 @@ def pooled_slices(allocatable: Mapping[str, str | int], names: ResourceNames) ->
     """Return the slices of a node's pool.
 
     Raises:
-        ValueError: an amount is no whole number.
+        ValueError: an amount is not a whole number.
     """
     return sum(whole(allocatable[name]) for name in names.pooled if name in allocatable)
 
 
 def pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
-    """Return the GPUs that a pool's slices are of, as far as the labels of GPU feature discovery say."""
+    """Return the number of GPUs behind a pool, by the labels of GPU feature discovery; 0 if unknown."""
     replicas = label_number(labels.get(GPU_REPLICAS_LABEL))
     return pooled // replicas if replicas else min(pooled, label_number(labels.get(GPU_COUNT_LABEL)) or 0)

@@ -1,4 +1,4 @@
-"""To which nodes a waiting pod's own nodeSelector, affinity and tolerations let it go, as people are told."""
+"""Whether a waiting pod's own nodeSelector, affinity and tolerations accept a node, for messages to users."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from kube.scheduling import Constraints
 from ledger.facts import NodeFact
 
 MAX_COMPARISONS = 250_000
-"""For one answer: 50 with each of 5,000 nodes. What a pod demands is its author's, and may be long."""
+"""Comparisons for one answer: 50 with each of 5,000 nodes. Users can write demands of any length."""
 
 
 class OwnDemands:
-    """Compares nodes with what one pod demands, each once, as long as the comparisons last."""
+    """Compares nodes with the demands of one pod: each node once, until MAX_COMPARISONS are used up."""
 
     def __init__(self, constraints: Constraints) -> None:
         terms = constraints.required_terms or ()
@@ -26,7 +26,7 @@ class OwnDemands:
         self._known: dict[str, bool] = {}
 
     def accept(self, node: NodeFact) -> bool | None:
-        """Return whether the pod may go to a node; None where that takes more comparisons than are left."""
+        """Return whether the pod accepts a node; None if too few comparisons are left to tell."""
         known = self._known.get(node.name)
         if known is not None:
             return known

@@ -1,6 +1,6 @@
-"""Whose pods are where: for replicas that are spread, and for those that need GPUs of one model.
+"""Where the pods of each owner are, to spread replicas or keep them on GPUs of one model.
 
-Nothing is kept beyond the pods and reservations of the ledger: one made from a list knows the same.
+All of it comes from pods and reservations, so a ledger that is built from a list knows the same.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ledger.accounts import Claim
 from ledger.placement_request import MAX_OWNER
 
 MAX_ASKED = 1024
-"""Owners that are told of to webhooks: the latest that were asked about."""
+"""Owners whose replicas webhooks receive: the most recently requested ones."""
 _NOWHERE: Mapping[str, int] = {}
 GpuModel = tuple[str | None, int | None]
-"""Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None where one is missing."""
+"""Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None if one is missing."""
 Place = TypeVar("Place", str, GpuModel)
 
 
@@ -31,11 +31,11 @@ def owner_key(
     generate_name: str | None,
     queues: Sequence[str],
 ) -> str:
-    """Return a digest of what a pod is a replica of; empty for a pod that stands alone.
+    """Return a digest of the owner that a pod is a replica of; empty for a pod without one.
 
-    That is its controller (a ReplicaSet, StatefulSet, Job), else the name that its own was generated from,
-    else its ClearML queue; of two namespaces never the same. All of it is in the pod before and after
-    admission, and its author may write any length of it.
+    The owner is the pod's controller (a ReplicaSet, StatefulSet, Job), else its `generateName`, else its
+    ClearML queue. Pods of two namespaces never share an owner. The pod has these fields before and after
+    admission; they can have any length.
     """
     controller = next((owner.uid for owner in references or () if owner.controller and owner.uid), None)
     if controller is not None:
@@ -50,19 +50,19 @@ def owner_key(
 
 
 class Replicas(msgspec.Struct, frozen=True):
-    """Pods of one owner on a node, and pods that are promised to it."""
+    """Pods of one owner that are bound to a node or expected on it."""
 
     POOL: ClassVar[int] = -1
-    """Stands for a GPU in mode pooled."""
+    """Used as index in mode pooled."""
 
     owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)]
-    """Its key."""
+    """Key of the owner."""
     indices: tuple[int, ...]
-    """The GPU of each."""
+    """GPU index of each pod, once for each of its GPUs."""
 
 
 class Owners:
-    """How many GPUs' shares each owner's pods have on each node, and the GPU models that they wait for."""
+    """Counts each owner's shares of GPUs by node, and the GPU models that its pending pods wait for."""
 
     def __init__(self) -> None:
         self._on_nodes: dict[str, dict[str, int]] = {}
@@ -70,19 +70,19 @@ class Owners:
         self._asked: OrderedDict[str, None] = OrderedDict()
 
     def add(self, claim: Claim) -> None:
-        """Enter a claim of some owner; the inverse of `remove`."""
+        """Add a claim that has an owner; the inverse of `remove`."""
         self._count(claim, 1)
 
     def remove(self, claim: Claim) -> None:
-        """Strike a claim of some owner out; the inverse of `add`."""
+        """Remove a claim that has an owner; the inverse of `add`."""
         self._count(claim, -1)
 
     def on_nodes(self, owner: str) -> Mapping[str, int]:
-        """Return the shares that an owner's pods have, or are promised, by name of the node."""
+        """Return the number of an owner's shares of GPUs, by name of the node."""
         return self._on_nodes.get(owner, _NOWHERE)
 
     def follow(self, owner: str) -> bool:
-        """Note that an owner was asked about; return whether it had not been lately."""
+        """Record that an owner was requested; return whether it had not been requested recently."""
         is_new = owner not in self._asked
         self._asked[owner] = None
         self._asked.move_to_end(owner)
@@ -91,7 +91,7 @@ class Owners:
         return is_new
 
     def replicas(self, claims: Iterable[Claim]) -> tuple[Replicas, ...]:
-        """Return the replicas among the claims of one node, of owners that were asked about lately."""
+        """Return the replicas among the claims of one node, for recently requested owners."""
         found: dict[str, list[int]] = {}
         for claim in claims:
             if claim.owner in self._asked:
@@ -100,7 +100,7 @@ class Owners:
         return tuple([Replicas(owner, tuple(sorted(found[owner]))) for owner in sorted(found)])
 
     def awaited(self, owner: str) -> GpuModel | None:
-        """Return the model that an owner's pods without a node are bound to; None where none is."""
+        """Return the model that an owner's pending pods require; None if they require none."""
         return min(self._awaited.get(owner, ()), key=repr, default=None)
 
     def _count(self, claim: Claim, sign: int) -> None:
@@ -112,17 +112,17 @@ class Owners:
 
 
 def _bound_to(claim: Claim) -> GpuModel | None:
-    """Return the one model whose GPUs a waiting claim may have."""
+    """Return the model that a pending claim requires; None if it accepts several."""
     values = claim.memory_values or ()
     if len(values) > 1:
         return None
-    # Who writes a pod may write any value, which is no label of a node then.
+    # A user can write any value; it then matches no node's label.
     gpu_mib = label_number(values[0]) if values else None
     return (claim.model, gpu_mib) if claim.model or gpu_mib else None
 
 
 def _add(counts: dict[str, dict[Place, int]], owner: str, place: Place, by: int) -> None:
-    """Count up or down; what comes to nothing is forgotten, so that books that agree are equal."""
+    """Count up or down. A zero is removed, so that equal contents compare equal."""
     places = counts.setdefault(owner, {})
     count = places.get(place, 0) + by
     if count:

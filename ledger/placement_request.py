@@ -1,4 +1,4 @@
-"""The question to the ledger and its three possible answers."""
+"""A pod's request to the ledger, and its three possible answers."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from modes.registry import INSTANCE_MODE, MODES
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
 Oversized = Literal["wait", "take"]
-"""`take`: as soon as nothing else has room; `wait`: only where nothing else could ever hold the pod."""
+"""When to take an instance of more than twice the request: as soon as nothing else has room (`take`), or only
+if nothing else could ever hold the pod (`wait`)."""
 MAX_OWNER = 16
 """Characters of an owner's key."""
 MAX_RESOURCE = MAX_NAME + 1 + MAX_LABEL_VALUE
 """Characters of an extended resource: its domain, a slash and its name."""
 MAX_HOSTS = 16
-"""Hosts that one pod names, or shuts out."""
+"""Hosts that one pod requires or excludes."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Amount = Annotated[int, msgspec.Meta(ge=0)]
-"""Checked where a request is decoded: less than nothing would be room that nobody has."""
+"""Checked when a request is decoded: a negative amount would create room that does not exist."""
 
 
 MAX_ASSUMED_GPUS, MAX_ASSUMED_MIB = 1000, 100_000_000
-"""As in a policy: each GPU is looked at, also those of a caller that is no webhook."""
+"""The bounds of a policy. They hold for every caller, because each GPU is looked at."""
 
 
 class Assumption(msgspec.Struct, frozen=True):
-    """What to take for granted of nodes that do not exist yet (clusters that scale from zero)."""
+    """The nodes that a cluster which scales from zero will have."""
 
     gpus_per_node: Annotated[int, msgspec.Meta(ge=1, le=MAX_ASSUMED_GPUS)]
     gpu_mib: Annotated[int, msgspec.Meta(ge=1, le=MAX_ASSUMED_MIB)]
@@ -47,23 +48,23 @@ QuotaUnit = Literal["slices", "pods", "MiB"]
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """A limit on what one namespace or one ClearML queue may hold, running and pending together."""
+    """A limit on what one namespace or one ClearML queue holds, running and pending together."""
 
     scope: Literal["namespace", "queue"]
     name: str
     slices: _Amount | None = None
     max_pods: _Amount | None = None
     keys: tuple[str, ...] = ()
-    """Of a queue, by name and by id: pods of either count, once. Empty stands for the name alone."""
+    """Keys of a queue, by name and by id; a pod with either counts, once. Empty: the name is the only key."""
     namespaces: tuple[str, ...] | None = None
-    """Where pods of a queue count; None is everywhere but in `other_namespaces`."""
+    """Namespaces in which a queue's pods count; None means all except `other_namespaces`."""
     other_namespaces: tuple[str, ...] = ()
     memory_mib: _Amount | None = None
     """MiB of GPU memory, summed over all GPUs."""
 
     @property
     def shuts_by(self) -> QuotaUnit | None:
-        """The unit of which it allows none at all; None where it allows some of each."""
+        """The unit in which the quota is 0, so that it admits no pod; None if all limits are positive."""
         if self.max_pods == 0:
             return "pods"
         if self.slices == 0:
@@ -78,40 +79,41 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     gpu_mib: _Amount
     """MiB of one GPU of the chosen kind."""
     memory_values: tuple[str, ...]
-    """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
+    """Values of the node label nvidia.com/gpu.memory for which the share gives the same MiB, sorted by
+    number.
 
-    Empty when the placement is assumed, or when memory does not bind: whole GPUs, fractions that an agent
-    limits.
+    Empty if the placement is assumed, or if memory does not restrict it: for whole GPUs, and for fractions
+    that an agent limits.
     """
     node: str | None = None
-    """The node to prefer; None when no node has room now."""
+    """Preferred node; None if no node has room now."""
     reservation: _ReservationName | None = None
     model: str | None = None
-    """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
+    """Value of the node label nvidia.com/gpu.product that the pod must require; None if it need not."""
     slices: _Amount = 0
-    """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
+    """Slices on each GPU, if MiB were requested; 0 if the request states the slices."""
     models: tuple[str, ...] = ()
-    """Values of the node label nvidia.com/gpu.product that the pod may have; empty where it takes any."""
+    """Values of the node label nvidia.com/gpu.product that the pod may require; empty for any."""
     hosts: Annotated[tuple[_LabelValue, ...], msgspec.Meta(max_length=MAX_HOSTS)] = ()
-    """Values of the node label kubernetes.io/hostname, one of which the pod's node must have: no label tells
-    what the cards there are, and `models` are none. Empty where labels do."""
+    """Values of the node label kubernetes.io/hostname, one of which the pod must require, because no label
+    states which cards these nodes have. Empty if `models` decides."""
     other_hosts: Annotated[tuple[_LabelValue, ...], msgspec.Meta(max_length=MAX_HOSTS)] = ()
-    """Values of that label that the pod must not have: cards there are not what their labels say."""
+    """Values of that label that the pod must exclude: cards there differ from the nodes' labels."""
     other_memory_values: tuple[str, ...] = ()
-    """Of an assumed placement: values of that label in the cluster on whose GPUs the MiB that were asked for
-    come to other slices."""
+    """Of an assumed placement: values of the label nvidia.com/gpu.memory in the cluster for which the
+    requested MiB give other slices."""
     degraded: bool = False
-    """Made without the controller, from a last snapshot or an assumption."""
+    """Decided without the controller, from the last snapshot or an assumption."""
     containers: tuple[_Amount, ...] = ()
-    """Index of each container's GPU, where several share a pod's part and no one GPU had room for all."""
+    """GPU index for each container, if several share the pod's part and no one GPU had room for all."""
     instance: Instance | None = None
-    """The MIG instance that the pod is given instead of slices; None in other modes."""
+    """The MIG instance that the pod gets instead of slices; None in other modes."""
     passed_over: str = ""
-    """Why the mode that the policy prefers was not taken; empty where it was, or where there is one only."""
+    """Why the mode that the policy prefers was not taken; empty if it was, or if there is only one mode."""
 
 
 class RequestedShare(msgspec.Struct, frozen=True, gc=False):
-    """What a pod takes of its node."""
+    """The share that a pod takes of its node."""
 
     fraction: Fraction
     mode: ModeName = DEFAULT_MODE
@@ -120,35 +122,36 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     memory_bytes: _Amount = 0
     """Effective memory request, bytes."""
     writes_limits: bool = True
-    """Whether MiB of the share are written into the pod; if not, the node's agent limits it by the card."""
+    """Whether the share's MiB are written into the pod. If not, the node's agent limits it by the card."""
     any_gpu: bool = False
-    """Whether containers that share the pod's part may be on different GPUs of a node if none holds all."""
+    """Whether containers that share the pod's part may use different GPUs of a node if no GPU holds all."""
     instance: Instance | None = None
-    """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
+    """The kind of MIG instance to search for; the ledger tries one kind after the other."""
     reserve_mib: _Amount = 0
-    """The policy's reserve: `fraction.mib` holds one for each container in addition to what is requested."""
+    """The policy's reserve: `fraction.mib` includes one for each container, on top of the request."""
 
     @property
     def asked_mib(self) -> int:
-        """MiB of each GPU that the pod requests, of all where containers share them; 0 where it does not."""
+        """Requested MiB of each GPU (for all containers if they share them); 0 for a share in slices."""
         fraction, containers = self.fraction, len(self.fraction.split_mib) or 1
         return fraction.mib - self.reserve_mib * containers if fraction.mib else 0
 
     @property
     def slices(self) -> int:
-        """What quotas count of it: slices, or the eighths that its MIG instance is worth."""
+        """Slices as quotas count them; a MIG instance counts as the eighths that it is worth."""
         return self.fraction.slices if self.instance is None else self.instance.eighths
 
     @property
     def stock(self) -> int | None:
-        """Of what a node offers the part that the pod takes from (`Mode.stocks`)."""
+        """The entry of `Mode.stocks` that the pod takes from."""
         return None if self.instance is None or self.instance.is_pool else self.instance.number
 
     @property
     def is_bound_by_memory(self) -> bool:
-        """Whether the pod may only go where its share comes to the MiB that were written into it.
+        """Whether the pod may only go to GPUs on which its share gives the MiB that were written into it.
 
-        Where MiB were requested and the node's agent limits: where its slices are the fewest that hold them.
+        If MiB were requested and the node's agent limits: GPUs on which its slices are the fewest that hold
+        them.
         """
         asks_agent = bool(self.fraction.mib) and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole
@@ -161,26 +164,26 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def mode_type(self) -> type[Mode]:
-        """How the mode counts GPUs."""
+        """The class that defines the mode."""
         return MODES[self.mode]
 
     def as_instance(self, instance: Instance) -> RequestedShare:
-        """Return the share as one MIG instance of a kind."""
+        """Return the share as one MIG instance of this kind."""
         return msgspec.structs.replace(
             self, fraction=ONE_INSTANCE, instance=instance, writes_limits=False, mode=INSTANCE_MODE
         )
 
     def allocated(self, placement: Placement) -> AllocatedShare:
-        """Return what a pod gets by a placement.
+        """Return the share that a pod gets by a placement.
 
         Raises:
-            ValueError: the placement does not go with the share.
+            ValueError: the placement does not match the share.
         """
         share = self._resized(placement)
         return AllocatedShare(placement, share, *_usage(share.fraction, placement))
 
     def _resized(self, placement: Placement) -> RequestedShare:
-        """Return the share with the slices, the containers' GPUs or the instance of a placement."""
+        """Return the share with the placement's slices, GPUs of containers, or instance."""
         if placement.instance is not None:
             return self.as_instance(placement.instance)
         fraction = self.fraction.apart() if placement.containers else self.fraction
@@ -192,7 +195,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
 
 
 def _usage(fraction: Fraction, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the slices that a placement takes, by index and of the pool."""
+    """Return the slices that a placement takes: by index, and of the pool."""
     if placement.containers:
         used: Counter[int] = Counter()
         for index, slices in zip(placement.containers, fraction.split, strict=False):
@@ -204,40 +207,41 @@ def _usage(fraction: Fraction, placement: Placement) -> tuple[tuple[tuple[int, i
 
 
 class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
-    """A placement with what the pod gets by it."""
+    """A placement, and the share that the pod gets by it."""
 
     placement: Placement
     share: RequestedShare
-    """The request's, with the slices or the instance that it got."""
+    """The requested share, with the slices or the instance that it got."""
     gpus: tuple[tuple[int, int], ...]
     """Slices by GPU index, or one instance by the number of its profile."""
     pooled: int
     """Slices of the pool."""
 
     def placed(self, **changes: Any) -> AllocatedShare:
-        """Return the same share with other fields of its placement, such as the reservation."""
+        """Return the same share with changed fields of its placement, such as the reservation."""
         placement = msgspec.structs.replace(self.placement, **changes)
         return AllocatedShare(placement, self.share, self.gpus, self.pooled)
 
 
 class Demands(msgspec.Struct, frozen=True, gc=False):
-    """Which nodes and GPUs a pod can have: what it demands itself, and what its policy does."""
+    """Which nodes and GPUs a pod accepts, by its own fields and by its policy."""
 
     constraints: Constraints = Constraints()
     kinds: GpuKinds = EVERY_KIND
-    """Kinds of GPU that the pod takes."""
+    """Kinds of GPU that the pod accepts."""
     resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
-    """Extended resource of MIG instances that the pod itself requests; empty where it leaves the choice."""
+    """Extended resource of the MIG instances that the pod itself requests; empty if it leaves the choice."""
     existing: Placement | None = msgspec.field(default=None, name="keeps")
-    """The placement of an earlier review, with the reservation that it names: the pod stays there."""
+    """The placement of an earlier review, with the reservation that it names: the pod keeps it."""
     prefer: Annotated[tuple[ModeName, ...], msgspec.Meta(max_length=2)] = ()
-    """Modes between which room decides, the first of equals; empty where there is only the share's mode."""
+    """Modes from which free room chooses; the first wins a tie. Empty if only the share's mode is
+    possible."""
     oversized: Oversized = "wait"
-    """When the pod takes an instance of more than twice what it requests."""
+    """When the pod takes an instance of more than twice its request."""
     place: Literal["pack", "spread"] = "pack"
-    """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
+    """`spread`: choose a node, and a GPU there, with the fewest of the owner's pods among those with room."""
     same_model: bool = False
-    """All pods of the owner get GPUs of one model: the first that is placed decides which."""
+    """Whether all pods of the owner get GPUs of one model: the first placed pod decides which."""
     assume: Assumption | None = None
 
     @property
@@ -247,29 +251,29 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def need_owner(self) -> bool:
-        """Whether the placement depends on what the pod is a replica of."""
+        """Whether the placement depends on the pod's owner."""
         return self.same_model or self.place == "spread"
 
 
 class Accounting(msgspec.Struct, frozen=True, gc=False):
-    """Who a pod is counted for, and how: it differs between pods that are alike in all else."""
+    """What a pod is counted for, and how. It differs between pods that are otherwise alike."""
 
     namespace: _LabelValue = "default"
     queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
     """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
     reservation: _ReservationName | None = None
-    """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
+    """Name of the reservation to make; None (a dry run) changes nothing in the ledger."""
     pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
-    """Digest of what names the pod before it has a uid: a reservation is for this pod only."""
+    """Digest that identifies the pod before it has a uid: a reservation is only for this pod."""
     owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
-    """Key of what the pod is a replica of (ledger/owners.py); empty where nothing depends on it."""
+    """Key of the pod's owner (ledger/owners.py); empty if nothing depends on it."""
     quotas: tuple[Quota, ...] = ()
     quotas_when_degraded: Literal["deny", "admit"] = "deny"
-    """What becomes of a pod under a quota while nobody can count."""
+    """What to do with a pod under a quota while the controller, which counts, is away."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
-    """What one pod requests of the ledger."""
+    """The request of one pod to the ledger."""
 
     share: RequestedShare
     demands: Demands = Demands()
@@ -286,21 +290,21 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         return self.demands.place == "spread" and bool(self.accounting.owner)
 
     def with_share(self, **changes: Any) -> PlacementRequest:
-        """Return the same request with other fields of its share."""
+        """Return the same request with changed fields of its share."""
         return PlacementRequest(msgspec.structs.replace(self.share, **changes), self.demands, self.accounting)
 
     def with_demands(self, **changes: Any) -> PlacementRequest:
-        """Return the same request with other fields of its demands."""
+        """Return the same request with changed fields of its demands."""
         return PlacementRequest(self.share, msgspec.structs.replace(self.demands, **changes), self.accounting)
 
     def on_card(self, gpu_mib: int | None) -> PlacementRequest:
-        """Return the same with the slices that it comes to on such GPUs; itself where that is unknown."""
+        """Return the same request with its slices on a GPU of this size; unchanged if they do not differ."""
         fraction = self.share.fraction.on_card(gpu_mib) if gpu_mib is not None else None
         is_same = fraction is None or fraction is self.share.fraction
         return self if is_same else self.with_share(fraction=fraction)
 
     def for_instance(self, instance: Instance) -> PlacementRequest:
-        """Return the same request for one MIG instance of a kind, on nodes where it has the size meant."""
+        """Return the same request for one MIG instance of this kind, on nodes where it has the right size."""
         constraints = self.demands.constraints
         product = Requirement(GPU_PRODUCT_LABEL, "In", instance.products)
         terms = with_requirement(constraints.required_terms, product)
@@ -310,21 +314,21 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed.
+    """No known node could ever hold the pod (labels, taints, GPU count), and the policy assumes none.
 
-    Or it could not wait: every node would take it at this moment, and fail it.
+    Or the pod cannot wait: every node would accept it now and then fail it.
     """
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
     is_too_much: bool = False
-    """Nobody knows whether a node could: its demands take too long to compare with all nodes."""
+    """Whether it is unknown if a node could: the demands take too long to compare with all nodes."""
     is_for_now: bool = False
-    """Nodes could hold it once pods there end, but it cannot wait for that."""
+    """Whether nodes could hold it once pods there end, although it cannot wait for that."""
 
 
 class OverQuota(msgspec.Struct, frozen=True):
-    """The pod would pass a quota."""
+    """The pod would exceed a quota."""
 
     quota: Quota
     used: int

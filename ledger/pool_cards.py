@@ -1,4 +1,4 @@
-"""What is left on each card of a node whose GPUs share one resource name, as far as its agent tells."""
+"""Free slices of each card of a node whose GPUs share one resource name, as far as its agent reports them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from modes.pool_room import take_from_one
 def left_on_cards(
     held: Sequence[int], slices_per_card: int, taken: int, latest: Iterable[int]
 ) -> tuple[int, ...] | None:
-    """Return the slices left on each card, sorted; None where that cannot be told.
+    """Return the free slices of each card, sorted; None if they are unknown.
 
-    What pods took since the agent looked is put where the agent puts it: on the card with the least room that
-    is enough. Which card was freed since then nobody tells.
+    Slices that pods took after the agent's report are counted as the agent will place them: on the card with
+    the least sufficient room. The result is None if slices were freed since the report, on an unknown card.
 
     Args:
-        held: by card the slices that containers have by the kubelet's books.
-        slices_per_card: that each is divided into.
-        taken: slices of all pods on the node by now, and of those that are promised to it.
-        latest: slices of each of these, the last first.
+        held: slices that containers hold on each card, by the kubelet's checkpoint.
+        slices_per_card: slices into which each card is divided.
+        taken: slices of all pods that are bound to the node or expected on it.
+        latest: slices of each of these pods, the latest first.
     """
     since = taken - sum(held)
     if since < 0:
@@ -37,7 +37,7 @@ def left_on_cards(
 
 
 def _give(left: list[int], slices: int) -> None:
-    """Take slices off the card with the least room that is enough, else off the freest ones."""
+    """Take slices from the card with the least sufficient room, else from the freest cards."""
     if take_from_one(left, slices):
         return
     for at in sorted(range(len(left)), key=lambda at: -left[at]):

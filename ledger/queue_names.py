@@ -1,4 +1,4 @@
-"""Names of ClearML queues and the labels that the ClearML agent makes of them."""
+"""Names of ClearML queues, and the labels that ClearML's agent makes of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ _TO_DASH = str.maketrans("._ ", "---")
 
 
 def sanitised(queue: str) -> str:
-    """Write a queue's name as its label does: small letters; `.`, `_` and blank become `-`."""
+    """Return a queue's name as it appears in a label: in lower case; `.`, `_` and space become `-`."""
     return queue.lower().translate(_TO_DASH)
 
 
 def queue_keys(name: str | None, identity: str | None) -> tuple[str, ...]:
-    """What a pod's queue is counted under, by its labels: one key for all spellings of a name, one for an id.
+    """Return the keys under which a pod's queue is counted: one for its name, one for its id.
 
-    No label's value begins with the sign before an id, so that no name is taken for one.
+    All spellings of a name give one key. An id's key starts with a character that no label value starts with,
+    so it never equals a name.
     """
     keys = (sanitised(name),) if name else ()
     return (*keys, f"#{identity}") if identity else keys

@@ -1,4 +1,4 @@
-"""What namespaces and ClearML queues have taken, running, pending and promised together: for quotas."""
+"""What namespaces and ClearML queues use, for quotas: running, pending and reserved together."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ledger.gpu_memory import GpuMemory
 from ledger.placement_request import OverQuota, Quota
 
 _Cell = tuple[tuple[str, ...], str]
-"""Keys of queues that claims have all of, none for all claims; and a namespace, empty for all of them."""
+"""Keys of queues (claims must have all of them; empty for all claims) and a namespace (empty for all)."""
 
 
 class Used(NamedTuple):
-    """What some pods have together."""
+    """The usage of some pods together."""
 
     slices: int
     pods: int
-    """Those that have any slices."""
+    """Pods that have slices."""
     memory: GpuMemory
 
 
 _Taken = tuple[int, int, int, int]
-"""Slices, pods, MiB, and sixteenths of cards of unknown memory: plain, as each pod changes up to seven."""
+"""Slices, pods, MiB, and sixteenths of cards of unknown memory. A plain tuple, because each pod changes up to
+seven of them."""
 _NOTHING = (0, 0, 0, 0)
 
 
@@ -33,15 +34,15 @@ class QuotaUsage:
     def __init__(self) -> None:
         self._taken: dict[_Cell, _Taken] = {}
         self._namespaces: dict[str, int] = {}
-        """Slices by namespace, for those who ask for all of them."""
+        """Slices by namespace, for a fast answer on all namespaces."""
 
     @property
     def namespaces(self) -> Mapping[str, int]:
-        """Slices by namespace, where there are any."""
+        """Slices of each namespace that has any."""
         return self._namespaces
 
     def add(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
-        """Count a claim, and the GPU memory that it holds; the inverse of `remove`."""
+        """Count a claim and its GPU memory; the inverse of `remove`."""
         slices = claim.slices * times
         if not slices:
             return
@@ -52,7 +53,7 @@ class QuotaUsage:
             self._taken[cell] = taken[0] + slices, taken[1] + times, taken[2] + mib, taken[3] + unsized
 
     def remove(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
-        """Forget a claim; the inverse of `add`."""
+        """Stop counting a claim; the inverse of `add`."""
         slices = claim.slices * times
         if not slices:
             return
@@ -73,7 +74,7 @@ class QuotaUsage:
             del self._namespaces[namespace]
 
     def of(self, quota: Quota) -> Used:
-        """What a quota counts; reservations are among them."""
+        """The usage of a quota, reservations included."""
         if quota.scope == "namespace":
             slices, pods, mib, unsized = self._taken.get(((), quota.name), _NOTHING)
             return Used(slices, pods, GpuMemory(mib, unsized))
@@ -87,7 +88,7 @@ class QuotaUsage:
         return Used(slices, pods, GpuMemory(mib, unsized))
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
-        """The first quota that one more pod of so many slices would pass, in slices or pods."""
+        """The first quota that one more pod with these slices would exceed, in slices or pods."""
         for quota in quotas:
             used = self.of(quota)
             if quota.slices is not None and used.slices + slices > quota.slices:
@@ -99,7 +100,7 @@ class QuotaUsage:
     def memory_passed_by(
         self, memory: GpuMemory, quotas: tuple[Quota, ...], largest_mib: int
     ) -> OverQuota | None:
-        """The first quota in MiB that one more pod of some memory would pass; of cards, the largest known."""
+        """The first quota in MiB that one more pod would exceed; cards of unknown size are the largest."""
         for quota in quotas:
             if quota.memory_mib is not None:
                 former = self.of(quota).memory
@@ -111,7 +112,7 @@ class QuotaUsage:
 
 
 def _cells(claim: Claim) -> list[_Cell]:
-    """Where a claim is counted: a queue by its name, by its id, and by both, in its namespace and in all."""
+    """Cells that count a claim: of its queue by name, by id, and by both; of its namespace and of all."""
     cells: list[_Cell] = [((), claim.namespace)]
     if claim.queues:
         for keys in _subsets(claim.queues):
@@ -120,7 +121,7 @@ def _cells(claim: Claim) -> list[_Cell]:
 
 
 def _counted(quota: Quota) -> Iterator[tuple[_Cell, int]]:
-    """The cells of a queue's quota with their signs: claims with both keys are in two, and counted once."""
+    """The cells of a queue's quota with signs, so that a claim in two cells counts once."""
     if quota.namespaces is None:
         spaces = [("", 1), *((namespace, -1) for namespace in quota.other_namespaces)]
     else:

@@ -1,8 +1,8 @@
-"""What was placed lately without a reservation of its own: summed up by kind, and forgotten soon.
+"""Recent placements without a reservation of their own: summed up by kind, and forgotten soon.
 
-A namespace may hold only so many reservations. Were the pods beyond them not booked at all, they would all
-land on the place that was best for the first of them. Here a kind is the place with the quotas that count the
-pod, so that what is kept is bounded by nodes and policies, whatever authors of pods write.
+Reservations per namespace are limited. If the pods beyond the limit were not counted, all of them would land
+on the place that was best for the first one. A kind is a place and the quotas that count the pod, so memory
+is bounded by nodes and policies, whatever users write.
 """
 
 from __future__ import annotations
@@ -18,52 +18,52 @@ from ledger.gpu_memory import GpuMemory
 from ledger.reservations import Reservation, ReservationKey
 
 SECONDS = 5.0
-"""A placement is booked for so long at least, and for twice as long at most, unless its pod shows up."""
+"""A placement is counted for at least this long, and at most twice as long, unless its pod appears."""
 MAX_KINDS = 2048
-"""That begin in one such time; more are not booked. As many again are kept for pods that have a quota to
-pass: pods that have none are no way to make quotas forget others."""
+"""Kinds that start in one period; more are not counted. Pods under a quota have a bound of their own, so that
+other pods cannot make quotas lose count."""
 MAX_NAMES = 2**13
-"""Pods of one such time that are known by their reservations' names, at 250 bytes each. More are booked
-without one, and are counted twice when they are reviewed twice."""
+"""Pods of one period that are known by their reservations' names, at 250 bytes each. Further pods are counted
+without a name, and counted twice if they are reviewed twice."""
 
 _Place = tuple[str, str | None, tuple[tuple[int, int], ...], int]
 _Rest = tuple[tuple[str, ...], tuple[str, ...] | None, bool, GpuMemory]
-"""Queues, values of the memory label, whether its pods have names, and the GPU memory of one."""
+"""Queues, values of the memory label, whether the pods have names, and the GPU memory of one pod."""
 
 
 class Book(Protocol):
-    """Where kinds are booked."""
+    """The ledger, in which kinds are counted."""
 
     def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Book the sum of some pods that are alike; the inverse of `remove_many`."""
+        """Add the sum of pods that are alike; the inverse of `remove_many`."""
 
     def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Take such a sum out."""
+        """Remove such a sum."""
 
 
 class Many(msgspec.Struct, frozen=True, gc=False):
     """Pods of one kind."""
 
     unit: Reservation
-    """One of them."""
+    """One of the pods."""
     pods: int
     claim: Reservation
-    """All of them as one; its name is no review's."""
+    """All of the pods as one claim; its name is never a review's."""
 
 
 class _Awaited(msgspec.Struct, frozen=True, gc=False):
-    """One pod of a kind, by digests: texts of its author would make what is kept as large as he likes."""
+    """One pod of a kind, by digests: the texts themselves could be long, as users write them."""
 
     unit: Reservation
-    """The one that its kind keeps."""
+    """The pod's `Many.unit`."""
     pod: int
-    """Digest of `PlacementRequest.pod`."""
+    """Digest of `Accounting.pod`."""
     matched_in: int | None = None
-    """Digest of the review in which it matched."""
+    """Digest of the review in which the pod matched."""
 
 
 class _Generation:
-    """What began in one such time."""
+    """Kinds that started in one period."""
 
     def __init__(self) -> None:
         self.kinds: dict[_Place, dict[_Rest, Many]] = {}
@@ -75,14 +75,14 @@ class _Generation:
 
 
 class RecentPlacements:
-    """Two generations of kinds: this one, and the one before."""
+    """Two generations of kinds: the current and the previous one."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
         self._generations: tuple[_Generation, ...] = (_Generation(), _Generation())
         self._began = 0.0
         self._kinds = Counter[bool]()
-        """That began in this generation, by whether a quota is to count them."""
+        """Kinds that started in this generation, by whether a quota counts them."""
         self._serial = 0
 
     def every(self) -> Iterator[Many]:
@@ -92,15 +92,15 @@ class RecentPlacements:
                 yield from kinds.values()
 
     def has_room(self) -> bool:
-        """Whether one more pod can be known by the name of its reservation."""
+        """Whether one more pod can be remembered by the name of its reservation."""
         return len(self._generations[-1].awaited) < MAX_NAMES
 
     def knows(self, name: str) -> bool:
-        """Whether a pod with a reservation of that name is booked."""
+        """Whether a pod with a reservation of this name is counted."""
         return self._found(name) is not None
 
     def add(self, unit: Reservation, name: str | None, *, has_quota: bool) -> None:
-        """Book one more pod, under the name of its reservation if it has one."""
+        """Count one more pod, under the name of its reservation if it has one."""
         generation = self._generations[-1]
         place, rest = _place(unit), _rest(unit, is_named=name is not None)
         former = generation.kinds.get(place, {}).get(rest)
@@ -115,7 +115,7 @@ class RecentPlacements:
             generation.awaited[hash(name)] = _Awaited(many.unit, hash(unit.pod))
 
     def matches(self, name: str | None, key: ReservationKey, review: str | None) -> bool:
-        """Whether a booked pod is the one that was reviewed before, as `Reservations.matches` says it."""
+        """Whether a counted pod is the one that was reviewed before; see `Reservations.matches`."""
         generation = self._found(name) if name is not None else None
         if generation is None:
             return False
@@ -129,14 +129,14 @@ class RecentPlacements:
         return awaited.matched_in in {None, digest}
 
     def release(self, name: str) -> None:
-        """Take out the pod whose reservation has that name, if it is booked."""
+        """Remove the pod whose reservation has this name, if it is counted."""
         generation = self._found(name)
         if generation is not None:
             unit = generation.awaited.pop(hash(name)).unit
             self._take_out(generation, _place(unit), _rest(unit, is_named=True))
 
     def retire(self, pod: PodFact) -> None:
-        """Take a pod out that has shown up, and is booked itself from now on."""
+        """Remove a pod that has appeared: the ledger now counts it as a pod."""
         if pod.reservation is not None:
             generation = self._found(pod.reservation)
             unit = generation.awaited[hash(pod.reservation)].unit if generation is not None else None
@@ -152,7 +152,7 @@ class RecentPlacements:
                 return
 
     def expire(self, now: float) -> None:
-        """Forget the generation before once this one has had its time."""
+        """Drop the previous generation once the current one has lasted `SECONDS`."""
         while now - self._began >= SECONDS and any(self._generations):
             former, latest = self._generations
             for kinds in former.kinds.values():
@@ -187,7 +187,7 @@ class RecentPlacements:
 
     def _with_one_more(self, former: Many | None, unit: Reservation) -> Many:
         if former is None:
-            # Sums are kept by place and not by owner: there can be as many owners as pods.
+            # Sums are kept by place, not by owner: there can be as many owners as pods.
             return Many(unit, 1, msgspec.structs.replace(unit, name=f"#{self._serial}", owner=""))
         claim = former.claim
         cpu, memory = claim.cpu_milli + unit.cpu_milli, claim.memory_bytes + unit.memory_bytes

@@ -1,4 +1,4 @@
-"""Placements promised at admission, until their pods show up or their time is over."""
+"""Placements reserved at admission, until their pods appear or the reservations expire."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from ledger.placement_request import Accounting, AllocatedShare
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
-"""Of all namespaces together: whoever reaches the webhook can name as many as he likes."""
+"""Of all namespaces together: a client of the webhook can name any number of them."""
 COUNTED_SECONDS = 5.0
-"""How long a reservation without a pod takes room and is counted by quotas: the API server may have refused
-the pod after all. For the rest of its time it only breaks ties, and its pod is known as its own."""
+"""How long a reservation without a pod takes room and counts for quotas. After that the API server has
+probably rejected the pod; until it expires, the reservation only breaks ties and identifies its pod."""
 
 
 ReservationKey = tuple[str, str, tuple[tuple[int, int], ...], int]
-"""Whom a reservation is for, namespace and `pod` of the request; what it holds, by index and of the pool."""
+"""Namespace and `pod` of the request, reserved slices by index, and of the pool."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A claim in the words of PodFact, before there is a pod."""
+    """A claim with the fields of PodFact, before the pod exists."""
 
     name: str
-    """As the webhook named it; the pod carries it in the annotation clearml-injector/reservation."""
+    """Name given by the webhook; the pod has it in the annotation clearml-injector/reservation."""
     namespace: str
     promised_node: str | None
-    """None when no node had room: the slices are backlog then."""
+    """None if no node had room: the slices are pending."""
     gpus: tuple[tuple[int, int], ...]
     pooled: int
     slices: int
-    """All slices promised, by index and pooled."""
+    """All reserved slices, by index and pooled."""
     cpu_milli: int
     memory_bytes: int
     queues: tuple[str, ...]
@@ -43,7 +43,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_values: tuple[str, ...] | None
     expires_at: float
     pod: str = ""
-    """Accounting.pod of the pod that it was made for."""
+    """`Accounting.pod` of the pod that it was made for."""
     model: str | None = None
     owner: str = ""
     node: None = None
@@ -51,16 +51,16 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def key(self) -> ClaimKey:
-        """As books know it: unlike any pod's key, which has two parts."""
+        """Key in the node accounts. It has three parts, so it never equals a pod's key."""
         return self.namespace, self.name, "reservation"
 
     @property
     def reservation_key(self) -> ReservationKey:
-        """Whom it is for, and what it holds."""
+        """Identity of the pod, and the reserved slices."""
         return self.namespace, self.pod, self.gpus, self.pooled
 
     def became(self, pod: PodFact) -> bool:
-        """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
+        """Whether the pod is the reserved one. Annotations can be copied, so all fields must agree."""
         return (pod.reservation, pod.namespace, pod.gpus, pod.pooled) == (
             self.name,
             self.namespace,
@@ -70,37 +70,37 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Reservations:
-    """All reservations, in the order of their ends."""
+    """All reservations, in the order in which they expire."""
 
     def __init__(self, most_per_namespace: int) -> None:
         self._most_per_namespace = most_per_namespace
-        # The first of a plain dict is found by stepping over all that were removed before it.
+        # The first entry of a plain dict is found only after stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._per_namespace: Counter[str] = Counter()
         self._counted: OrderedDict[str, Reservation] = OrderedDict()
         self._holding: OrderedDict[str, Reservation] = OrderedDict()
-        """Those that take room."""
+        """Reservations that take room."""
         self._stale: Counter[str] = Counter()
-        """Those that do not any more, by namespace."""
+        """Number of reservations that no longer take room, by namespace."""
         self._matched_in: dict[str, str] = {}
-        """By name of the reservation the review that it has matched in."""
+        """The review in which a reservation matched, by its name."""
 
     def __len__(self) -> int:
         return len(self._by_name)
 
     def get(self, name: str | None) -> Reservation | None:
-        """The reservation of that name, if there is one."""
+        """The reservation of this name, if it exists."""
         return self._by_name.get(name) if name is not None else None
 
     def has_room(self, namespace: str) -> bool:
-        """Whether the namespace may have one more; what nobody ever uses must not pile up."""
+        """Whether the namespace may have one more reservation."""
         return (
             self._per_namespace[namespace] < self._most_per_namespace
             and len(self._by_name) < MAX_RESERVATIONS
         )
 
     def add(self, reservation: Reservation) -> None:
-        """Add a reservation that ends no earlier than all others; the inverse of `remove`."""
+        """Add a reservation that expires last; the inverse of `remove`."""
         name = reservation.name
         self._by_name[name] = self._counted[name] = self._holding[name] = reservation
         self._per_namespace[reservation.namespace] += 1
@@ -108,7 +108,7 @@ class Reservations:
     def remove(self, reservation: Reservation) -> tuple[bool, bool]:
         """Remove a reservation; the inverse of `add`.
 
-        Say whether quotas counted it until now, and whether it took room.
+        Return whether quotas counted it until now, and whether it took room.
         """
         del self._by_name[reservation.name]
         self._matched_in.pop(reservation.name, None)
@@ -120,31 +120,32 @@ class Reservations:
         return was_counted, held
 
     def stop_counting(self, now: float) -> Iterator[Reservation]:
-        """Give the reservations that quotas count no more from now on."""
+        """Yield reservations that quotas stop counting now."""
         return _taken_until(self._counted, now)
 
     def stop_holding(self, now: float) -> Iterator[Reservation]:
-        """Give the reservations that take no room from now on."""
+        """Yield reservations that stop taking room now."""
         for late in _taken_until(self._holding, now):
             _count(self._stale, late.namespace, 1)
             yield late
 
     def holds(self, name: str) -> bool:
-        """Whether the reservation of that name takes room."""
+        """Whether the reservation of this name takes room."""
         return name in self._holding
 
     def are_kept(self, namespace: str) -> bool:
-        """Whether the reservations of a namespace become pods, as far as can be told.
+        """Whether a namespace's reservations usually become pods.
 
-        They do not where those whose pods have not come in time are more than those that are still awaited.
+        They do not if more of them are overdue than still awaited.
         """
         stale = self._stale.get(namespace, 0)
         return 2 * stale <= self._per_namespace.get(namespace, 0)
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
-        """Whether a reservation answers for a pod that was reviewed before: for the same pod, and once.
+        """Whether a reservation belongs to a pod that was reviewed before. It matches in one review only.
 
-        The same review may come twice, after a broken connection. A dry run (None) uses nothing up.
+        The API server may repeat a review after a broken connection. A dry run (None) does not count as a
+        match.
         """
         reservation = self.get(name)
         if reservation is None or reservation.reservation_key != pod or reservation.name not in self._counted:
@@ -155,13 +156,13 @@ class Reservations:
         return former in {None, review}
 
     def first_expired(self, now: float) -> Reservation | None:
-        """A reservation whose time is over, None when there is none."""
+        """The first expired reservation; None if none has expired."""
         first = next(iter(self._by_name.values()), None)
         return first if first is not None and first.expires_at <= now else None
 
 
 def _taken_until(begun: OrderedDict[str, Reservation], now: float) -> Iterator[Reservation]:
-    """Take out those that began `COUNTED_SECONDS` before now or earlier."""
+    """Remove and yield reservations that were made at least `COUNTED_SECONDS` before now."""
     until = now + LIFETIME_SECONDS - COUNTED_SECONDS
     while begun:
         first = next(iter(begun.values()))
@@ -172,7 +173,7 @@ def _taken_until(begun: OrderedDict[str, Reservation], now: float) -> Iterator[R
 
 
 def _count(counts: Counter[str], namespace: str, by: int) -> None:
-    """Count up or down; what comes to nothing is forgotten."""
+    """Count up or down, and remove a zero."""
     counts[namespace] += by
     if not counts[namespace]:
         del counts[namespace]
@@ -181,7 +182,7 @@ def _count(counts: Counter[str], namespace: str, by: int) -> None:
 def reservation_of(
     accounting: Accounting, allocated: AllocatedShare, name: str, now: float, gpu_memory: GpuMemory
 ) -> Reservation:
-    """Return the reservation of what a pod gets."""
+    """Return the reservation of a pod's allocated share."""
     share, placement = allocated.share, allocated.placement
     return Reservation(
         name=name,

@@ -1,4 +1,4 @@
-"""Sums over all nodes, kept while nodes change, so that telling them costs nothing."""
+"""Sums over all nodes, updated as nodes change, so that reading them is cheap."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from modes.mig_instances import is_instance
 
 
 class Totals(NamedTuple):
-    """GPUs and slices, of one node or of all; MIG instances are counted like slices."""
+    """GPUs and slices of one node or of all; MIG instances count as slices."""
 
     gpus: int = 0
-    """GPUs with a resource name of their own."""
+    """GPUs that have a resource name each."""
     capacity: int = 0
     """Slices that can be allocated."""
     used: int = 0
-    """Slices allocated, promised ones included."""
+    """Allocated slices, reserved ones included."""
     free: int = 0
-    """Slices for new pods, summed over the GPUs that have any left."""
+    """Slices for new pods, summed over the GPUs that have free slices."""
     over: int = 0
-    """Slices that bound pods hold beyond capacity."""
+    """Slices that bound pods hold beyond the capacity."""
 
 
 _NOTHING = Totals()
 
 
 class RunningTotals:
-    """The sum over all nodes; a node that has changed is counted again when the sum is next asked for."""
+    """The sum over all nodes. A changed node is counted again when the sum is next read."""
 
     def __init__(self) -> None:
         self._counted: dict[str, tuple[int, ...]] = {}
@@ -36,16 +36,16 @@ class RunningTotals:
         self._changed: dict[str, NodeAccount] = {}
 
     def note(self, changed: Mapping[str, NodeAccount]) -> None:
-        """Have these nodes counted again."""
+        """Mark nodes as changed."""
         self._changed.update(changed)
 
     def forget(self, name: str) -> None:
-        """Take a node that is gone out of the sum."""
+        """Remove a deleted node from the sum."""
         self._changed.pop(name, None)
         self._replace(name, _NOTHING)
 
     def sum(self) -> Totals:
-        """The sum as of now, in time that grows with the nodes that have changed."""
+        """The current sum, in time that grows with the number of changed nodes."""
         for name, account in self._changed.items():
             self._replace(name, totals_of(account))
         self._changed.clear()
@@ -55,7 +55,7 @@ class RunningTotals:
         before = self._counted.get(name, _NOTHING)
         if before == totals:
             return
-        # A plain tuple of numbers is nothing that the garbage collector has to look at.
+        # The garbage collector does not track a plain tuple of numbers.
         self._counted[name] = tuple(totals)
         if totals == _NOTHING:
             del self._counted[name]
@@ -64,7 +64,7 @@ class RunningTotals:
 
 
 def totals_of(account: NodeAccount) -> Totals:
-    """Count one node, as `ledger.view.node_view` shows it; nothing where it is unknown or has no GPUs."""
+    """Count one node as `ledger.view.node_view` shows it; zeros if it is unknown or has no GPUs."""
     fact = account.fact
     if fact is None or not (fact.gpus or fact.pooled or fact.instances):
         return _NOTHING
@@ -80,7 +80,7 @@ def totals_of(account: NodeAccount) -> Totals:
         capacity=sum([capacity for _, capacity, _ in pairs]),
         used=sum([used for _, _, used in pairs]),
         free=sum([max(0, capacity - used) for _, capacity, used in pairs]),
-        # Promises alone are not too many yet.
+        # Only bound pods can exceed the capacity; reservations may still wait.
         over=sum(
             [max(0, account.held(index) - capacity) for index, capacity, used in pairs if used > capacity]
         ),

@@ -1,4 +1,4 @@
-"""The ledger as people and the GpuLedger resource see it: nodes, their GPUs, who holds what, who waits."""
+"""The ledger as users and the GpuLedger resource see it: nodes, GPUs, holders of slices, pending pods."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ledger.facts import PodFact
 from modes.mig_instances import gpu_name
 
 MAX_SHARES = 512
-"""Of one node that are listed, each GPU with as many of them: at most 300 KB of JSON."""
+"""Shares of one node that are listed, equally many for each GPU: at most 300 KB of JSON."""
 MAX_UNKNOWN_GPUS = 64
-"""GPUs of one node that are listed though it does not have them, as it lost them or pods only name them."""
+"""Listed GPUs that a node lacks, because it lost them or because pods only name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Slices of one GPU, or of a node's pool, in one hand."""
+    """Slices of one GPU, or of a node's pool, that one pod or reservation has."""
 
     namespace: str
     name: str
-    """The pod's name, or the reservation's until there is a pod."""
+    """Name of the pod, or of the reservation until the pod appears."""
     kind: Literal["holder", "promised", "reservation"]
-    """A bound pod, a pod expected on this node, a reservation whose pod has not shown up."""
+    """A bound pod, a pod expected on this node, or a reservation whose pod has not appeared."""
     slices: int
     queue: str = ""
     """Key of the pod's ClearML queue; empty for pods without one."""
@@ -34,13 +34,13 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Unlisted:
-    """What is only summed up: of one GPU the pods that are not listed, of a node the GPUs."""
+    """Sum of pods of one GPU, or of GPUs of one node, that are not listed."""
 
     count: int
     used: int
-    """Slices that they take together."""
+    """Slices that they use together."""
     held: int
-    """Of these the slices of bound pods; of GPUs those beyond capacity."""
+    """Slices of bound pods among them; of GPUs, slices beyond the capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +48,28 @@ class GpuView:
     """One GPU, or the pool of a node whose GPUs share one resource name."""
 
     index: int | None
-    """None for the pool; of MIG instances the number of their profile, and all amounts are instances."""
+    """None for the pool. For MIG instances the number of their profile; all amounts are then instances."""
     capacity: int
     """Slices that can be allocated."""
     shares: tuple[Holding, ...]
-    """The largest, by namespace and name."""
+    """The largest shares, by namespace and name."""
     cordoned: bool = False
-    """New pods are kept off it, by the node's annotation or as it is `offered_twice`."""
+    """Whether new pods are kept off it, by the node's annotation or as it is `offered_twice`."""
     memory_mib: int | None = None
-    """MiB of the card, where the node's agent says it."""
+    """MiB of the card, if the node's agent reports them."""
     unlisted: Unlisted | None = None
-    """Those that are not among `shares`; None where all are."""
+    """Sum of the shares that are not in `shares`; None if all are."""
     offered_twice: bool = False
-    """A DRA driver offers it too, or nobody tells which GPUs of the node it offers."""
+    """Whether a DRA driver offers it too, or may do so because it offers unknown GPUs of the node."""
 
     @property
     def name(self) -> str:
-        """What people call it: an index, a MIG profile such as "1g.10gb", or the pool."""
+        """Name for users: an index, a MIG profile such as "1g.10gb", or "pool"."""
         return "pool" if self.index is None else gpu_name(self.index)
 
     @property
     def used(self) -> int:
-        """Allocated slices, promised ones included."""
+        """Allocated slices, reserved ones included."""
         return sum(share.slices for share in self.shares) + (self.unlisted.used if self.unlisted else 0)
 
     @property
@@ -80,12 +80,12 @@ class GpuView:
 
     @property
     def free(self) -> int:
-        """Slices for new pods; negative when more is allocated than there is."""
+        """Slices for new pods; negative if more is allocated than exists."""
         return self.capacity - self.used
 
     @property
     def over(self) -> int:
-        """Slices that bound pods hold beyond capacity, after a GPU was lost."""
+        """Slices that bound pods hold beyond the capacity, after a GPU was lost."""
         return max(0, self.held - self.capacity)
 
 
@@ -100,7 +100,7 @@ class NodeView:
     product: str | None
     gpus: tuple[GpuView, ...]
     unlisted: Unlisted | None = None
-    """GPUs that pods hold, that the node does not have, and that are not among `gpus`."""
+    """Sum of the GPUs that pods hold, that the node lacks, and that are not in `gpus`."""
 
     @property
     def used(self) -> int:
@@ -109,13 +109,13 @@ class NodeView:
 
     @property
     def over(self) -> int:
-        """Slices beyond capacity of all GPUs."""
+        """Slices beyond the capacity of all GPUs."""
         return sum([gpu.over for gpu in self.gpus]) + (self.unlisted.held if self.unlisted else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingView:
-    """Slices that carry an index but have no node."""
+    """Slices of a pod or reservation that has no node yet."""
 
     namespace: str
     name: str
@@ -123,21 +123,21 @@ class PendingView:
     indices: tuple[int, ...]
     """Empty in pooled mode."""
     slices: int
-    """Of MIG instances their number."""
+    """For MIG instances their number."""
     on_each: tuple[int, ...] = ()
-    """Slices on each of `indices`, where they differ."""
+    """Slices on each of `indices`, if they differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """All of it, nodes by name, waiting ones by namespace and name."""
+    """The whole ledger: nodes by name, pending pods and reservations by namespace and name."""
 
     nodes: tuple[NodeView, ...]
     backlog: tuple[PendingView, ...]
 
 
 def node_view(account: NodeAccount) -> NodeView | None:
-    """View one node; None where it is unknown or has no GPUs."""
+    """Return the view of one node; None if it is unknown or has no GPUs."""
     fact = account.fact
     if fact is None or not (fact.gpus or fact.pooled or fact.instances):
         return None
@@ -154,7 +154,7 @@ def node_view(account: NodeAccount) -> NodeView | None:
             fact.is_offered_twice or index in fact.cordoned,
             cards.get(index) if index is not None else None,
             unlisted,
-            # The kubelet goes on to state zero of names after their device plugin was turned off.
+            # The kubelet keeps reporting zero for resources whose device plugin was turned off.
             bool(capacity) and (fact.is_offered_twice or index in fact.offered_twice),
         )
         for index, (shares, unlisted) in _holdings(account, indices).items()
@@ -173,7 +173,7 @@ def _summed_up(account: NodeAccount, indices: list[int]) -> Unlisted | None:
 
 
 def pending_view(claim: Claim) -> PendingView:
-    """View one waiting pod or reservation."""
+    """Return the view of one pending pod or reservation."""
     kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
     indices, on_each = tuple([index for index, _ in claim.gpus]), tuple([slices for _, slices in claim.gpus])
     differ = on_each if len(set(on_each)) > 1 else ()
@@ -184,7 +184,7 @@ _Shares = tuple[tuple[Holding, ...], Unlisted | None]
 
 
 def _holdings(account: NodeAccount, indices: Sequence[int | None]) -> dict[int | None, _Shares]:
-    """Return who holds what of each GPU, and of the pool: the largest, and a sum of the others."""
+    """Return the largest shares of each GPU and of the pool, and a sum of the others."""
     crowd = account.crowd or Crowd(account.claims)
     most = max(1, MAX_SHARES // max(1, len(indices)))
     return {index: _shares(account, crowd, index, most) for index in indices}

@@ -1,8 +1,8 @@
-"""Why a pod is where it is: what it asked, what happened, what it waits for, and what would help, in words.
+"""Explains the state of a pod in words: its request, what happened, what it waits for, what would help.
 
-The text is made of what a caller could read: the page and the Events from the controller's books,
-`fraction-injector why` from the API with the rights of whoever asks. Names and texts of others are quoted as
-they are, cut to a length: whoever shows them escapes them.
+The caller passes what it could read: the controller (page, Events) passes its ledger, `fraction-injector why`
+the API objects that its user may read. Texts that users wrote are quoted unchanged and cut to a length;
+callers that show them must escape them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from modes.mig_instances import instance_resource, is_instance
 from modes.resource_names import ResourceNames
 
 MAX_QUOTED = 400
-"""Characters of a text that somebody else wrote."""
+"""Characters of a quoted text that a user wrote."""
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
 TOO_LONG = f"its own {OWN_DEMANDS} are too long to be compared with all nodes that have such GPUs"
@@ -27,7 +27,7 @@ NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
 class Creator(Protocol):
-    """The controller that made a pod, and would make another."""
+    """The controller that created a pod, and would create another."""
 
     @property
     def kind(self) -> str: ...  # noqa: D102 - the words are those of an owner reference
@@ -41,60 +41,60 @@ class PodGroup:
 
     name: str
     bound: int
-    """Of its pods, how many have a node."""
+    """Number of its pods that have a node."""
     waiting: int
-    """How many have none, the one that was asked for among them."""
+    """Number of its pods that have none, including this pod."""
     count_is_known: bool = True
-    """Whether its pods could be listed."""
+    """Whether the group's pods could be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSummary:
-    """What is known of one pod by whoever could read it; what could not be read is left out."""
+    """What the caller knows of one pod; fields that it could not read keep their defaults."""
 
     fact: PodFact
     asked: str | None = None
-    """Text of its label; None where it has none."""
+    """Value of the pod's label; None without one."""
     label: str = FRACTION_LABEL
-    """By which of the labels it asks."""
+    """Name of that label."""
     policy: str | None = None
-    """Name of the policy that it was injected by; None where it never was."""
+    """Name of the policy that the pod was injected by; None if it never was."""
     memory_mib: str | None = None
-    """MiB that it was given, by its annotation."""
+    """The pod's MiB of GPU memory, by its annotation."""
     owner: Creator | None = None
     drift: str | None = None
     """How the pod differs from its own annotations."""
     phase: str = "Pending"
     waited_seconds: float | None = None
-    """Since its creation, where that is known."""
+    """Since the pod's creation; None if unknown."""
     is_terminating: bool = False
     gates: tuple[str, ...] = ()
-    """Scheduling gates that are still closed."""
+    """Scheduling gates that the pod still has."""
     scheduler_says: str | None = None
-    """Why the scheduler could not place it when it last tried; None where it has not tried."""
+    """Why the scheduler could not place the pod at its last attempt; None before that."""
     lacks_slices: bool = False
-    """The scheduler names slices among what nodes lack."""
+    """Whether the scheduler's message names slices among the resources that nodes lack."""
     trouble: str | None = None
-    """Why its containers do not run, though it has a node: reason and message."""
+    """Why the pod's containers do not run although it has a node: reason and message."""
     free: FreeNodes | None = None
-    """Where slices are free for it; None where nobody could tell."""
+    """Nodes with free slices for the pod; None if unknown."""
     replaced_after: str | None = None
-    """Its policy's `replaceWaiting.after`, where the policy says one."""
+    """The policy's `replaceWaiting.after`, if it has one."""
     division: str | None = None
-    """Why no card is divided for it, as the controller's last Event on it says."""
+    """Why no card is divided for the pod, by the controller's last Event on it."""
     dividing: tuple[str, ...] = ()
-    """Nodes that it could go to and whose cards are being divided now."""
+    """Nodes with cards that are being divided now, and to which the pod could go."""
     group: PodGroup | None = None
-    """What it starts together with."""
+    """The group that the pod starts together with."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
-    """Return one paragraph, in one line, on a pod that exists."""
+    """Return one paragraph, in one line, on an existing pod."""
     return " ".join(filter(None, _sentences(pod, names or ResourceNames())))
 
 
 def needs(fact: PodFact, names: ResourceNames) -> str:
-    """Say which slices of which memory and model a pod needs, or which MIG instances."""
+    """Return the slices, memory and model that a pod needs, or the MIG instances."""
     each = [f"{slices} of {_resource(index, names)}" for index, slices in fact.gpus]
     if fact.pooled:
         each.append(f"{fact.pooled} of {names.pooled[0]}")
@@ -107,13 +107,13 @@ def needs(fact: PodFact, names: ResourceNames) -> str:
 
 
 def asks_for_instances(fact: PodFact) -> bool:
-    """Whether a pod asks for MIG instances."""
+    """Whether a pod requests MIG instances."""
     has_instances = bool(fact.gpus) and is_instance(fact.gpus[-1][0])
     return has_instances or bool(fact.pooled and pool_profile(fact, None))
 
 
 def _of(fact: PodFact) -> str:
-    """Return what a pod holds, in one word for users."""
+    """Return the user's word for what a pod holds."""
     return _INSTANCES if asks_for_instances(fact) else "slices"
 
 
@@ -122,7 +122,7 @@ def _resource(index: int, names: ResourceNames) -> str:
 
 
 def free_there(free: FreeNodes) -> str:
-    """Say how many slices are left on the nodes that a pod could go to."""
+    """Return the free slices of the nodes that a pod could go to."""
     named = ", ".join(f"{name} {slices}" for name, slices in free.most)
     if free.not_compared:
         return f"{named} and {f'at least {free.others}' if free.others else 'perhaps'} more nodes"
@@ -130,7 +130,7 @@ def free_there(free: FreeNodes) -> str:
 
 
 def left_out(free: FreeNodes) -> str:
-    """Say how many nodes a pod's own demands leave out; empty where they leave out none."""
+    """Return how many nodes the pod's own demands exclude; empty if none."""
     if not free.shut_out:
         return ""
     least, more = "at least " if free.not_compared else "", " more" if free.most else ""
@@ -139,7 +139,7 @@ def left_out(free: FreeNodes) -> str:
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
-    """Say what would help a pod that waits for slices."""
+    """Return what would help a pod that waits for slices."""
     if free.elsewhere is None:
         return "it starts when pods there end"
     node, index, slices = free.elsewhere
@@ -147,7 +147,7 @@ def way_out(free: FreeNodes, owner: Creator | None) -> str:
 
 
 def quoted(text: str, most: int = MAX_QUOTED) -> str:
-    """Return a text of others as one line that is not too long."""
+    """Return a text that a user wrote as one line, cut to a length."""
     line = " ".join(text[: 4 * most].split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
@@ -228,7 +228,7 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
 
 
 def _in_group(group: PodGroup) -> str:
-    """Say what a pod of a group waits for beside its own share."""
+    """Return what a pod of a group waits for besides its own share."""
     name = f"It is of the group {quoted(group.name)}, whose pods start together"
     if not group.count_is_known:
         return f"{name}: it waits for room for the others too."
@@ -293,10 +293,10 @@ def _scheduler(pod: PodSummary) -> str:
 
 
 def _creation(owner: Creator | None) -> str:
-    """How to get another pod in place of one. A Job's deleted pod counts as failed, and may fail the Job."""
+    """Return how to replace a pod. If a Job's pod is deleted, it counts as failed and may fail the Job."""
     if owner is None:
         return "delete the pod and create it again"
-    # Any text, where the pod's author wrote the reference.
+    # The pod's author can write any owner reference.
     name = quoted(owner.name)
     if owner.kind == "Job":
         return f"delete Job {name} and create it again"

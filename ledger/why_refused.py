@@ -1,4 +1,4 @@
-"""Why a pod was refused, or is not there: what its Events say of it, and what would help, in words."""
+"""Explains in words why a pod was rejected or does not exist, from Events, and what would help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kube.names import GROUP
 from ledger.why import quoted
 
 WEBHOOK = f"fractions.{GROUP}"
-"""Name of the webhook, as the API server writes it before a denial."""
+"""Name of the webhook, which the API server puts before a denial."""
 MAX_SHOWN = 3
 MAX_MESSAGE = 700
 Cause = Literal["denied", "webhook away", "second lock", "quota", "other"]
@@ -25,10 +25,10 @@ _WHO: dict[Cause, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ToldEvent:
-    """One Event of Kubernetes, as far as it matters here."""
+    """The fields of a Kubernetes Event that matter here."""
 
     kind: str
-    """Of the object that it is about."""
+    """Kind of the object that it is about."""
     name: str
     reason: str
     message: str
@@ -37,11 +37,11 @@ class ToldEvent:
 
 
 def why_refused(namespace: str, name: str, refusals: Sequence[ToldEvent]) -> str:
-    """Return one paragraph on a workload whose pods are refused.
+    """Return one paragraph on a workload whose pods are rejected.
 
     Args:
-        namespace: of the workload.
-        name: that was asked for: of the workload, of what stands above it, or of a pod.
+        namespace: namespace of the workload.
+        name: name that the user gave: of the workload, its owner, or a pod.
         refusals: Events FailedCreate, the newest first; at least one.
     """
     last = refusals[0]
@@ -67,22 +67,22 @@ def why_absent(
     """Return one paragraph on a name that no pod has.
 
     Args:
-        namespace: where it was sought.
-        name: that was asked for.
-        events: of a former pod of that name, the newest first.
-        similar: names of pods that a workload of that name may have made.
-        may_read_events: whether Events could be read at all.
+        namespace: namespace that was searched.
+        name: name that the user gave.
+        events: Events of a former pod of this name, the newest first.
+        similar: names of pods that a workload of this name may have created.
+        may_read_events: whether the user may read Events.
     """
     return " ".join(_absent(namespace, name, events, list(similar), may_read_events=may_read_events))
 
 
 def is_refusal(event: ToldEvent) -> bool:
-    """Whether an Event of any controller tells that admission refused it a pod, or could not be asked."""
+    """Whether an Event reports that admission rejected a pod, or that the webhook could not be called."""
     return cause_of(event.message)[0] in {"denied", "webhook away", "second lock"}
 
 
 def cause_of(message: str) -> tuple[Cause, str]:
-    """Return who refused, by the message of an Event, and what was said."""
+    """Return what rejected a pod, by the message of an Event, and the rejection's text."""
     message = message[:MAX_MESSAGE].removeprefix("Error creating: ")
     denied = f'admission webhook "{WEBHOOK}" denied the request: '
     if denied in message:

@@ -19,11 +19,11 @@ def test_what_is_written_is_read_back():
         (" 0, 1 ", None),
         ("", None),
         ("gpu0", '"gpu0" is not a GPU index and is ignored: write indices, such as "0,2"'),
-        ("0;1", '"0;1" is no number'),
-        ("true", '"true" is no number'),
-        ("-1", '"-1" is no number'),
+        ("0;1", '"0;1" is not a GPU index'),
+        ("true", '"true" is not a GPU index'),
+        ("-1", '"-1" is not a GPU index'),
         ("0,7", "the node has no GPU 7: it has 0,1; fix the annotation"),
-        ("x" * 1000, f'"{"x" * 60}" is no number'),
+        ("x" * 1000, f'"{"x" * 60}" is not a GPU index'),
     ],
 )
 def test_a_bad_value_is_told(text, said):
