@@ -1,1 +1,1 @@
-"""Which node and which GPU a pod gets."""
+"""Chooses the node and the GPUs of a pod."""

@@ -1,4 +1,4 @@
-"""Which GPUs of a node with room a pod gets."""
+"""Chooses the GPUs of a pod on a node with room."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from modes.packing import best_hole, best_holes, gpus_of_split
 def best_gpus(
     account: NodeAccount, mode: type[Mode], request: PlacementRequest, prices: ShadowPrices
 ) -> tuple[int, ...]:
-    """Return the GPUs of a node with room that lose the least worth, then the lowest.
+    """Return the GPUs of a node with room that cost least, by the prices of free slices.
 
-    Of several that lose as little those that span the fewest NUMA nodes come first, and then those that no
-    stale reservation named. Of containers that are to be on different GPUs, the GPU of each.
+    Among GPUs that cost the same, those that span the fewest NUMA nodes come first, then those without stale
+    reservations, then the lowest indices. For containers that must use different GPUs, the result has the GPU
+    of each container.
     """
     fraction, left = request.share.fraction, mode.choosable(account.left)
     if not left:
@@ -48,7 +49,7 @@ def best_gpus(
 def _taken_by(
     request: PlacementRequest, account: NodeAccount, left: Mapping[int, int], prices: ShadowPrices
 ) -> Mapping[int, int]:
-    """Return what is left of the GPUs that a pod takes: of an odd node not all."""
+    """Return the free slices of the GPUs that the pod accepts: on an odd node maybe not all."""
     fact = account.fact
     sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
     found = best_set(account, sets, request.share.fraction, prices) if sets is not None else None

@@ -1,4 +1,4 @@
-"""Which node of those with room now is the best for a pod."""
+"""Chooses the best node for a pod among those that have room now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 _NOBODY = NodeAccount("")
-"""Stands for the node to be beaten; of equals its name sorts first."""
+"""The node to beat when a minimum score is set; its name sorts before all others."""
 
 
 def best(
@@ -24,9 +24,9 @@ def best(
     only: Callable[[NodeAccount], bool] | None = None,
     least: int = LEAST,
 ) -> Found | None:
-    """The best node of a selection and its score; None if none has room. Of equals always the same one.
+    """The best node of a selection and its score; None if none has room. Ties always go to the same node.
 
-    `only` is asked of each node before it is taken; None takes all. None has a score below `least`.
+    A node is only chosen if `only` returns True for it (None: every node) and its score is at least `least`.
     """
     if candidates.few is not None:
         few = filter(only, candidates.few) if only is not None else candidates.few
@@ -38,7 +38,7 @@ def best(
     found: Found | None = (least - 1, _NOBODY) if least > LEAST else None
     key, needed = search.priced_key, max(LEAST, least - search.most_gained)
     for groups in candidates.groups:
-        # Most classes have no room, or cannot be as good with all that CPU may add.
+        # Skip classes without room, and those that cannot win even with the best CPU score.
         if groups.tops.get(key, MOST) >= needed:
             found = groups.best(search, found)
             if found is not None:
@@ -51,7 +51,7 @@ def _at_least(least: int, found: Found | None) -> Found | None:
 
 
 def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices) -> int | None:
-    """How good one node is for a pod now, by its GPUs and its CPU; None if it has no room."""
+    """The score of one node for a pod, by its GPUs and its CPU; None if it has no room now."""
     if account.fact is None or not takes_now(account.fact, request):
         return None
     share = request.share

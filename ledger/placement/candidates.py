@@ -1,4 +1,4 @@
-"""Which nodes a pod could ever run on, by classes, remembered for pods with the same demands."""
+"""Finds the nodes that a pod could ever run on, and remembers them for pods with equal demands."""
 
 from __future__ import annotations
 
@@ -38,43 +38,43 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
 
 MAX_BYTES = 2**24
-"""Of everything remembered, about; then what was not asked for the longest is forgotten."""
+"""Approximate bytes of all remembered selections; beyond it, the least recently used are dropped."""
 MAX_BYTES_OF_ONE = 2**16
-"""Of constraints that are worth remembering."""
+"""Bytes of constraints that are worth remembering."""
 _BYTES_OF_A_SELECTION = 2**13
-"""Beside the pod's constraints."""
+"""Approximate bytes of a selection without the pod's constraints."""
 _MAX_SEARCHES = 8
-"""Of one selection, for pods that differ in CPU and memory; then all are forgotten."""
+"""Searches of one selection, for pods that differ in CPU and memory; beyond it, all are dropped."""
 _FEW = 64
-"""Nodes that are asked one by one rather than looked for in groups."""
+"""Up to this number, nodes are checked one by one instead of in groups."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The nodes that could hold the pod some day: whole classes, or what of them `accepts` lets pass."""
+    """The nodes that could ever hold a pod: whole classes, or those of their nodes that `accepts` selects."""
 
     request: PlacementRequest
-    """One of the requests that are alike, for its constraints and fraction."""
+    """One of the requests with these demands, for its constraints and fraction."""
     keys: frozenset[str]
     """Labels that the pods name."""
     classes: tuple[NodeClass, ...]
     nodes: NodeSet
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
-    """Set instead of classes where there are few, in parts of classes."""
+    """The nodes themselves, set instead of `classes` if they are few and parts of classes."""
     loads: dict[int, tuple[NodeClassLoad, NodeClassLoad]] = field(default_factory=dict)
-    """Where such pods are counted, by steps of CPU that they request (see node_class_prices)."""
+    """Counters for such pods, by steps of requested CPU (see node_class_prices)."""
 
     searches: dict[tuple[ShadowPrices, int, int, tuple[int, ...]], Search] = field(default_factory=dict)
     """By prices, CPU, memory, and slices of each container."""
 
     @cached_property
     def size(self) -> int:
-        """Bytes that keeping this takes, about."""
+        """Approximate bytes of this selection."""
         return self.request.demands.constraints.size() + _BYTES_OF_A_SELECTION + self.nodes.bit_length() // 4
 
     def search(self, request: PlacementRequest, prices: ShadowPrices) -> Search:
-        """How one of the pods is looked for; the same for those that ask for as much."""
+        """The search for one of the pods; pods with equal amounts share it."""
         share = request.share
         asked = prices, share.cpu_milli, share.memory_bytes, share.fraction.split
         search = self.searches.get(asked)
@@ -86,12 +86,12 @@ class Candidates:
 
     @cached_property
     def mode(self) -> type[Mode]:
-        """How the pods' mode counts GPUs."""
+        """The class that defines the pods' mode."""
         return self.request.share.mode_type
 
     @cached_property
     def is_bound_by_memory(self) -> bool:
-        """Whether the pods may only go where their share comes to the MiB that were written into them."""
+        """Whether the pods may only go where their share gives the MiB that were written into them."""
         return self.request.share.is_bound_by_memory
 
     @property
@@ -101,12 +101,12 @@ class Candidates:
 
     @cached_property
     def kinds(self) -> Kinds:
-        """What there is to wait for."""
+        """The kinds of GPU that a pod can wait for."""
         return kinds(self._capacities(), self.request)
 
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
-        """Where to look for room, by the pod's way of counting GPUs."""
+        """Groups of nodes to search for room, as the pods' mode counts GPUs."""
         found: list[NodeGroups] = []
         for each in self.classes:
             if agent_serves(each.sample, self.request):
@@ -116,18 +116,18 @@ class Candidates:
 
     @cached_property
     def demand(self) -> CardDemand | None:
-        """What the pods demand of each card."""
+        """The pods' demands on each card."""
         return demand(self.request)
 
     def samples(self) -> Iterator[tuple[NodeFact, int]]:
-        """Give nodes that offer different things, and how many offer the same as each."""
+        """Yield one node of each kind, and how many nodes offer the same."""
         if self.few is not None:
             yield from [(account.fact, 1) for account in self.few if account.fact is not None]
         for node_class in self.classes:
             yield from node_class.alike_in(self.nodes)
 
     def members(self) -> Iterator[NodeFact]:
-        """Give each of the nodes."""
+        """Yield each of the nodes."""
         accounts = chain(*[each.members.values() for each in self.classes]) if self.few is None else self.few
         return (each.fact for each in accounts if each.fact is not None and self.holds(each))
 
@@ -144,7 +144,7 @@ class Candidates:
         return self.accepts is None or self.accepts(account)
 
     def _capacities(self) -> Iterable[ShapeCapacity]:
-        """What the nodes offer: those that could hold the pod today, if there are any, else all."""
+        """The capacities of the nodes that could hold the pod today, or of all if there are none."""
         if self.few is not None or self.accepts is not None:
             found = list(self.samples())
             now = [(node, count) for node, count in found if takes_now(node, self.request)]
@@ -155,11 +155,11 @@ class Candidates:
         return chain(*[self._parts(*each) for each in stocks])
 
     def _parts(self, node: NodeFact, capacity: ShapeCapacity) -> list[ShapeCapacity]:
-        """What the pods may have of nodes: all of their GPUs, or those of each set of them."""
+        """Capacity of the GPUs that the pods may use: all of them, or each set."""
         sets = card_sets(node, self.demand)
         if sets is None:
             return [capacity]
-        # A pod that is kept to a model is kept to what the labels say, which its cards are nearly.
+        # A pod that requires a model requires what the labels state, which its cards nearly equal.
         by_label = self.is_bound_by_memory or (self.demand is not None and self.demand.keeps_model)
         return [
             capacity.only(each, (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
@@ -168,36 +168,36 @@ class Candidates:
 
 
 class CandidateFinder:
-    """Selections, forgotten when nodes change in what they state."""
+    """Selections, which are dropped when the facts of nodes change."""
 
     def __init__(self, node_index: NodeIndex, values: MemoryValues) -> None:
         self._node_index = node_index
         self._values = values
         self._generation = -1
         self._known: OrderedDict[Hashable, Candidates] = OrderedDict()
-        """That which was asked for last comes last."""
+        """Least recently used first."""
         self._taken = 0
-        """Bytes."""
+        """Bytes of all remembered selections."""
         self._latest: tuple[PlacementRequest, Candidates] | None = None
-        """The question of the last pod, which is asked again as soon as the pod is placed and counted."""
+        """The last request: it comes again as soon as its pod is placed and counted."""
         self._matching: tuple[Constraints, NodeSet] | None = None
-        """What was found for the labels that a pod demands: of other sizes it is asked for the same."""
+        """The nodes for the last label demands: a decision tries the same demands with other sizes."""
         self._of_kinds: tuple[GpuKinds, NodeSet] | None = None
-        """What was found for the kinds of GPU that a pod takes, by the nodes' labels."""
+        """The nodes for the last kinds of GPU, by the nodes' labels."""
         self.work = Work()
-        """What the decision that is being made may compare."""
+        """The comparisons that are left for the current decision."""
 
     def begin(self) -> Work:
-        """Begin a decision: all that is selected until the next one counts as its work."""
+        """Begin a decision: all selections until the next one are charged to its work."""
         self._node_index.begin()
         self.work.begin(self._node_index.labels.nodes.bit_count())
         return self.work
 
     def select(self, request: PlacementRequest) -> Candidates:
-        """Return the nodes that could hold the pod some day.
+        """Return the nodes that could ever hold the pod.
 
         Raises:
-            TooMuchWorkError: to find them takes more comparisons than the decision has left.
+            TooMuchWorkError: it takes more comparisons than the decision has left.
         """
         self._refresh()
         if self._latest is not None and self._latest[0] is request:
@@ -218,20 +218,20 @@ class CandidateFinder:
         return candidates
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return whether a node of a name could hold the pod some day; a new decision.
+        """Return a function: whether the node of a name could ever hold the pod. It begins a new decision.
 
         Raises:
-            TooMuchWorkError: to find that takes more comparisons than a decision may.
+            TooMuchWorkError: it takes more comparisons than a decision may use.
         """
         self.begin()
         nodes, numbers = self.select(request).nodes, self._node_index.numbers
         return lambda name: bool(nodes >> numbers[name] & 1) if name in numbers else False
 
     def matching(self, constraints: Constraints) -> NodeSet:
-        """Return the nodes whose names and labels a pod's demands accept.
+        """Return the nodes whose names and labels satisfy a pod's demands.
 
         Raises:
-            TooMuchWorkError: to find them takes more comparisons than the decision has left.
+            TooMuchWorkError: it takes more comparisons than the decision has left.
         """
         if self._matching is None or self._matching[0] is not constraints:
             nodes = self._node_index.labels.matching(constraints, self.work)
@@ -242,9 +242,10 @@ class CandidateFinder:
         return self._matching[1]
 
     def _matching_class(self, node_class: NodeClass, request: PlacementRequest) -> NodeSet:
-        """Return the nodes of a class that a pod's demands accept, those of kinds of GPU among them.
+        """Return the nodes of a class that satisfy a pod's demands, including kinds of GPU.
 
-        Of odd nodes only the cards are asked for these where the pod can name hosts, else the labels too.
+        On odd nodes, if the pod can require hosts, only the cards decide on kinds; otherwise the labels do
+        too.
         """
         kinds = request.demands.kinds
         nodes = node_class.nodes & self.matching(request.demands.constraints)
@@ -257,17 +258,17 @@ class CandidateFinder:
 
     @staticmethod
     def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
-        # Only a pod with a GPU of our choice can name hosts in place of the labels that it asks.
+        # A pod can require hosts instead of labels only if we choose its GPU.
         can_name_hosts = request.share.mode_type.chooses_gpus and node_class.is_odd
-        # The memory that is written into a pod is that of the label, which must be enough then.
+        # The MiB that are written into a pod are those of the label, which must then be large enough.
         return can_name_hosts and not (request.demands.kinds.min_mib and request.share.is_bound_by_memory)
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
-        """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
+        """Return why no node could ever hold the pod; call it only if the pod's selection is empty."""
         return why_unschedulable(self._obstacles(request), request)
 
     def _refresh(self) -> None:
-        """Let the index take in what has changed, and forget selections that no longer hold."""
+        """Apply changes to the index, and drop selections that are no longer valid."""
         self._node_index.flush()
         if self._generation != self._node_index.generation:
             self._latest = self._matching = self._of_kinds = None
@@ -285,9 +286,9 @@ class CandidateFinder:
             self._taken -= oldest.size
 
     def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
-        """What keeps the pod off, of how many nodes, and whether its own demands accept these.
+        """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes.
 
-        Asked of classes, which answer for their members.
+        One node of each class represents the others.
         """
         named = request.demands.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
@@ -301,9 +302,9 @@ class CandidateFinder:
             yield from self._obstacles_of_class(node_class, on_card, accepted)
 
     def _accepted(self, request: PlacementRequest) -> NodeSet:
-        """Return the nodes that a pod's own demands accept, whatever they say of GPU memory.
+        """Return the nodes that a pod's own demands accept, ignoring those on GPU memory.
 
-        That shuts out nodes without the label too, of which their admin is to hear.
+        Those on GPU memory also exclude nodes without the label, which the message has to name.
         """
         nodes = self.matching(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
         kinds = GpuKinds(request.demands.kinds.models)
@@ -315,12 +316,12 @@ class CandidateFinder:
     def _obstacles_of_class(
         self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
     ) -> Iterator[tuple[Obstacle, int, bool]]:
-        """What keeps the pod off the nodes of a class, none of which could hold it."""
+        """Yield the obstacles of a class none of whose nodes could hold the pod."""
         if request.demands.constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, len(node_class.members), False
             return
         by_gpus = gpu_obstacle(node_class.sample, request)
-        # What matches by its labels as well is kept off by its taints.
+        # If the labels match too, taints are the obstacle.
         nodes = self._matching_class(node_class, request) if by_gpus is None else node_class.nodes & accepted
         count = nodes.bit_count()
         if count:
@@ -340,10 +341,10 @@ class CandidateFinder:
         return Candidates(request, keys, classes, nodes, self._accepts(nodes))
 
     def _accepts(self, nodes: NodeSet) -> Callable[[NodeAccount], bool]:
-        """Return whether a node is in a set.
+        """Return a function: whether a node is in a set.
 
-        That is no work of the pod's: how many nodes are asked depends on what others left free, and is at
-        most each of them some times for each size that is tried, whatever the pod demands.
+        It is not charged to the decision: the number of calls depends on what other pods left free. It is at
+        most a few per node and size, whatever the pod demands.
         """
         numbers, size = self._node_index.numbers, nodes.bit_length() + 7 >> 3
         mask = nodes.to_bytes(size, "little")
@@ -355,7 +356,7 @@ class CandidateFinder:
         return accepts
 
     def _classes(self, request: PlacementRequest) -> Iterator[tuple[NodeClass, NodeSet]]:
-        """Give the classes of which some nodes match, and these, whose GPUs and taints let the pod pass."""
+        """Yield classes whose GPUs and taints accept the pod, with their matching nodes."""
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
         tolerations = TolerationIndex(constraints.tolerations)
         self.work.spend(len(constraints.tolerations))
@@ -365,7 +366,7 @@ class CandidateFinder:
                 continue
             is_tolerated = tolerated.get(node.taints)
             if is_tolerated is None:
-                # A pod that names its node passes the scheduler by, and its taints with it.
+                # A pod with nodeName bypasses the scheduler, and thus taints.
                 is_named = constraints.node_name is not None
                 is_tolerated = tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
             if is_tolerated:
@@ -373,14 +374,14 @@ class CandidateFinder:
 
 
 def label_keys(constraints: Constraints) -> frozenset[str]:
-    """Return the labels that a pod names in its nodeSelector and required node affinity."""
+    """Return the label keys in a pod's nodeSelector and required node affinity."""
     terms = constraints.required_terms or ()
     asked = [asked.key for term in terms for asked in term.match_expressions or ()]
     return frozenset(constraints.node_selector).union(asked)
 
 
 def _keys(request: PlacementRequest) -> frozenset[str]:
-    """Return the labels that a pod names, its kinds of GPU included."""
+    """Return the label keys that a pod names, including those for its kinds of GPU."""
     keys = label_keys(request.demands.constraints)
     return keys | {GPU_PRODUCT_LABEL} if request.demands.kinds.models else keys
 
@@ -388,10 +389,10 @@ def _keys(request: PlacementRequest) -> frozenset[str]:
 def _key(request: PlacementRequest) -> Hashable:
     share, asked, fraction = request.share, request.demands.constraints, request.share.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    # How MiB are split decides which kinds of GPU make the same slices of them.
+    # The split of MiB decides for which kinds of GPU they give the same slices.
     split = (fraction.split, fraction.split_mib) if fraction.mib else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
-    # With the size and the mode these decide whether memory binds the pod, and whether it needs an agent.
+    # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
     limits = share.writes_limits, share.instance is not None, fraction.gpus if fraction.is_apart else 0
     of_mode = share.mode, share.stock
     of_cards = request.demands.kinds, request.keeps_model

@@ -1,8 +1,8 @@
-"""Which GPUs of a node a pod takes, where the node's agent says what card each is.
+"""The GPUs of a node that a pod accepts, if the node's agent reports what each card is.
 
-The labels of a node speak for one kind of card. A node is odd where its agent says that cards differ from
-each other, or from the labels; of every other node the labels are true. Pods that take any card take any of
-an odd node too.
+A node's labels describe one kind of card. A node is odd if its agent reports cards that differ from each
+other or from the labels; the labels of all other nodes are true. Pods that accept any card accept any card of
+an odd node.
 """
 
 from __future__ import annotations
@@ -20,52 +20,53 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.packing import SlicePrices, score_among
 
 MAX_KINDS = 4
-"""Kinds of card of one node that are told apart, the most frequent: others are for pods that take any."""
+"""Kinds of card of one node that are distinguished, the most frequent ones; others suit only pods that accept
+any card."""
 _TOLERANCE = 32
-"""A card whose MiB differ from the label's by less than such a part is what the label says."""
+"""Cards match a label if their MiB differ by less than one part in this number."""
 _SHARED = "-SHARED"
-"""Ends the label of a model that a device plugin divides by time slicing."""
+"""Suffix of the model label on nodes with time slicing."""
 CardSet = frozenset[int]
 """Indices of GPUs."""
 CardSets = tuple[CardSet, ...]
-"""GPUs of a node that a pod may have together, by index: those of one of the sets."""
+"""Sets of GPUs: a pod must get all of its GPUs from one set."""
 
 
 class Card(NamedTuple):
-    """What one GPU is."""
+    """Model and memory of one GPU."""
 
     model: str
     mib: int
 
 
 class Layout(NamedTuple):
-    """What the cards of an odd node are, and what its labels say."""
+    """The cards of an odd node, and what its labels state."""
 
     cards: tuple[tuple[int, Card], ...]
-    """By index."""
+    """Each card by its index."""
     label: Card
-    """Empty text and 0 where a label is missing."""
+    """An empty model or 0 MiB if the label is missing."""
 
 
 class CardDemand(NamedTuple):
-    """What a pod demands of each card."""
+    """A pod's demands on each card."""
 
     kinds: GpuKinds
     gpus: int
     is_bound: bool
-    """MiB of its share of what the label says are written into it: the card must have as much memory."""
+    """Whether MiB by the label's memory are written into the pod: the card must have at least that memory."""
     keeps_model: bool
-    """Its owner's pods have GPUs of one model, which a label names: the card must be of that."""
+    """Whether the card must have the model that the label names, because all pods of the owner have it."""
     are_equal: bool
-    """Its GPUs must have the same MiB: the agent limits one container by one figure."""
+    """Whether all its GPUs must have the same MiB, because the agent gives a container only one limit."""
     chooses: bool
-    """Whether it gets GPUs of our choice; else the kubelet may give it any."""
+    """Whether we choose the GPUs; otherwise the kubelet may use any."""
     size: Fraction | None
-    """MiB that are asked for without a limit in the pod, as the slices that they must come to on the card."""
+    """The requested MiB as slices, which must be the same on the card; None if the pod has a limit in MiB."""
 
 
 def layout(node: NodeFact) -> Layout | None:
-    """Return what the cards of an odd node are; None of a node of which the labels are true."""
+    """Return the cards of an odd node; None if the node's labels are true."""
     if not node.cards:
         return None
     label = Card(node.labels.get(GPU_PRODUCT_LABEL) or "", node.gpu_mib or 0)
@@ -75,7 +76,7 @@ def layout(node: NodeFact) -> Layout | None:
 @lru_cache(maxsize=4096)
 def _layout(cards: tuple[tuple[int, int], ...], models: tuple[str, ...], label: Card) -> Layout | None:
     models = models if len(models) == len(cards) else ("",) * len(cards)
-    # A card whose model nobody tells is of the label's.
+    # A card of unknown model counts as the label's.
     found = [
         (index, Card(model or label.model, mib)) for (index, mib), model in zip(cards, models, strict=True)
     ]
@@ -86,7 +87,7 @@ def _layout(cards: tuple[tuple[int, int], ...], models: tuple[str, ...], label: 
 
 
 def _is_as_said(card: Card, label: Card) -> bool:
-    """Whether a card is what a label says."""
+    """Whether a card matches a label."""
     return label.model in {card.model, card.model + _SHARED} and _is_as_large(card.mib, label.mib)
 
 
@@ -95,7 +96,7 @@ def _is_as_large(mib: int, said: int) -> bool:
 
 
 def demand(request: PlacementRequest) -> CardDemand | None:
-    """Return what a pod demands of each card; None where it takes any."""
+    """Return a pod's demands on each card; None if it accepts any."""
     mode, fraction, kinds = request.share.mode_type, request.share.fraction, request.demands.kinds
     if mode.gives_instances:
         return None
@@ -109,7 +110,7 @@ def demand(request: PlacementRequest) -> CardDemand | None:
 
 
 def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:
-    """Return the GPUs of a node that a pod may have; None for any, no set where there are too few."""
+    """Return the sets of GPUs that a pod may use on a node; None for any GPU, empty if there are too few."""
     if wanted is None or (found := layout(node)) is None:
         return None
     return _sets(found, wanted, tuple([index for index, _ in node.gpus]))
@@ -153,7 +154,7 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
 
 
 def among(account: NodeAccount, chosen: CardSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the free slices of some GPUs of a node, and of its others, each sorted, but cordoned ones."""
+    """Return the sorted free slices of some GPUs of a node, and of its others; cordoned GPUs are left out."""
     some: list[int] = []
     others: list[int] = []
     for index, slices in account.left.items():
@@ -164,7 +165,7 @@ def among(account: NodeAccount, chosen: CardSet) -> tuple[tuple[int, ...], tuple
 def best_set(
     account: NodeAccount, sets: CardSets, fraction: Fraction, prices: SlicePrices
 ) -> tuple[int, CardSet] | None:
-    """Return the score of a node without CPU, and the GPUs that give it; None where none have room."""
+    """Return a node's score without CPU, and the GPUs that give it; None without room."""
     best: tuple[int, CardSet] | None = None
     for each in sets:
         value = score_among(*among(account, each), fraction, prices)

@@ -1,4 +1,4 @@
-"""The node and the GPUs that a pod gets: those with room that suit best, else an index to wait for."""
+"""Chooses the node and the GPUs that a pod gets: the best with room, otherwise an index to wait for."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ class Choice:
         self._contested = contested
 
     def add_node(self, node: NodeFact) -> None:
-        """Take in a node whose GPUs a pod may have to be kept off; the inverse of `remove_node`."""
+        """Record a node with GPUs that some pods must avoid; the inverse of `remove_node`."""
         self._odd_nodes.add(node)
         self._offered_twice.add(node)
 
     def remove_node(self, node: NodeFact) -> None:
-        """Forget a node that stated such facts when it came."""
+        """Remove a node; `node` holds the same facts as in `add_node`."""
         self._odd_nodes.remove(node)
         self._offered_twice.remove(node)
 
     def options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
-        """Return where a pod can go, the best first, or why no node can ever hold it.
+        """Return the placements that a pod can have, the best first, or why no node can ever hold it.
 
-        Containers that may be on different GPUs get these where no single one has room for all of them; with
-        no room at all they wait for a single one. Of MiB there is an option for each number of slices that
-        they come to on GPUs of the cluster: those with room before those to wait for, and of these where
-        least memory is held in vain. What takes more comparisons than one decision may is not decided.
+        Containers that may use different GPUs get them if no single GPU has room for all. If none has room,
+        they wait for a single GPU. For requested MiB there is a placement for each number of slices that they
+        are on GPUs of the cluster: first those with room, then those to wait for, with least wasted memory
+        first.
         """
         work = self._finder.begin()
         try:
@@ -76,7 +76,7 @@ class Choice:
             return work.refusal()
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return whether a node of a name could hold a pod some day; none of a pod that demands too much."""
+        """Return a function: whether the node of a name could ever hold the pod. Too many demands: False."""
         try:
             return self._finder.suits(request)
         except TooMuchWorkError:
@@ -93,14 +93,14 @@ class Choice:
         models = models_of(kinds, self._values.labels())
         if isinstance(options, Unschedulable) or not models:
             return options
-        # The models of an instance are of these already, and bind the pod by themselves.
+        # The instance's models are among these, and already restrict the pod.
         return [
             each if each.instance is not None or each.hosts else msgspec.structs.replace(each, models=models)
             for each in options
         ]
 
     def _is_final(self, request: PlacementRequest) -> bool:
-        """Whether the known kinds of GPU rule a pod out: none may be known yet, or larger ones be assumed."""
+        """Whether no kind will fit: if no GPU's memory is known, or `assume` fits, one still could."""
         assume, kinds = request.demands.assume, request.demands.kinds
         if kinds.models:
             return True
@@ -134,9 +134,9 @@ class Choice:
         return placement if isinstance(placement, Unschedulable) else [placement]
 
     def _sized(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
-        """Return a place for each number of slices that a pod comes to on GPUs of the cluster, best first.
+        """Return a placement for each size that the request has on GPUs of the cluster, best first.
 
-        None where there is no such GPU; why it is denied where it cannot wait for one.
+        The list is empty if there is no such GPU. The result is a refusal if the pod cannot wait for one.
         """
         fraction = request.share.fraction
         sizes = self._values.sizes(fraction) if fraction.mib else [fraction]
@@ -151,9 +151,9 @@ class Choice:
         )
 
     def _instances(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
-        """Return the MIG instances that a pod can be given, those with room first, of them the smallest.
+        """Return placements on MIG instances: those with room first, the smallest first.
 
-        Of those to wait for that are equally large, the one with the least waiting comes first.
+        Among instances of equal size to wait for, the one with the shortest queue comes first.
         """
         mode, demands, fraction = request.share.mode_type, request.demands, request.share.fraction
         offers = [each for each in self._values.instances.known() if demands.kinds.takes_model(each[0])]
@@ -168,7 +168,7 @@ class Choice:
         return within_twice(placed, demands.oversized)
 
     def _load(self, request: PlacementRequest) -> int:
-        """What waits for an instance of one kind, this pod included, for a thousand of them."""
+        """Pods that wait for an instance of this kind, this pod included, per thousand instances."""
         kinds = self._finder.select(request).kinds.values()
         capacity = sum([kind.capacity.get(request.share.stock, 0) for kind in kinds])
         return (self._pending.slices(()).get(request.share.stock, 0) + 1) * 1000 // max(1, capacity)
@@ -191,7 +191,7 @@ class Choice:
         placement = self._anywhere(kept, prices) if kept is not None else None
         if not isinstance(placement, Placement):
             return placement if placement is not None and placement.is_for_now else no_such_node(model)
-        # An assumed node does not tell its model.
+        # An assumed node has no known model.
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 
     def _anywhere(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
@@ -210,7 +210,7 @@ class Choice:
     def _wait(
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
     ) -> Placement | Unschedulable:
-        """Return what to wait for: the best kind of GPU of which not every node would fail the pod now."""
+        """Return what to wait for: the best kind of GPU that not every node would fail the pod on now."""
         contested = self._contested.pick(candidates, request, prices)
         answer = self._waits(contested, request, candidates) if contested is not None else None
         kinds = dict(candidates.kinds)
@@ -231,7 +231,7 @@ class Choice:
     def _on_hosts(
         self, placed: Placement, request: PlacementRequest, candidates: Candidates
     ) -> Placement | Unschedulable:
-        """Return the placement with the hosts that it must name, as labels do not tell their cards."""
+        """Return the placement with the hosts that it must name, if labels do not describe their cards."""
         mode = request.share.mode_type
         if not (mode.chooses_gpus or mode.gives_instances):
             hosts = pool_hosts(request, placed, self._node_of(placed), candidates)
@@ -242,7 +242,7 @@ class Choice:
     def _kept_off(
         self, placed: Placement, candidates: Candidates, hosts: Hosts = NO_HOSTS
     ) -> Placement | Unschedulable:
-        """Return the placement with these hosts, kept off GPUs that a DRA driver offers too."""
+        """Return the placement with these hosts, and without GPUs that a DRA driver offers too."""
         found = self._offered_twice.shut_out(hosts, placed, self._node_of(placed), candidates)
         if isinstance(found, Unschedulable):
             return found
@@ -266,7 +266,7 @@ class Choice:
         return nearest(found, candidates, request, prices, alike)
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
-        """Return the GPU model of an owner's pods; of several that of the node whose name is the first."""
+        """Return the GPU model of an owner's pods; if they differ, that of the first node by name."""
         nodes = self._owners.on_nodes(owner)
         first = min(nodes, default=None)
         if first is not None and self._node_index.fact(first) is None:
@@ -315,8 +315,8 @@ def _has_room(options: list[Placement] | Unschedulable) -> bool:
 
 
 def _by_card(placed: Placement, node: NodeFact) -> Placement:
-    """Return the placement with the MiB of the very cards, which need not be what the node's label says.
+    """Return the placement with the MiB of the chosen cards, which may differ from the node's label.
 
-    A pod that is bound by memory is bound by that label, and so keeps what the label says.
+    Do not call it for a pod that is bound by memory: it requires the label's value.
     """
     return msgspec.structs.replace(placed, gpu_mib=node.card_mib(placed.indices) or 0)

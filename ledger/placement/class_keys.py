@@ -1,6 +1,6 @@
-"""Which labels nodes are told apart by: those that pods name most, a few, and only as long as they do.
+"""The labels that divide nodes into classes: the few that pods name most.
 
-Pods' authors choose what they name. Whatever that is, answers stay the same: classes only make them quick.
+Users choose the labels that their pods name. Classes only make answers faster; they never change them.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 MAX_CLASS_KEYS = 8
 PODS_OF_A_WINDOW = 1024
-"""Decisions after which a label that none of them named is forgotten."""
+"""Decisions after which a label that none of them named is dropped."""
 _MAX_COUNTED = 64
-"""Labels that are counted; a new one takes the place, and the count, of the one that was named least."""
+"""Labels that are counted; a new one replaces the least named one, and inherits its count."""
 
 
 class ClassKeys:
-    """The labels of classes, and how often pods named any."""
+    """The labels of classes, and how often pods name each label."""
 
     def __init__(self) -> None:
         self.keys: tuple[str, ...] = ()
@@ -23,15 +23,15 @@ class ClassKeys:
         """Labels that would make too many classes; tried again in the next window."""
         self._counts: dict[str, int] = {}
         self.pods = 0
-        """That were noted in this window."""
+        """Pods counted in this window."""
 
     @property
     def is_window_over(self) -> bool:
-        """Whether it is time to forget what was named in it no longer."""
+        """Whether it is time to drop labels that pods no longer name."""
         return self.pods >= PODS_OF_A_WINDOW
 
     def note(self, named: Iterable[str]) -> None:
-        """Count one pod that gets a place, and the labels of nodes that it names."""
+        """Count one placed pod, and the node labels that it names."""
         self.pods += 1
         for key in named:
             if key not in self._counts and len(self._counts) >= _MAX_COUNTED:
@@ -40,25 +40,25 @@ class ClassKeys:
             self._counts[key] = self._counts.get(key, 0) + 1
 
     def wanted(self, named: Iterable[str]) -> list[str]:
-        """Return which of the labels that a pod names classes could be told apart by from now on."""
+        """Return the labels that a pod names and that classes could use from now on."""
         free = MAX_CLASS_KEYS - len(self.keys)
         if free <= 0:
             return []
         return sorted([key for key in named if key not in self.keys and key not in self._refused])[:free]
 
     def add(self, key: str) -> None:
-        """Tell classes apart by one more."""
+        """Divide classes by one more label."""
         self.keys = (*self.keys, key)
 
     def refuse(self, key: str) -> None:
-        """Note that a label makes too many classes."""
+        """Record that a label makes too many classes."""
         self.keys = tuple([each for each in self.keys if each != key])
         self._refused.add(key)
 
     def forget(self) -> bool:
-        """At the end of a window, drop what pods named no longer; say whether that is anything.
+        """At the end of a window, drop labels that pods no longer name; return whether any was dropped.
 
-        Where all places are taken, the one that is named least makes room for one named twice as often.
+        If all places are taken, the least named label makes room for one that is named twice as often.
         """
         kept = [key for key in self.keys if self._counts.get(key)]
         if len(kept) >= MAX_CLASS_KEYS:

@@ -1,9 +1,9 @@
-"""Which index has room for a pod but for reservations, whose pods may never come.
+"""Finds GPUs that are full only because of reservations, whose pods may never come.
 
-Where no node has room, a pod gets an index to wait for, and keeps it. One that only reservations fill is then
-better than one that pods fill. Reservations of the pod's own namespace count like pods all the same: what one
-namespace creates at once spreads as if all of it came. Where the pods of a namespace do not come in time, its
-reservations count for nothing here either.
+If no node has room, a pod gets an index to wait for, and keeps it. An index that reservations fill is then
+better than one that pods fill. Reservations of the pod's own namespace count like pods, so that many pods
+that one namespace creates at once spread. If a namespace's pods do not come in time, its reservations count
+for nothing here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 MAX_LOOKED_AT, MAX_WITH_ROOM = 4096, 64
-"""Reservations that are looked at for one pod, node by node, and how many nodes with room are enough."""
+"""Reservations that are checked for one pod, node by node, and nodes with room after which the search
+ends."""
 _PRECISION = 10**6
 _Place = tuple[int, tuple[int, ...], int]
 """MiB of the share, the indices, MiB of one GPU."""
@@ -41,18 +42,18 @@ class Contested:
         values: MemoryValues,
         are_kept: Callable[[str], bool],
     ) -> None:
-        """`are_kept` says whether the reservations of a namespace become pods, as far as can be told."""
+        """`are_kept` says whether a namespace's reservations usually become pods."""
         self._node_index = node_index
         self.pending = pending
         self._values = values
         self._are_kept = are_kept
         self.is_on = True
-        """Whether reservations are doubted at all: not where nobody tells which pods came."""
+        """Whether reservations may be doubted; not without a watch that reports pods."""
 
     def pick(
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
     ) -> PickedIndex | None:
-        """Return the index with the most room for what waits for it; None where pods fill all."""
+        """Return the index with the most room relative to its queue; None if pods fill everything."""
         if not (self.is_on and self._node_index.reserved):
             return None
         namespace = request.accounting.namespace
@@ -70,13 +71,13 @@ class Contested:
     def _with_room(
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices, own: str | None
     ) -> Iterator[NodeAccount]:
-        """The nodes with room for the pod, as they are without what others than `own` have reserved."""
+        """Yield nodes that would have room without the reservations of namespaces other than `own`."""
         looked_at = (each for each in self._looked_at() if _may_have_room(each, request, own))
         without = (each.without_reservations(own) for each in filter(candidates.holds, looked_at))
         return islice((each for each in without if score(each, request, prices) is not None), MAX_WITH_ROOM)
 
     def _looked_at(self) -> Iterator[NodeAccount]:
-        """The nodes on which something is reserved."""
+        """The nodes with reservations."""
         left = MAX_LOOKED_AT
         for account in self._node_index.reserved.values():
             left -= len(account.reserved)
@@ -87,7 +88,7 @@ class Contested:
     def _ranked(
         self, found: Counter[_Place], request: PlacementRequest, own: str | None
     ) -> Iterator[tuple[int, _Place]]:
-        """What waits for each place with this pod, for its room; none where what waits of `own` fills it."""
+        """Yield places with the ratio of their queue to their room; not if pending pods of `own` fill it."""
         each = request.share.fraction.slices_on_each
         of_own = self.pending.of_namespace(own) if own is not None else {}
         kinds = {gpu_mib for _, _, gpu_mib in found}
@@ -101,9 +102,10 @@ class Contested:
 
 
 def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | None) -> bool:
-    """Whether one GPU of a node would do, were all on it that others than `own` have reserved.
+    """Whether a GPU may fit once the reservations of namespaces other than `own` are removed.
 
-    Where pods fill nearly all, few nodes pass: to copy each account takes a thousand times a usual decision.
+    If pods fill nearly everything, few nodes pass this check. To copy an account costs a thousand times more
+    than a usual decision.
     """
     gained = sum([claim.slices for claim in account.reserved.values() if claim.namespace != own])
     if not gained:
@@ -115,7 +117,7 @@ def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | N
 
 
 def _choosable(account: NodeAccount, request: PlacementRequest) -> Mapping[int, int]:
-    """Return what is left of the GPUs of a node of which a pod may get one."""
+    """Return the free slices of a node's GPUs that the pod may use."""
     left, fact = request.share.mode_type.choosable(account.left), account.fact
     sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
     return (
@@ -128,7 +130,7 @@ def _choosable(account: NodeAccount, request: PlacementRequest) -> Mapping[int, 
 def _places(
     account: NodeAccount, request: PlacementRequest, prices: ShadowPrices
 ) -> Iterator[tuple[_Place, int]]:
-    """The GPUs of a node with room that a pod could get, and for how many such pods they have room."""
+    """Yield the GPUs of a node with room that the pod could get, and how many such pods they can hold."""
     mode, fraction = request.share.mode_type, request.share.fraction
     each = fraction.slices_on_each
     gpu_mib = (account.fact.gpu_mib if account.fact is not None else None) or 0

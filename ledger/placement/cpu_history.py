@@ -1,36 +1,36 @@
-"""How much CPU pods asked for lately with a slice, and how many slices a milli-CPU serves by that."""
+"""The CPU that recent pods requested per slice, and the slices that one milli-CPU serves by that."""
 
 from __future__ import annotations
 
 from modes.packing import UNIT
 
 LEVELS = (20, 50, 80)
-"""Per cent of the slices asked for that came with at most so much CPU: little, about half, much.
+"""Percentiles of slices by CPU per slice: little, median, much.
 
-A mean would not tell a node that still serves pods with little CPU from one that serves none.
+A mean could not distinguish a node that still serves pods with little CPU from a node that serves none.
 """
 PER_SLICE = UNIT // len(LEVELS)
-"""What a slice counts at each level."""
+"""Value of one slice at each level."""
 _BITS = 4
-"""Leading bits by which amounts of CPU are told apart: within an eighth they are alike."""
+"""Leading bits that are kept of CPU amounts: amounts within an eighth count as equal."""
 
 
 class CpuHistory:
-    """Slices and CPU that arrived, by the first bits of CPU per slice, which bounds how much is kept."""
+    """Slices and CPU of arrived pods, by the leading bits of CPU per slice, which bounds memory."""
 
     def __init__(self) -> None:
         self._slices: dict[int, int] = {}
         self._cpu_milli: dict[int, int] = {}
 
     def learn(self, slices: int, cpu_milli: int) -> None:
-        """Count slices that came with so much CPU each; the caller bounds how much."""
+        """Count slices with this CPU each; the caller bounds the amounts."""
         ignored = max(0, cpu_milli.bit_length() - _BITS)
         about = cpu_milli >> ignored << ignored
         self._slices[about] = self._slices.get(about, 0) + slices
         self._cpu_milli[about] = self._cpu_milli.get(about, 0) + slices * cpu_milli
 
     def halve(self) -> None:
-        """Let what arrived long ago weigh less."""
+        """Give older arrivals less weight."""
         self._cpu_milli = {about: cpu // 2 for about, cpu in self._cpu_milli.items()}
         self._slices = {about: slices // 2 for about, slices in self._slices.items() if slices > 1}
 

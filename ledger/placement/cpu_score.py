@@ -1,7 +1,8 @@
-"""How good a node's CPU is for a pod, beside its GPUs (modes/packing.py): the larger the better.
+"""The CPU's part of a node's score, which is added to that of its GPUs (modes/packing.py).
 
-Stranded are those of a node's free slices that lack the CPU they would need. How much that is differs by pod,
-so they are counted at each level of CPU that pods ask for (cpu_history.py), and the mean is taken.
+The larger, the better. Unusable slices are free slices of a node without the CPU that they need. That CPU
+differs by pod, so they are counted at each level of CPU that pods request (cpu_history.py), and the mean is
+taken.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from ledger.placement.cpu_history import PER_SLICE
 from ledger.placement.request_history import ShadowPrices
 
 Gains = Sequence[tuple[int, int]]
-"""By level the price of a milli-CPU, and the stranded slices that a pod can take up; below zero, strands."""
+"""By level: the price of a milli-CPU, and the unusable slices that a pod uses up (negative: creates)."""
 
 
 def gains(slices: int, cpu_milli: int, prices: ShadowPrices) -> Gains:
-    """Return what a pod can take up of a node's stranded slices, or strands on it."""
+    """Return the unusable slices of a node that a pod uses up or creates, by level."""
     return [(price, slices * PER_SLICE - cpu_milli * price) for price in prices.cpu]
 
 
 def most_gained(pod: Gains) -> int:
-    """Return the most that `taken_up` can be."""
+    """Return the maximum of `taken_up`."""
     most = 0
     for _, gain in pod:
         if gain > 0:
@@ -30,7 +31,7 @@ def most_gained(pod: Gains) -> int:
 
 
 def taken_up(free: int, cpu_free: int, pod: Gains) -> int:
-    """Return the part of the score that CPU decides: slices stranded before the pod, less those after."""
+    """Return the CPU part of the score: unusable slices before the pod, minus those after it."""
     total, whole = 0, free * PER_SLICE
     for price, gain in pod:
         lacking = whole - cpu_free * price
@@ -42,7 +43,7 @@ def taken_up(free: int, cpu_free: int, pod: Gains) -> int:
 
 
 def stranded(free: int, cpu_free: int, prices: ShadowPrices) -> int:
-    """Return what a node has stranded, in UNITs of a slice."""
+    """Return a node's unusable slices, in UNITs of a slice."""
     whole, total = free * PER_SLICE, 0
     for price in prices.cpu:
         lacking = whole - cpu_free * price
@@ -52,6 +53,6 @@ def stranded(free: int, cpu_free: int, prices: ShadowPrices) -> int:
 
 
 def turning_points(free: int, pod: Gains) -> list[int]:
-    """Return amounts of free CPU between which `taken_up` is linear, rounded up to a milli-CPU."""
+    """Return the amounts of free CPU between which `taken_up` is linear, rounded up to a milli-CPU."""
     whole = free * PER_SLICE
     return [-(-needed // price) for price, gain in pod for needed in (whole, whole - gain)]

@@ -1,4 +1,4 @@
-"""Whether a node could ever hold a pod, whatever is on it now, and what to say if none can."""
+"""Whether a node could ever hold a pod, whatever it holds now, and the message if no node could."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWICE = "a DRA driver offers the same GPUs as the device plugin"
 
 
 class Obstacle(IntEnum):
-    """Why a node can never run a pod, in check order; a later reason is a nearer miss."""
+    """Why a node can never run a pod, in the order of the checks: a later reason is a nearer miss."""
 
     OTHER_NODE = 1
     NO_GPUS = 2
@@ -39,33 +39,33 @@ class Obstacle(IntEnum):
 
 
 _WHY = {
-    Obstacle.OTHER_NODE: 'there is no node "{node}": mend nodeName',
-    Obstacle.NO_GPUS: "no GPUs are offered {at}: ask the admin for the device plugin"
+    Obstacle.OTHER_NODE: 'there is no node "{node}": correct nodeName',
+    Obstacle.NO_GPUS: "no GPUs are offered {at}: ask the admin for a device plugin"
     " (docs/getting-started/install.md)",
-    Obstacle.OTHER_NAME: "{at} GPUs are offered under another resource name than the policy's: ask the admin"
+    Obstacle.OTHER_NAME: "{at} GPUs have another resource name than in the policy: ask the admin"
     " to divide them (docs/getting-started/install.md)",
     Obstacle.SLICES: "{at} GPUs are not divided into {slices} slices: ask the admin to match slicesPerGpu",
     Obstacle.COUNT_UNKNOWN: f"{{at}} the labels {GPU_COUNT_LABEL} and .replicas are missing: ask the admin to"
     " set them (docs/getting-started/install.md)",
-    Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: ask for less",
-    Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or no number of MiB: ask the admin to"
-    " set it (docs/getting-started/install.md)",
-    Obstacle.OTHER_KIND: "{at} the GPUs are of another size: ask for less",
-    Obstacle.TOO_SMALL: "{at} a GPU has less than the {mib} MiB that it takes: ask for less",
+    Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: request fewer",
+    Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or not a number of MiB: ask the admin"
+    " to set it (docs/getting-started/install.md)",
+    Obstacle.OTHER_KIND: "{at} the GPUs have another memory size: request less",
+    Obstacle.TOO_SMALL: "{at} a GPU has less than the required {mib} MiB: request less",
     Obstacle.NO_AGENT: "{at} no node agent runs, and nothing else would limit the pod: ask the admin for the"
     " agent there (docs/getting-started/agent.md)",
-    Obstacle.CARDS: "{at} no GPU is of such a kind, or has the memory that the label says: ask for others",
+    Obstacle.CARDS: "{at} no GPU is of the requested kind and as large as the label states: request another",
     Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
-    " together: ask for fewer",
+    " together: request fewer",
     Obstacle.OFFERED_TWICE: f"{{at}} {TWICE}: ask the admin to turn one of the two off"
     " (docs/operating/other-systems.md)",
-    Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
-    Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
+    Obstacle.LABELS: "{at} with such GPUs, the pod's node selector or affinity does not match: fix it",
+    Obstacle.TAINTS: "{at} with such GPUs, the pod does not tolerate a taint: add a toleration",
 }
 
 
 def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle of a pod at a node; None if it could hold the pod some day."""
+    """The first obstacle of a node for a pod; None if it could ever hold the pod."""
     constraints = request.demands.constraints
     named = constraints.node_name
     if named is not None and named != node.name:
@@ -75,24 +75,24 @@ def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
         return by_gpus
     if not labels_match(constraints, node.name, node.labels):
         return Obstacle.LABELS
-    # A pod that names its node passes the scheduler by, and its taints with it.
+    # A pod with nodeName bypasses the scheduler, and thus taints.
     if named is None and not tolerates(constraints.tolerations, node.taints):
         return Obstacle.TAINTS
     return None
 
 
 def takes_now(node: NodeFact, request: PlacementRequest) -> bool:
-    """Whether a node that could hold the pod some day takes it at this moment, if it has room."""
+    """Whether a node that could ever hold the pod takes it now, if it has room."""
     return node.usable and agent_serves(node, request)
 
 
 def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
-    """Whether a pod that only an agent limits would be limited on the node, as far as is known."""
+    """Whether the node's agent would limit a pod that only an agent limits, as far as is known."""
     return not request.share.needs_agent or node.agent in {"serving", "unknown"}
 
 
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle that the node's GPUs are: names, slices, number, memory, who limits and offers."""
+    """The first obstacle in a node's GPUs: names, slices, number, memory, agent, DRA driver."""
     share, mode, fraction = request.share, request.share.mode_type, request.share.fraction
     count = mode.gpu_count(node)
     if count is None or share.stock not in mode.stocks(node):
@@ -101,7 +101,7 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     gpus, slices_per_gpu = count
     if not gpus:
         return Obstacle.COUNT_UNKNOWN
-    # After a restart the kubelet states zero of all names until the device plugin is back.
+    # After a restart the kubelet reports zero for all names until the device plugin is back.
     if slices_per_gpu not in {0, fraction.slices_per_gpu}:
         return Obstacle.SLICES
     if gpus < fraction.gpus:
@@ -145,20 +145,20 @@ def _memory_obstacle(node: NodeFact, fraction: Fraction, *, needs_memory: bool) 
 def why_unschedulable(
     obstacles: Iterable[tuple[Obstacle, int, bool]], request: PlacementRequest
 ) -> Unschedulable:
-    """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
+    """Return why no node could ever hold the pod, by the obstacle of the nearest miss, and what to do.
 
-    Nodes with GPUs that the pod's own demands accept come nearer than those that the demands shut out.
+    Nodes with GPUs that the pod's own demands accept are nearer than nodes that these demands exclude.
 
     Args:
-        obstacles: what keeps the pod off, of how many nodes, and whether the pod's own demands accept these.
-        request: of the pod.
+        obstacles: obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes.
+        request: the pod's request.
     """
     counts: Counter[tuple[bool, Obstacle]] = Counter()
     for found, nodes, is_accepted in obstacles:
         counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
     if not counts:
         return Unschedulable(
-            "there is no node yet: ask the admin to add some, or to set assume in the policy"
+            "there is no node yet: ask the admin to add nodes, or to set assume in the policy"
         )
     nearest, fraction = max(counts), request.share.fraction
     text = _WHY[nearest[1]].format(

@@ -1,4 +1,4 @@
-"""The MIG instances that the nodes of a cluster offer, by the model of their cards."""
+"""The MIG instances that nodes of the cluster offer, by the model of their cards."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from modes.registry import MODES
 
 
 class InstanceOffers:
-    """How many nodes of a model offer the same profiles."""
+    """How many nodes make the same offer: a model and its profiles."""
 
     def __init__(self) -> None:
         self._nodes: Counter[Offer] = Counter()
 
     def add(self, node: NodeFact) -> None:
-        """Count what a node offers; the inverse of `remove`."""
+        """Count a node's offer; the inverse of `remove`."""
         self._nodes.update(_offers(node))
 
     def remove(self, node: NodeFact) -> None:
-        """Forget what a node offered; the inverse of `add`."""
+        """Remove a node's offer; the inverse of `add`."""
         for offer in _offers(node):
             self._nodes[offer] -= 1
             if not self._nodes[offer]:
                 del self._nodes[offer]
 
     def known(self) -> Collection[Offer]:
-        """Return what is offered anywhere."""
+        """Return all offers."""
         return self._nodes.keys()
 
 
 class Option(NamedTuple):
-    """A placement of an instance, and how much waits for such ones."""
+    """A placement on an instance, and how much waits for such instances."""
 
     placement: Placement
     load: int
 
     @property
     def is_more_than_twice(self) -> bool:
-        """Whether more than half of the instance would lie idle."""
+        """Whether more than half of the instance would be idle."""
         instance = self.placement.instance
         return instance is not None and instance.is_more_than_twice
 
     @property
     def rank(self) -> tuple[bool, int, int, int]:
-        """Sorts the best first."""
+        """Sort key: the best sorts first."""
         instance, waits = self.placement.instance, self.placement.node is None
         eighths, mib = (instance.eighths, instance.mib) if instance is not None else (0, 0)
         return waits, eighths, self.load if waits else 0, mib
 
 
 def within_twice(placed: Sequence[Option], oversized: Oversized) -> list[Placement]:
-    """Return placements of instances, the best first: those with room, then the smallest.
+    """Return placements on instances, the best first: those with room, then the smallest.
 
-    One of more than twice what is asked for is among them only where there is no other, or where it is to be
-    taken as soon as nothing else has room.
+    Instances of more than twice the request are included only if there is no other, or if `oversized` is
+    "take".
     """
     fitting = [each for each in placed if not each.is_more_than_twice]
     taken = placed if oversized == "take" or not fitting else fitting

@@ -1,4 +1,4 @@
-"""The kinds of GPU in the cluster: values of nvidia.com/gpu.memory, what shares of them come to, models."""
+"""The kinds of GPU in the cluster: values of nvidia.com/gpu.memory, the MiB of shares of them, and models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from modes.fraction import Fraction
 
 
 class MemoryValues:
-    """How many nodes carry each value."""
+    """Counts the nodes that have each value."""
 
     def __init__(self) -> None:
         self._nodes: Counter[tuple[int, str]] = Counter()
@@ -27,7 +27,7 @@ class MemoryValues:
         self._of_share: dict[tuple[tuple[int, int], int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
-        """Count a node's value; the inverse of `remove`."""
+        """Count a node's values; the inverse of `remove`."""
         self._kinds.update(_kinds_of(node))
         self._labels[model_of(node)] += 1
         self.instances.add(node)
@@ -36,7 +36,7 @@ class MemoryValues:
             self._of_share.clear()
 
     def remove(self, node: NodeFact) -> None:
-        """Forget a node's value; the inverse of `add`."""
+        """Remove a node's values; the inverse of `add`."""
         self._kinds.subtract(_kinds_of(node))
         self._labels[model_of(node)] -= 1
         self.instances.remove(node)
@@ -50,16 +50,16 @@ class MemoryValues:
                 del self._nodes[value]
 
     def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
-        """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind.
+        """The values for which the share gives the same MiB as for `gpu_mib`; empty if memory does not bind.
 
-        Where MiB are asked for, those on whose GPUs they come to the same slices. Cards of less memory than
-        the pod takes are left out.
+        They are sorted. For requested MiB, they are the values for which these give the same slices. Cards
+        with less memory than the pod accepts are left out.
         """
         if not request.share.is_bound_by_memory:
             return ()
         fraction, least = request.share.fraction, request.demands.kinds.min_mib
         if fraction.mib:
-            # Whoever writes a pod may ask for any number of MiB: too many to remember.
+            # Users can request any number of MiB: too many to remember.
             sizes = sorted(self._nodes)
             return tuple(text for mib, text in sizes if mib >= least and fraction.on_card(mib) == fraction)
         key = fraction.ratio, gpu_mib
@@ -69,19 +69,19 @@ class MemoryValues:
         return tuple(text for text in values if int(text) >= least) if least else values
 
     def not_of_size(self, fraction: Fraction) -> tuple[str, ...]:
-        """The values on whose GPUs MiB that were asked for come to other slices, or to none; by number."""
+        """The values for which requested MiB give other slices, or do not fit; sorted."""
         return tuple([text for mib, text in sorted(self._nodes) if fraction.on_card(mib) != fraction])
 
     def kinds(self) -> Mapping[GpuModel, int]:
-        """The kinds of GPU of the cluster, by cards, else by labels, and how many nodes have each."""
+        """Number of nodes by kind of GPU, by their cards if known, else by their labels."""
         return self._kinds
 
     def labels(self) -> Mapping[GpuModel, int]:
-        """What labels of nodes say of their GPUs, and how many say each."""
+        """Number of nodes by the kind of GPU in their labels."""
         return self._labels
 
     def sizes(self, fraction: Fraction) -> list[Fraction]:
-        """What MiB that are asked for come to on the GPUs of the cluster, the fewest slices first."""
+        """The requested MiB as slices on each GPU size of the cluster, the fewest slices first."""
         known = {mib for mib, _ in self._nodes} | {mib for _, mib in self._kinds if mib}
         sizes = {fraction.on_card(mib) for mib in known}
         return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)

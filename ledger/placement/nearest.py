@@ -1,4 +1,4 @@
-"""Of nodes that are equally good for a pod of several GPUs one on which these span the fewest NUMA nodes."""
+"""For a pod of several GPUs, prefers the node on which its GPUs span the fewest NUMA nodes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 MAX_ASKED = 64
-"""Nodes whose GPUs are looked at for one pod; among more the best of these is taken."""
+"""Nodes whose GPUs are compared for one pod; if there are more, the best of these is taken."""
 _NEVER = 2**16
-"""Span of a node that is not as good: more than any machine has NUMA nodes."""
+"""Span of a node with a worse score: more than any machine has NUMA nodes."""
 
 
 def nearest(
@@ -27,14 +27,14 @@ def nearest(
     prices: ShadowPrices,
     only: Callable[[NodeAccount], bool] | None = None,
 ) -> Found:
-    """Return the node found, or one of the same score whose GPUs for the pod span fewer NUMA nodes.
+    """Return the found node, or one with the same score on which the pod's GPUs span fewer NUMA nodes.
 
     Args:
         found: the best node, and its score.
-        candidates: the nodes that could hold the pod.
-        request: of the pod.
-        prices: of free slices now.
-        only: asked of each other node before it is looked at; None takes all.
+        candidates: the nodes that could ever hold the pod.
+        request: the pod's request.
+        prices: current prices of free slices.
+        only: whether another node may be taken; None allows all.
     """
     if not asks_for_several(request.share.fraction):
         return found
@@ -52,11 +52,11 @@ def nearest(
 
 
 class _EnoughAskedError(Exception):
-    """As many nodes were looked at as may be for one pod."""
+    """The limit of nodes for one pod is reached."""
 
 
 class _Spans:
-    """How many NUMA nodes a pod's GPUs would be on, by the nodes asked so far."""
+    """The number of NUMA nodes that a pod's GPUs span, for the nodes compared so far."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class _Spans:
         """The node that was accepted last."""
 
     def of(self, account: NodeAccount) -> int:
-        """Return the span of a node with room; 1 where its agent does not tell."""
+        """Return the span of a node with room; 1 if its agent does not report it."""
         known = self._known.get(account.name)
         if known is None:
             known = self._known[account.name] = self._span(account)
         return known
 
     def is_fewer(self, fewest: int, account: NodeAccount) -> bool:
-        """Whether a node is as good as the one found, and its GPUs span fewer NUMA nodes.
+        """Whether a node is as good as the found one, and its GPUs span fewer NUMA nodes.
 
         Raises:
-            _EnoughAskedError: too many other nodes were looked at before.
+            _EnoughAskedError: the limit of nodes for one pod is reached.
         """
         known = self._known.get(account.name)
         if known is None:

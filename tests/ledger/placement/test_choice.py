@@ -180,7 +180,7 @@ def test_a_pod_that_no_node_could_hold_is_placed_on_an_assumed_one() -> None:
         (1,), 16384, (), None, None, degraded=True
     )
     assert ledger.place(eighths(32, assume=assume), 0.0) == Unschedulable(
-        "there is no node yet: ask the admin to add some, or to set assume in the policy"
+        "there is no node yet: ask the admin to add nodes, or to set assume in the policy"
     )
 
 

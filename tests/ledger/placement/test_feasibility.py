@@ -35,23 +35,23 @@ from tests.ledger.strategies import asks, nodes
             request_of(Fraction(2, 4)),
             "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
         ),
-        (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
+        (eighths(32), "on 1 node there are fewer than 4 GPUs: request fewer"),
         (
             eighths(4, mode="pooled"),
             (
-                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                "on 1 node GPUs have another resource name than in the policy: ask the admin"
                 " to divide them (docs/getting-started/install.md)"
             ),
         ),
         (
             eighths(4, constraints=Constraints({"zone": "x"})),
-            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
+            "on 1 node with such GPUs, the pod's node selector or affinity does not match: fix it",
         ),
         (
             eighths(4, constraints=Constraints(required_terms=(NodeSelectorTerm(),))),
-            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
+            "on 1 node with such GPUs, the pod's node selector or affinity does not match: fix it",
         ),
-        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
+        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": correct nodeName'),
     ],
 )
 def test_an_unschedulable_pod_is_told_what_no_node_has(unplaceable: PlacementRequest, why: str) -> None:
@@ -61,13 +61,13 @@ def test_an_unschedulable_pod_is_told_what_no_node_has(unplaceable: PlacementReq
 def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
     tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
     assert ledger_of(tainted).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
+        "on 1 node with such GPUs, the pod does not tolerate a taint: add a toleration"
     )
     tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
     assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
     nameless = gpu_node("a", gpu_mib=None, labels={})
     assert ledger_of(nameless).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+        "on 1 node the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to"
         " set it (docs/getting-started/install.md)"
     )
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
@@ -100,12 +100,12 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
 @pytest.mark.parametrize(
     ("nodes_there", "mode", "why"),
     [
-        ([], "per-gpu", "there is no node yet: ask the admin to add some, or to set assume in the policy"),
+        ([], "per-gpu", "there is no node yet: ask the admin to add nodes, or to set assume in the policy"),
         (
             [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
             "per-gpu",
             (
-                "no GPUs are offered on 3 nodes: ask the admin for the device plugin"
+                "no GPUs are offered on 3 nodes: ask the admin for a device plugin"
                 " (docs/getting-started/install.md)"
             ),
         ),
@@ -113,7 +113,7 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
             [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
             "per-gpu",
             (
-                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                "on 1 node GPUs have another resource name than in the policy: ask the admin"
                 " to divide them (docs/getting-started/install.md)"
             ),
         ),
@@ -129,8 +129,8 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
             [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
             "per-gpu",
             (
-                "on 2 nodes the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
-                " set it (docs/getting-started/install.md)"
+                "on 2 nodes the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin"
+                " to set it (docs/getting-started/install.md)"
             ),
         ),
     ],
@@ -140,10 +140,10 @@ def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, m
 
 
 UNLABELLED = (
-    "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to set it"
+    "on 1 node the label nvidia.com/gpu.memory is missing or not a number of MiB: ask the admin to set it"
     " (docs/getting-started/install.md)"
 )
-SHUT_OUT = "on 2 nodes with such GPUs its node selector or affinity does not match: mend it"
+SHUT_OUT = "on 2 nodes with such GPUs, the pod's node selector or affinity does not match: fix it"
 MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
 
 

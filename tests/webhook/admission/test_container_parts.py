@@ -219,7 +219,7 @@ def test_a_card_on_which_the_slices_of_all_are_more_than_it_has_takes_none():
     made = [container(f"c{number}") for number in range(9)]
     text = ",".join(f"c{number}=1Gi" for number in range(9))
     denied = two_gpus().decide(shared_memory(text, "9Gi", containers=made))
-    assert (denied.code, denied.message.rpartition(": ")[2]) == ("no-matching-node", "ask for less")
+    assert (denied.code, denied.message.rpartition(": ")[2]) == ("no-matching-node", "request less")
 
 
 def test_a_second_review_of_shared_memory_leaves_the_pod_alone():

@@ -159,13 +159,13 @@ def test_a_job_whose_pods_could_never_be_admitted_is_denied_itself():
 def test_a_model_that_no_node_has_is_denied_with_those_that_are_known():
     decided = cluster().decide(of_kind(gpu_model="B200"))
     assert decided.code == "no-matching-node"
-    assert "no GPU is of a model that it takes: known are" in decided.message
-    assert decided.message.endswith("mend the annotation")
+    assert "no GPU has one of its models: the cluster has" in decided.message
+    assert decided.message.endswith("fix the annotation")
 
 
 def test_a_least_memory_that_no_node_has_is_denied_with_the_largest():
     decided = cluster().decide(of_kind(gpu_model="A100-40", min_gpu_memory="60Gi"))
-    assert "no GPU that it takes has 61440 MiB, the largest has 40960: ask for less" in decided.message
+    assert "no accepted GPU has 61440 MiB, the largest has 40960: request less" in decided.message
 
 
 ASSUMED = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"

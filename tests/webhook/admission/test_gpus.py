@@ -52,7 +52,7 @@ def test_a_pod_waits_for_two_different_gpus_where_no_node_has_two_with_room():
 def test_a_node_with_fewer_gpus_can_never_hold_the_pod():
     decided = webhook_of(gpu_node("a", 2)).decide(on_gpus("3"))
     assert decided.code == "no-matching-node"
-    assert decided.message.endswith("on 1 node there are fewer than 3 GPUs: ask for less")
+    assert decided.message.endswith("on 1 node there are fewer than 3 GPUs: request fewer")
 
 
 @pytest.mark.parametrize("gpus", ["0", "17", "02", "+2", " 2", "2 ", "2.0", "two", "-1", "", "²", "1" * 5000])

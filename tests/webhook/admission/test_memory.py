@@ -89,9 +89,7 @@ def test_both_labels_are_denied():
 def test_more_than_the_largest_card_is_denied_with_what_to_do():
     decided = webhook_of(gpu_node("a", mib=23034), gpu_node("b", mib=40960)).decide(asking_memory("41Gi"))
     assert decided.code == "no-matching-node"
-    assert decided.message.endswith(
-        "on 2 nodes a GPU has less than the 41984 MiB that it takes: ask for less"
-    )
+    assert decided.message.endswith("on 2 nodes a GPU has less than the required 41984 MiB: request less")
 
 
 @pytest.mark.parametrize(
