@@ -1,4 +1,4 @@
-"""One class of nodes that are alike to pods, as far as classes are told apart."""
+"""One class of nodes that are alike for pods, as far as classes distinguish nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from modes.packing import UNIT
 from modes.registry import MODES
 
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
-"""Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
+"""Nodes with similar CPU share a class: milli-CPU per step, and the number of distinguished steps."""
 _PER_CPU_STEP = UNIT // 62_500
-"""What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
+"""Cost of a slice per step of a node's CPU: of equally good classes, the one with less CPU is taken."""
 _Shape = tuple[
     tuple[int, ...],
     tuple[GpuCount | None, ...],
@@ -35,7 +35,7 @@ _Shape = tuple[
 ClassLabels = tuple[tuple[str, str | None], ...]
 ClassKey = tuple[_Shape, tuple[Taint, ...], ClassLabels]
 Alike = tuple[NodeFact, NodeSet]
-"""Nodes of a class that also offer the same at this moment, and are of one model; and one of them."""
+"""One of the nodes of a class that now offer the same and have one model, and the set of these nodes."""
 
 
 class NodeClass:
@@ -44,53 +44,53 @@ class NodeClass:
     def __init__(self, key: ClassKey, sample: NodeFact) -> None:
         self.key = key
         self.order = repr(key)
-        """Sorts classes the same way whatever order their nodes came in."""
+        """Sorts classes independently of the order in which their nodes came."""
         self.sample = sample
-        """Some node of the class: it speaks for all in shape and taints."""
+        """A node of the class; its shape and taints are those of all members."""
         self.cpu_steps = cpu_steps(sample.cpu_milli)
         self.groups = {
             (name, stock): NodeGroups(mode, stock)
             for name, mode in MODES.items()
             for stock in {None, *mode.stocks(sample)}
         }
-        """Its members by what they have free, as each mode counts it, of each of its stocks."""
+        """Members by their free amounts, as each mode counts them, for each resource unit of the mode."""
         self._offered = [
             self.groups[name, stock] for name, mode in MODES.items() for stock in mode.stocks(sample)
         ]
         self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
         self._by_cards: dict[CardSet, CardGroups] = {}
-        """By GPUs that some pods take of odd nodes; cards.py bounds how many sets there are."""
+        """Groups by the GPUs that some pods accept on odd nodes; cards.py bounds the number of sets."""
         self.price = self.slice_cost = 0
-        """What a slice costs by what pods accept (see node_class_prices), and in all; in UNITs of a slice."""
+        """Cost of a slice by what pods accept (see node_class_prices), and in total; in UNITs of a slice."""
         self.set_price(0)
         self.members: dict[str, NodeAccount] = {}
         self.nodes: NodeSet = 0
-        """Its members."""
+        """The members as a set."""
         self._alike: dict[Hashable, Alike] = {}
         self.usable = ShapeCapacity(sample)
-        """What its members that take pods now offer."""
+        """Capacity of the members that take pods now."""
         self.unusable = ShapeCapacity(sample)
 
     def rename(self, key: ClassKey, sample: NodeFact) -> None:
-        """Tell it from other classes by other labels; `sample` is a member that has these values."""
+        """Change the labels that distinguish the class; `sample` is a member with these values."""
         self.key = key
         self.order = repr(key)
         self.sample = sample
 
     @property
     def is_odd(self) -> bool:
-        """Whether its members' cards are not what their labels say."""
+        """Whether the members' cards differ from their labels."""
         return self.key[0][-1] is not None
 
     def set_price(self, price: int) -> None:
-        """Set what a slice costs here, beside what classes with more CPU cost anyway."""
+        """Set the cost of a slice here, without the cost of classes with more CPU."""
         self.price = price
         self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
         for groups in (*self._priced, *self._by_cards.values()):
             groups.set_slice_cost(self.slice_cost)
 
     def groups_of(self, mode: ModeName, stock: int | None, sets: CardSets | None) -> list[NodeGroups]:
-        """Return the groups in which to look for a pod that takes the GPUs of one of some sets."""
+        """Return the groups to search for a pod that accepts these sets of GPUs (None: any GPU)."""
         return [self.groups[mode, stock]] if sets is None else [self._of_cards(mode, each) for each in sets]
 
     def _of_cards(self, mode: ModeName, chosen: CardSet) -> NodeGroups:
@@ -105,20 +105,20 @@ class NodeClass:
         return groups
 
     def free(self) -> int:
-        """Free slices that the price counts for."""
+        """Free slices to which the price applies."""
         return sum([groups.free() for groups in self._priced])
 
     def cpu_free(self) -> int:
-        """Milli-CPU that is free on its members that take pods now."""
+        """Free milli-CPU of the members that take pods now."""
         accounts = self.members.values()
         return sum([each.cpu_free for each in accounts if each.fact is not None and each.fact.usable])
 
     def idle(self) -> Counter[int]:
-        """Nodes by how many idle GPUs they have."""
+        """Number of nodes by their number of idle GPUs."""
         return sum([groups.idle(self.sample.slices_per_gpu) for groups in self._priced], Counter[int]())
 
     def add(self, account: NodeAccount, fact: NodeFact, number: int) -> None:
-        """Enter a member that states such facts; the inverse of `remove`."""
+        """Add a member with these facts; the inverse of `remove`."""
         self.members[account.name] = account
         account.node_class = self
         self._capacity(fact).add(fact)
@@ -128,14 +128,14 @@ class NodeClass:
         self._alike[key] = sample, nodes | 1 << number
 
     def seat(self, account: NodeAccount, fact: NodeFact) -> None:
-        """Put a member into the groups where it belongs now; an unusable one is in none."""
+        """Insert a member into the groups of its current state; an unusable member is in none."""
         if not fact.usable:
             return
         for groups in self._offered:
             groups.seat(account)
 
     def remove(self, name: str, fact: NodeFact, number: int) -> None:
-        """Let a member go that stated such facts when it came; the inverse of `add`."""
+        """Remove a member; `fact` is the one with which it was added. The inverse of `add`."""
         del self.members[name]
         self._capacity(fact).remove(fact)
         self.nodes ^= 1 << number
@@ -150,7 +150,7 @@ class NodeClass:
                 groups.remove(name)
 
     def alike_in(self, nodes: NodeSet) -> Iterator[tuple[NodeFact, int]]:
-        """Give a sample of those members in a set that offer the same, and how many these are."""
+        """Yield one sample for all members of a set that offer the same, and their number."""
         for sample, members in self._alike.values():
             count = (members & nodes).bit_count()
             if count:
@@ -161,7 +161,7 @@ class NodeClass:
 
 
 def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
-    """Return what is free, and what is taken, on the nodes of classes whose GPUs have as many slices."""
+    """Return free and used amounts of the nodes of some classes with the same number of slices per GPU."""
     slices = taken_slices = cpu_milli = taken_cpu_milli = 0
     idle = Counter[int]()
     for node_class in classes:
@@ -178,7 +178,7 @@ def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
 
 
 def shape_of(fact: NodeFact) -> _Shape:
-    """Return what of a node's GPUs, CPU, agent and DRA driver decides its class."""
+    """Return the part of a node's facts that decides its class: GPUs, CPU, agent, DRA driver."""
     indices = tuple(index for index, _ in fact.gpus)
     return (
         indices,
@@ -193,11 +193,11 @@ def shape_of(fact: NodeFact) -> _Shape:
 
 
 def cpu_steps(cpu_milli: int) -> int:
-    """About how much CPU, in whole steps."""
+    """CPU in whole steps."""
     return min(cpu_milli // _CPU_STEP, _MAX_CPU_STEPS)
 
 
 def _offer(fact: NodeFact) -> Hashable:
-    """What of a node a pod can wait for, that members of a class need not have in common."""
+    """What pods can wait for on a node, and what may differ between members of a class."""
     offered = fact.usable, fact.gpus, fact.cordoned, fact.pooled, fact.instances
     return offered, fact.labels.get(GPU_PRODUCT_LABEL)

@@ -1,11 +1,12 @@
-"""What a slice costs on each class of nodes beyond its worth, by the pods that arrived and accept the class.
+"""The cost of a slice on each class of nodes, beyond its worth, by the recent pods that accept the class.
 
-Nodes of a class are alike (ledger/placement/node_index.py). Each arrived pod counts for a load that is spread
-over the free slices of the classes that it accepts. Where nothing is named all loads are equal, and free.
-A class that more pods name than others do has more, and pods that would go anywhere else leave it to those.
+Nodes of a class are alike (ledger/placement/node_index.py). Each arrived pod adds its slices to a load, which
+is spread over the free slices of the classes that it accepts. If pods name no labels, all loads are equal,
+and cost nothing. A class that more pods name than others has a higher load, so pods that could go anywhere
+avoid it.
 
-Two readings are kept. By labels and taints alone, a class costs more the more it is named. By GPUs and CPU
-too, only a class with more load than the average costs, such as the few nodes that the largest pods fit on.
+There are two kinds of load. By labels and taints only, a class costs more the more pods name it. By GPUs and
+CPU too, a class costs only if its load is above average, like the few nodes that can hold the largest pods.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from modes.fraction import Fraction
 from modes.packing import UNIT
 
 MAX_LOADS = 256
-"""Sets of classes that are told apart for each reading: pods' authors choose what they accept."""
+"""Sets of classes that are distinguished for each kind of load, because users choose what their pods
+accept."""
 _PER_NAMED = 3 * UNIT
-"""What a slice costs by each average load of pods that name its class."""
+"""Cost of a slice per average load of pods that name its class."""
 _PER_OVERLOAD = UNIT // 2
-"""What a slice costs by each average load beyond the first, of pods that fit there."""
+"""Cost of a slice per average load beyond the first, of pods that fit there."""
 _MAX_LOAD = 3 * UNIT
-"""Average loads that count; UNIT is one."""
+"""Limit for loads: three times the average. UNIT is the average."""
 _SPREAD = 8
-"""Slices that every class has beside its free ones: a full one must not cost without end."""
+"""Slices that are added to the free ones of every class, so that a full class has a finite cost."""
 _UNSEEN = 64
-"""Slices that each class is counted for beforehand if all pods name classes, else the share of those that do.
+"""Slices of a prior load of each class, in proportion to the share of pods that name classes.
 
-A small class that happens not to be named at first would be filled before anybody could name it.
+Without it, a small class that no pod names at first would be filled before any pod names it.
 """
 _REMEMBERED = 2**18
 """Slices after which all loads are halved."""
@@ -41,7 +43,7 @@ _Loads = dict[frozenset[ClassKey], NodeClassLoad]
 
 
 class NodeClassPrices:
-    """What arrived lately by the classes that it accepts, for GPUs of one number of slices."""
+    """Recent pods by the classes that they accept, for GPUs with one number of slices."""
 
     def __init__(self) -> None:
         self._named: _Loads = {}
@@ -49,9 +51,9 @@ class NodeClassPrices:
         self._arrived = 0
 
     def learn(self, request: PlacementRequest, finder: CandidateFinder) -> None:
-        """Count one arrived pod. What classes cost follows with the next `price`.
+        """Count one arrived pod. The next `price` updates the cost of classes.
 
-        One that takes too long to compare with all nodes teaches nothing.
+        A pod whose demands take too long to compare with all nodes is ignored.
         """
         try:
             loads = self._loads_of(request, finder)
@@ -72,7 +74,7 @@ class NodeClassPrices:
         return loads
 
     def price(self, classes: Sequence[NodeClass]) -> None:
-        """Set what a slice of each class costs; `classes` are all that the pods can choose from."""
+        """Set the cost of a slice for each class; `classes` are all from which the pods can choose."""
         if self._arrived >= _REMEMBERED or max(len(self._named), len(self._fitting)) >= MAX_LOADS:
             self._halve()
         free = {node_class: node_class.free() + _SPREAD for node_class in classes}
@@ -93,7 +95,7 @@ class NodeClassPrices:
         return _load(self._named, finder.select(one_gpu).classes), _load(self._fitting, fitting)
 
     def _halve(self) -> None:
-        """Let what arrived long ago count less, and forget what is little by now."""
+        """Halve all loads, so that older pods count less, and drop empty ones."""
         self._arrived //= 2
         for loads in (self._named, self._fitting):
             for keys, load in list(loads.items()):
@@ -116,7 +118,7 @@ def _load(loads: _Loads, classes: Iterable[NodeClass]) -> NodeClassLoad:
 
 
 def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[NodeClass, int]:
-    """Load of each class by its free slices, as parts of the average in UNITs."""
+    """Load per free slice of each class, relative to the average (UNIT)."""
     density = dict.fromkeys(free, 0)
     known = _by_known_keys(free)
     arrived = max(1, sum(load.slices for load in loads.values()))
@@ -134,7 +136,7 @@ def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[Node
 
 
 def _by_known_keys(classes: Iterable[NodeClass]) -> dict[ClassKey, list[NodeClass]]:
-    """Classes by their keys, and by those of the classes that they were split from as labels were named."""
+    """Classes by their keys, and by the keys of the classes from which they were split off."""
     known: dict[ClassKey, list[NodeClass]] = {}
     for node_class in classes:
         shape, taints, labels = node_class.key

@@ -1,10 +1,10 @@
-"""Nodes grouped by the state of their GPUs, so that a decision looks at states and not at nodes.
+"""Groups nodes by the state of their GPUs, so that a decision compares states instead of nodes.
 
-Nodes of one class whose GPUs have the same free slices differ for a pod only in CPU and memory. A group keeps
-them by free CPU; the groups of a class are ranked, for each size of pod, by the part of the score that GPUs
-alone decide. CPU can raise that score only where slices are stranded for lack of it, and only by what a pod
-takes up of them; so walking a ranking down from its top ends early, and of groups with stranded slices few
-are asked.
+For a pod, nodes of one class whose GPUs have the same free slices differ only in CPU and memory. A group
+sorts them by free CPU. For each size of pod, the groups of a class are ranked by the part of the score that
+depends only on GPUs. CPU can raise a score only if slices are unusable for lack of CPU, and only by those
+that the pod uses up. So a walk down the ranking ends early, and only few groups with unusable slices are
+examined.
 """
 
 from __future__ import annotations
@@ -24,26 +24,27 @@ from modes.mode import Mode
 from modes.packing import score_among
 
 State = tuple[int, ...] | tuple[tuple[int, ...], tuple[int, ...]]
-"""Free slices of a node's GPUs, sorted; of an odd node apart by whether a pod takes them (cards.py)."""
+"""Sorted free slices of a node's GPUs; on an odd node, those of GPUs that the pod accepts, and of the
+others."""
 Found = tuple[int, NodeAccount]
-"""A score and the node that has it."""
+"""A score, and the node that has it."""
 _EMPTY_GROUPS_KEPT = 128
 _MANY = 16
-"""Nodes of a group that are not asked one by one."""
+"""In groups of more nodes than this, not every node is examined."""
 MAX_SIZES = 512
-"""Sizes of pods that groups are ranked for; then all are ranked again as they come."""
+"""Pod sizes for which groups are ranked; beyond it, all rankings are dropped."""
 MOST, LEAST = 2**256, -(2**256)
-"""All scores lie between these."""
+"""Bounds of all scores."""
 _NO_ROOM = 2 * LEAST
 _SizeKey = int | tuple[int, ...]
-"""Slices of a pod; with its GPUs where it asks a part of several; of each container, the largest first, where
-these go to different GPUs. Tells sizes apart in one class."""
+"""Identifies a size within a class. An integer: slices of a pod. A tuple: slices and GPUs of a pod on several
+GPUs, or 0 and the slices of each container, the largest first, if containers use different GPUs."""
 PricedKey = tuple[ShadowPrices, _SizeKey]
-"""All that a score without CPU hangs on beside the nodes."""
+"""Everything except nodes that a score without CPU depends on."""
 
 
 class Search:
-    """One pod looking for its best node."""
+    """The search for the best node for one pod."""
 
     __slots__ = (
         "accepts",
@@ -62,7 +63,7 @@ class Search:
     ) -> None:
         self.prices = prices
         self.accepts = accepts
-        """Asked of each node before it is taken; None takes all."""
+        """Whether a node may be taken; None accepts all."""
         share = request.share
         self.size = share.fraction
         self.key = _size_key(share.fraction)
@@ -71,17 +72,17 @@ class Search:
         self.memory_bytes = share.memory_bytes
         self.gains = gains(share.fraction.slices, share.cpu_milli, prices)
         self.most_gained = most_gained(self.gains)
-        """What a node short of CPU may add to the score."""
+        """Maximum that CPU can add to a score."""
 
     def takes(self, account: NodeAccount) -> bool:
-        """Whether a node has the memory and is accepted."""
+        """Whether a node has enough memory and is accepted."""
         if account.memory_free < self.memory_bytes:
             return False
         return self.accepts is None or self.accepts(account)
 
 
 class Group:
-    """Nodes of one class in one state, by free CPU."""
+    """Nodes of one class in one state, sorted by free CPU."""
 
     __slots__ = ("bases", "free", "hopeless", "nodes", "state", "stranded")
 
@@ -90,16 +91,16 @@ class Group:
         self.free = free
         self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
-        """Score without CPU by size of pod, where there is room."""
+        """Score without CPU by size of pod; sizes without room are missing."""
         self.stranded = 0
-        """Of the node with the least free CPU: no other here has more slices that lack CPU."""
+        """Unusable slices of the node with the least free CPU; the other nodes have no more."""
         self.hopeless: tuple[int, int] | None = None
-        """CPU and memory that no node here has together, until another node joins."""
+        """CPU and memory that no node here has together; None when a node joins."""
 
     def pick(self, search: Search) -> Found | None:
-        """The node whose CPU suits the pod best, and what that adds; of equals the one with the least CPU.
+        """The node whose CPU suits the pod best, and the CPU score; the least CPU wins a tie.
 
-        The caller has seen that some node has the CPU.
+        Call it only if some node has enough CPU.
         """
         nodes, cpu, memory = self.nodes, search.cpu_milli, search.memory_bytes
         if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
@@ -115,7 +116,7 @@ class Group:
         return found
 
     def _best_of(self, positions: Iterable[int], search: Search) -> Found | None:
-        """The best of the nodes at some positions, which ascend, that the pod can take."""
+        """The best node at these ascending positions that can take the pod."""
         best: Found | None = None
         seen, most = None, min(search.most_gained, self.stranded)
         for position in positions:
@@ -124,13 +125,13 @@ class Group:
                 seen, score = cpu_free, taken_up(self.free, cpu_free, search.gains)
                 if best is None or score > best[0]:
                     best = score, account
-                    # Those that follow have more CPU, and so no more stranded slices to take up.
+                    # Later nodes have more CPU, and so no more unusable slices to use up.
                     if score >= most:
                         break
         return best
 
     def _turning_points(self, search: Search, first: int) -> list[int]:
-        """Positions of the nodes with enough CPU between which it counts in proportion: one is the best."""
+        """Positions between which the score is linear in free CPU, so that one of them is the best."""
         last = len(self.nodes) - 1
         found = {first, last}
         for cpu_free in turning_points(self.free, search.gains):
@@ -140,11 +141,12 @@ class Group:
 
 
 _Rank = tuple[int, State, Group]
-"""A group's score without CPU, negated so that the best sorts first; its state, to tell equals apart."""
+"""A group's score without CPU, negated so that the best sorts first; its state, for a stable order; the
+group."""
 
 
 class NodeGroups:
-    """The groups of one class of nodes, as one mode counts their GPUs, or one stock of their instances."""
+    """The groups of one class of nodes, as one mode counts their GPUs, or one profile of MIG instances."""
 
     def __init__(self, mode: type[Mode], stock: int | None = None) -> None:
         self._stock = stock
@@ -153,7 +155,7 @@ class NodeGroups:
         self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}
         self._seats: dict[str, tuple[Group, int, str]] = {}
-        """By name of the node its group, and the free CPU and the rank that it had when it came."""
+        """By name of the node: its group, and its free CPU and rank at insertion."""
         self._occupied = 0
         self._slice_cost = 0
         self._prices: ShadowPrices | None = None
@@ -161,34 +163,34 @@ class NodeGroups:
         self._rankings: dict[_SizeKey, list[_Rank]] = {}
         self._short_of_cpu: dict[State, Group] = {}
         self.tops: dict[PricedKey, int] = {}
-        """Best score without CPU by size of pod, since a group was last filled first or emptied."""
+        """Best score without CPU by size of pod; cleared when a group becomes empty or is no longer empty."""
 
     def __len__(self) -> int:
         return len(self._groups)
 
     def set_slice_cost(self, cost: int) -> None:
-        """Let every slice taken here lower the score by so much."""
+        """Set the cost that every slice taken here subtracts from the score."""
         self._slice_cost = cost
         self._prices = None
         self.tops.clear()
 
     def free(self) -> int:
-        """Free slices of all nodes here."""
+        """Free slices of all nodes."""
         return sum([group.free * len(group.nodes) for group in self._groups.values()])
 
     def idle(self, slices_per_gpu: int) -> Counter[int]:
-        """Nodes here by how many idle GPUs they have."""
+        """Number of nodes by their number of idle GPUs."""
         nodes: Counter[int] = Counter()
         for state, group in self._groups.items():
             nodes[state.count(slices_per_gpu)] += len(group.nodes)
         return nodes
 
     def states(self) -> Iterator[tuple[Any, list[NodeAccount]]]:
-        """Give each state of nodes here, and the nodes in it."""
+        """Yield each state, and the nodes in it."""
         return ((state, [each[2] for each in group.nodes]) for state, group in self._groups.items())
 
     def seat(self, account: NodeAccount) -> None:
-        """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""
+        """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
         name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account, self._stock)
         if name in self._seats:
             self.remove(name)
@@ -205,7 +207,7 @@ class NodeGroups:
             self._note_cpu(group)
 
     def remove(self, name: str) -> None:
-        """Let a node go; the inverse of `seat`."""
+        """Remove a node; the inverse of `insert`."""
         group, cpu_free, rank = self._seats.pop(name)
         position = bisect_left(group.nodes, (cpu_free, rank))
         del group.nodes[position]
@@ -218,7 +220,7 @@ class NodeGroups:
                 self._forget_empty_groups()
 
     def best(self, search: Search, found: Found | None) -> Found | None:
-        """The best node here if it is better than the one found elsewhere, else that one."""
+        """The best node here, if it is better than `found`; otherwise `found`."""
         cpu, gained, key = search.cpu_milli, search.most_gained, search.key
         ranking = self._rankings.get(key) if search.prices is self._prices else None
         if ranking is None:
@@ -279,7 +281,7 @@ class NodeGroups:
         return group
 
     def _note_cpu(self, group: Group) -> None:
-        """Note what the node with the least CPU of a group has stranded."""
+        """Record the unusable slices of the node with the least CPU in a group."""
         nodes, prices = group.nodes, self._prices
         lacking = stranded(group.free, nodes[0][0], prices) if nodes and prices is not None else 0
         if lacking and not group.stranded:
@@ -295,7 +297,7 @@ class NodeGroups:
 
 
 class CardGroups(NodeGroups):
-    """The groups of one class of odd nodes for pods that take only some of their GPUs."""
+    """The groups of one class of odd nodes, for pods that accept only some of their GPUs."""
 
     def __init__(self, mode: type[Mode], chosen: CardSet) -> None:
         super().__init__(mode)

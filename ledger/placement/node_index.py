@@ -1,8 +1,8 @@
-"""All node accounts, kept in classes of nodes that are alike to most pods by what they state.
+"""All node accounts, in classes of nodes that are alike for most pods.
 
-A class is one shape of GPUs, about one amount of CPU, one state of the node agent, one set of taints, and one
-value for each of the few label keys that pods name most (class_keys.py). A pod that names other keys may go
-to a part of a class: which part, the index of labels says (label_index.py).
+Nodes of a class have the same GPUs, about the same CPU, the same state of the node agent, the same taints,
+and the same values of the few labels that pods name most (class_keys.py). For a pod that names other labels,
+label_index.py says which nodes of a class match.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from ledger.totals import RunningTotals
 
 MAX_VALUES_OF_A_CLASS_KEY = 64
 MAX_LABEL_CLASSES = 128
-"""Classes that labels may add to those by shape and taints: each pod is looked for in every one."""
+"""Classes that labels may add to those by shape and taints; every search visits all classes."""
 MAX_CLASSES_TO_SPLIT = 512
-"""Where shapes and taints make more, labels add none."""
+"""If shapes and taints make more classes than this, labels add none."""
 MOVES_AT_ONCE = 256
-"""Nodes that change their class in one decision, as other labels tell classes apart."""
+"""Nodes that one decision moves to another class, after the labels of classes changed."""
 _Parts = list[tuple[str | None, NodeSet]]
 
 
 class NodeIndex:
-    """The accounts by name, and the classes and groups they are in.
+    """The accounts by name, and their classes and groups.
 
-    Changes only mark accounts; `flush` seats them, once for all changes since the last decision.
+    Changes only mark accounts. `flush` inserts them into their groups, once for all changes since the last
+    decision.
     """
 
     def __init__(self) -> None:
@@ -38,34 +39,34 @@ class NodeIndex:
         self.labels = LabelIndex()
         self.totals = RunningTotals()
         self.reserved: dict[str, NodeAccount] = {}
-        """Accounts of which a part is only reserved, in the order in which that began."""
+        """Accounts with reservations, in the order in which they got the first one."""
         self.generation = 0
-        """Changes with everything that decides which nodes a pod may use at all."""
+        """Increases with every change that affects which nodes a pod may use."""
         self.numbers: dict[str, int] = {}
-        """Of each account, for sets of nodes."""
+        """Number of each account, for sets of nodes."""
         self._names: list[str] = []
-        """By number; of one that is free the last that had it."""
+        """Names by number; a free number keeps its last name."""
         self._free_numbers: list[int] = []
         self._keys = ClassKeys()
         self._misplaced: NodeSet = 0
-        """Nodes whose class is told apart by other labels than classes are now."""
+        """Nodes that still have to move, because the labels of classes changed."""
         self._most_classes = MAX_LABEL_CLASSES
         self._moves_left = 0
         self._joined: dict[str, tuple[NodeFact, NodeClass]] = {}
-        """By name of the node what it stated when it joined its class, and that class."""
+        """By name of the node: its facts when it joined its class, and that class."""
         self._changed: dict[str, NodeAccount] = {}
 
     def facts(self) -> Iterator[NodeFact]:
-        """All known nodes."""
+        """The facts of all known nodes."""
         return (account.fact for account in self.accounts.values() if account.fact is not None)
 
     def fact(self, name: str) -> NodeFact | None:
-        """Return what a node offers; None where nothing is known of it but its pods, or nothing at all."""
+        """Return the facts of a node; None if it is unknown, even if it has pods."""
         account = self.accounts.get(name)
         return account.fact if account is not None else None
 
     def set_fact(self, name: str, fact: NodeFact | None) -> None:
-        """Take in what a node states now, None when it is gone."""
+        """Set the facts of a node; None removes it."""
         account = self.accounts.get(name) or self._open(name)
         known = account.fact
         if known is None or fact is None or known.labels != fact.labels:
@@ -75,7 +76,7 @@ class NodeIndex:
         self._mark(account)
 
     def take(self, name: str, key: ClaimKey, claim: Claim) -> None:
-        """Enter a claim on a node; the inverse of `give_back`."""
+        """Add a claim to a node; the inverse of `give_back`."""
         account = self.accounts.get(name) or self._open(name)
         account.take(key, claim)
         if claim.is_reserved:
@@ -83,7 +84,7 @@ class NodeIndex:
         self._changed[name] = account
 
     def give_back(self, name: str, key: ClaimKey) -> None:
-        """Strike a claim on a node out; the inverse of `take`."""
+        """Remove a claim from a node; the inverse of `take`."""
         account = self.accounts[name]
         account.give_back(key)
         if not account.reserved:
@@ -91,21 +92,21 @@ class NodeIndex:
         self._mark(account)
 
     def add_stale(self, name: str, claim: Claim) -> None:
-        """Note a reservation on a node that takes no room any more; the inverse of `remove_stale`."""
+        """Add a reservation that no longer takes room; the inverse of `remove_stale`."""
         account = self.accounts.get(name) or self._open(name)
         account.add_stale(claim)
         self._mark(account)
 
     def remove_stale(self, name: str, claim: Claim) -> None:
-        """Forget such a reservation; the inverse of `add_stale`."""
+        """Remove such a reservation; the inverse of `add_stale`."""
         account = self.accounts.get(name)
-        # A reservation without slices keeps no node that is gone.
+        # A reservation without slices does not keep the account of a deleted node.
         if account is not None:
             account.add_stale(claim, -1)
             self._mark(account)
 
     def flush(self) -> None:
-        """Seat every account that has changed."""
+        """Insert every changed account into its groups."""
         if not self._changed:
             return
         for account in self._changed.values():
@@ -114,7 +115,7 @@ class NodeIndex:
         self._changed.clear()
 
     def begin(self) -> None:
-        """Begin a decision: some nodes may join other classes in it."""
+        """Begin a decision, and move some nodes to their new classes."""
         self._moves_left = MOVES_AT_ONCE
         if self._misplaced:
             self._move()
@@ -122,7 +123,7 @@ class NodeIndex:
             self._bound_classes()
 
     def learn(self, named: Collection[str]) -> None:
-        """Note the labels that a pod names which gets a place: those that pods name most make classes."""
+        """Count the labels that a placed pod names; the most frequent ones divide classes."""
         if not named and not self._keys.is_window_over:
             self._keys.pods += 1
             return
@@ -136,7 +137,7 @@ class NodeIndex:
             self._move()
 
     def named(self, nodes: NodeSet) -> Iterator[NodeAccount]:
-        """Give the accounts of a small set."""
+        """Yield the accounts of a small set."""
         return (self.accounts[self._names[number]] for number in numbers_in(nodes))
 
     def _set_labels(self, number: int, known: NodeFact | None, fact: NodeFact | None) -> None:
@@ -146,7 +147,7 @@ class NodeIndex:
             self.labels.add(number, fact)
 
     def _split_by(self, key: str) -> bool:
-        """Tell classes apart by one more label, unless that makes too many; of each only a minority moves."""
+        """Divide classes by one more label, unless that makes too many. The largest part keeps its class."""
         values = self.labels.values(key)
         if len(values) > MAX_VALUES_OF_A_CLASS_KEY or len(self.classes) > MAX_CLASSES_TO_SPLIT:
             self._keys.refuse(key)
@@ -166,7 +167,7 @@ class NodeIndex:
         return True
 
     def _split(self, values: LabelValues) -> list[tuple[NodeClass, _Parts]] | None:
-        """Part each class by the values of a label; None where that makes too many classes."""
+        """Divide each class by the values of a label; None if that makes too many classes."""
         left, split = self._shapes() + MAX_LABEL_CLASSES, []
         for node_class in self.classes.values():
             parts = _parts(node_class.nodes, values.sets())
@@ -177,7 +178,7 @@ class NodeIndex:
         return split
 
     def _merge(self) -> None:
-        """Tell classes apart no longer by labels that are none of the keys now; the largest of each stays."""
+        """Merge classes that differ only in labels that are no longer keys; the largest one stays."""
         keys = self._keys.keys
         classes = sorted(self.classes.values(), key=lambda each: (-len(each.members), each.order))
         self.generation += 1
@@ -196,7 +197,7 @@ class NodeIndex:
         self.classes[key] = node_class
 
     def _move(self) -> None:
-        """Let some nodes join the classes that they belong to by now."""
+        """Move some nodes to their new classes."""
         self.generation += 1
         while self._misplaced and self._moves_left:
             self._moves_left -= 1
@@ -207,7 +208,7 @@ class NodeIndex:
             part.seat(account, fact)
 
     def _bound_classes(self) -> None:
-        """Drop the label with the most values if labels have come to make too many classes."""
+        """If labels make too many classes by now, drop the label with the most values."""
         shapes = self._shapes()
         self._most_classes = shapes + MAX_LABEL_CLASSES
         if self._keys.keys and len(self.classes) > self._most_classes:
@@ -215,7 +216,7 @@ class NodeIndex:
             self._merge()
 
     def _shapes(self) -> int:
-        """How many classes there would be without labels."""
+        """Number of classes without labels."""
         return len({(shape, taints) for shape, taints, _ in self.classes})
 
     def _open(self, name: str) -> NodeAccount:
@@ -250,11 +251,11 @@ class NodeIndex:
             node_class.seat(account, fact)
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
-        """Enter a node into its class; the inverse of `_leave_class`."""
+        """Add a node to its class; the inverse of `_leave_class`."""
         return self._join(account, fact, (shape_of(fact), fact.taints, self._labels_of(fact)), price=0)
 
     def _join(self, account: NodeAccount, fact: NodeFact, key: ClassKey, price: int) -> NodeClass:
-        """Enter a node into a class, which costs so much if it is new."""
+        """Add a node to a class; a new class gets this price."""
         node_class = self.classes.get(key)
         if node_class is None:
             node_class = self.classes[key] = NodeClass(key, fact)
@@ -278,7 +279,7 @@ class NodeIndex:
 
 
 def _parts(nodes: NodeSet, values: Iterable[tuple[str, NodeSet]]) -> _Parts:
-    """Part nodes by the values of a label; those without it are the last part."""
+    """Divide nodes by the values of a label; nodes without it are the last part."""
     found: _Parts = []
     for value, having in values:
         part = nodes & having

@@ -1,7 +1,7 @@
-"""Which GPUs of a node span the fewest NUMA nodes, of those that a pod of several GPUs may equally well have.
+"""For a pod of several GPUs, prefers those GPUs of a node that span the fewest NUMA nodes.
 
-Each NUMA node has a part of the machine's CPUs and memory, and some of its GPUs are nearer to it than to the
-others. Locality only decides between equals: it never costs a pod its place, nor other pods room.
+Each NUMA node has some of the machine's CPUs and memory, and is nearer to some of its GPUs. Locality only
+breaks ties: it never costs a pod its place, nor other pods room.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from modes.fraction import Fraction
 from modes.packing import SlicePrices, lost_on_each
 
 MAX_NUMA_NODES = 8
-"""Of one machine that are told apart: at most 254 sets of them are compared for one node."""
+"""NUMA nodes of one machine that are distinguished: at most 254 sets of them are compared per node."""
 _UNKNOWN = -1
-"""GPUs of which the agent does not tell are each on a NUMA node of their own: -1, -2, ..."""
+"""A GPU whose NUMA node the agent does not report counts as on a NUMA node of its own: -1, -2, ..."""
 
 
 def asks_for_several(fraction: Fraction) -> bool:
-    """Whether a pod gets the same part of several GPUs, so that it matters which of them lie together."""
+    """Whether a pod gets equal parts of several GPUs, so that their locality matters."""
     return fraction.gpus > 1 and not fraction.is_apart
 
 
 def numa_nodes(fact: NodeFact | None) -> Mapping[int, int]:
-    """Return the NUMA node by GPU index, as the node's agent tells; empty where that decides nothing."""
+    """Return the NUMA node of each GPU index, as the agent reports it; empty if that decides nothing."""
     return _by_index(fact.cards, fact.card_numa) if fact is not None and fact.card_numa else {}
 
 
@@ -36,20 +36,20 @@ def _by_index(cards: tuple[tuple[int, int], ...], nodes: tuple[int, ...]) -> dic
 
 
 def span(indices: tuple[int, ...], nodes: Mapping[int, int]) -> int:
-    """Return how many NUMA nodes some GPUs are on."""
+    """Return the number of NUMA nodes that some GPUs are on."""
     return len({nodes.get(index, _UNKNOWN - index) for index in indices})
 
 
 def on_fewest(
     left: Mapping[int, int], nodes: Mapping[int, int], fraction: Fraction, prices: SlicePrices
 ) -> Mapping[int, int]:
-    """Return what is left of the GPUs of the fewest NUMA nodes that lose no more than those of all would.
+    """Return the free slices of GPUs on the fewest NUMA nodes that cost no more than the best of all.
 
     Args:
-        left: slices left by GPU index, of the GPUs that the pod may have.
+        left: free slices by GPU index, of the GPUs that the pod accepts.
         nodes: NUMA node by GPU index.
-        fraction: the pod's, of several GPUs.
-        prices: of free slices now.
+        fraction: the pod's fraction, of several GPUs.
+        prices: current prices of free slices.
     """
     groups: dict[int, list[int]] = {}
     for index, slices in left.items():

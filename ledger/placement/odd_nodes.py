@@ -1,8 +1,8 @@
-"""Nodes whose cards are not what their labels say, and which hosts a pod must name on that account.
+"""Nodes whose cards differ from their labels, and the hosts that a pod must therefore require or exclude.
 
-A pod is bound to nodes by their labels and to GPUs by their numbers, and the scheduler knows nothing of
-cards. Where labels lead to odd nodes whose cards of these numbers do not suit, the pod shuts these hosts out.
-Where only cards suit, and no label says so, it names the hosts.
+Labels restrict a pod to nodes, and resource names to GPU indices, but the scheduler knows nothing of cards.
+If the labels allow odd nodes whose cards of these indices do not fit, the pod excludes these hosts. If only
+cards fit, and no label says so, the pod requires the hosts.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest
 
 MAX_LOOKED_AT = 256
-"""Nodes that are looked at for hosts to name."""
+"""Nodes that are searched for hosts to require."""
 _Alike = tuple[Layout, tuple[int, ...], str | None]
-"""What decides of an odd node whether it suits: its cards, its GPUs, and its label of memory."""
+"""Facts of an odd node that decide whether it fits: its cards, its GPUs, and its memory label."""
 
 
 class Hosts(NamedTuple):
-    """What a pod says of host names; where it names some, it asks no label for a model or a least memory."""
+    """Hosts that a pod requires or excludes. If it requires some, it requires no model or memory label."""
 
     only: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    """Those that it shuts out."""
+    """Excluded hosts."""
 
 
 NO_HOSTS = Hosts()
 
 
 class OddNodes:
-    """The odd nodes of a cluster, those that are alike together."""
+    """The odd nodes of a cluster, grouped by equal facts."""
 
     def __init__(self, node_index: NodeIndex) -> None:
         self._node_index = node_index
         self._nodes: dict[_Alike, dict[str, NodeFact]] = {}
 
     def add(self, node: NodeFact) -> None:
-        """Enter a node, if it is odd; the inverse of `remove`."""
+        """Add a node, if it is odd; the inverse of `remove`."""
         key = _key(node)
         if key is not None:
             self._nodes.setdefault(key, {})[node.name] = node
 
     def remove(self, node: NodeFact) -> None:
-        """Forget a node."""
+        """Remove a node."""
         key = _key(node)
         if key is not None:
             nodes = self._nodes[key]
@@ -58,7 +58,7 @@ class OddNodes:
                 del self._nodes[key]
 
     def hosts(self, request: PlacementRequest, placement: Placement, candidates: Candidates) -> Hosts:
-        """Return what a pod must say of hosts, so that it gets no GPU of these numbers that does not suit."""
+        """Return the hosts that a pod must require or exclude, to get only GPUs that fit."""
         wanted = demand(request) if self._nodes else None
         if wanted is None or not (wanted.chooses and placement.indices):
             return NO_HOSTS
@@ -74,14 +74,14 @@ class OddNodes:
         return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
 
     def _unsuited(self, wanted: CardDemand, placement: Placement) -> Iterator[str]:
-        """Hosts to which labels lead, and whose cards do not suit."""
+        """Yield hosts that the labels allow, and whose cards do not fit."""
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):
                 yield from hosts_of(nodes.values())
 
     def _suited(self, wanted: CardDemand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
-        """Nodes where the pod may run, and whose cards suit."""
+        """Yield nodes that the pod accepts, and whose cards fit."""
         odd = chain(
             *[
                 nodes.values()
@@ -103,9 +103,9 @@ def _key(node: NodeFact) -> _Alike | None:
 
 
 def hosts_of(nodes: Iterable[NodeFact]) -> Iterator[str]:
-    """Give how pods name nodes by a label, of those that can be named so.
+    """Yield the values of the host name label with which pods can name these nodes.
 
-    Kubelets give every node the label; in a cluster without it a name may be too long to be its value.
+    Kubelets give every node this label. In a cluster without it, a name may be too long for a label value.
     """
     for node in nodes:
         host = node.labels.get(HOSTNAME_LABEL) or node.name
@@ -114,7 +114,7 @@ def hosts_of(nodes: Iterable[NodeFact]) -> Iterator[str]:
 
 
 def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
-    """Whether all that a pod asks of labels of GPUs is true of a node."""
+    """Whether a node satisfies a pod's demands on GPU labels."""
     product, kinds = node.labels.get(GPU_PRODUCT_LABEL), wanted.kinds
     values = placement.memory_values
     return (
@@ -126,7 +126,7 @@ def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
 
 
 def _suits(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
-    """Whether a node has GPUs of a placement's numbers, they suit, and only the device plugin offers them."""
+    """Whether a node has the placement's GPUs, they fit, and only the device plugin offers them."""
     is_once = node.offered_twice.isdisjoint(placement.indices)
     return is_once and _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
 
@@ -136,7 +136,7 @@ def _has_all(node: NodeFact, placement: Placement) -> bool:
 
 
 def _has_unsuited(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
-    """Whether a node has GPUs of a placement's numbers which do not suit."""
+    """Whether a node has the placement's GPUs, but they do not fit."""
     if not _has_all(node, placement):
         return False
     sets = card_sets(node, wanted)

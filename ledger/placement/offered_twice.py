@@ -1,7 +1,7 @@
-"""Nodes whose GPUs a DRA driver offers too, and how pods are kept off them.
+"""Keeps pods off nodes whose GPUs a DRA driver offers too.
 
-The scheduler counts what the device plugin offers, and nothing there tells it of the driver's claims on the
-same GPUs. So a pod that it could bind to such a node shuts the node's host out.
+The scheduler counts only what the device plugin offers, and does not know of DRA claims on the same GPUs. So
+a pod that it could bind to such a node excludes the node's host.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ledger.placement.pool_hosts import admits
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 
 _Alike = tuple[frozenset[int], bool, tuple[int, ...], tuple[int, ...], bool, str | None, str | None]
-"""What decides whether a placement can lead to GPUs that are offered twice: the GPUs and the labels."""
+"""Facts that decide whether a placement can lead to GPUs that are offered twice: GPUs and labels."""
 
 
 class OfferedTwice:
-    """Such nodes of a cluster, those that are alike together."""
+    """Such nodes of a cluster, grouped by equal facts."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Alike, dict[str, NodeFact]] = {}
 
     def add(self, node: NodeFact) -> None:
-        """Enter a node, if it is one; the inverse of `remove`."""
+        """Add a node, if its GPUs are offered twice; the inverse of `remove`."""
         if node.is_offered_twice or node.offered_twice:
             self._nodes.setdefault(_key(node), {})[node.name] = node
 
     def remove(self, node: NodeFact) -> None:
-        """Forget a node."""
+        """Remove a node."""
         key = _key(node)
         nodes = self._nodes.get(key, {})
         if nodes.pop(node.name, None) is not None and not nodes:
@@ -42,16 +42,16 @@ class OfferedTwice:
     def shut_out(
         self, hosts: Hosts, placed: Placement, node: NodeFact | None, candidates: Candidates
     ) -> Hosts | Unschedulable:
-        """Return what a pod must say of hosts, so that it gets no GPU that is offered twice.
+        """Return the hosts that a pod must require or exclude, so that it gets no GPU that is offered twice.
 
-        Where there are more hosts than a pod can shut out, it names some that suit; unschedulable, where none
-        does.
+        If there are too many hosts to exclude, the pod requires some that fit. If none fits, it is
+        unschedulable.
 
         Args:
-            hosts: what it must say of them for other reasons; those that it names alone suit.
-            placed: with the labels that bind it.
-            node: where it is placed; None where it waits.
-            candidates: the nodes that could hold it.
+            hosts: hosts that it must require or exclude for other reasons; those in `only` fit.
+            placed: the placement, with its labels.
+            node: its node; None if it waits.
+            candidates: the nodes that could ever hold the pod.
         """
         if not self._nodes or hosts.only:
             return hosts
@@ -64,7 +64,7 @@ class OfferedTwice:
         return Hosts(only) if only else _no_other()
 
     def _hosts(self, request: PlacementRequest, placed: Placement) -> Iterator[str]:
-        """Hosts to which a placement could lead, and there to a GPU that is offered twice."""
+        """Yield hosts on which a placement could lead to a GPU that is offered twice."""
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             takes_model = request.demands.kinds.takes_model(sample.labels.get(GPU_PRODUCT_LABEL))
@@ -73,7 +73,7 @@ class OfferedTwice:
 
 
 def _suited(placed: Placement, node: NodeFact | None, candidates: Candidates) -> Iterator[str]:
-    """Hosts of nodes that could hold the pod, first of that on which it is placed."""
+    """Yield hosts of nodes that could hold the pod, that of its placement first."""
     others = islice(candidates.members(), MAX_LOOKED_AT)
     nodes = chain((node,) if node is not None else (), others)
     once = [each for each in nodes if not _has_twice(each, candidates.request, placed)]
@@ -81,7 +81,7 @@ def _suited(placed: Placement, node: NodeFact | None, candidates: Candidates) ->
 
 
 def _has_twice(node: NodeFact, request: PlacementRequest, placed: Placement) -> bool:
-    """Whether a node has what a placement takes, and a DRA driver offers a part of that too."""
+    """Whether a node has what a placement takes, and a DRA driver offers part of it too."""
     if request.share.mode_type.gives_instances and request.share.stock is not None:
         return node.is_offered_twice and request.share.stock in dict(node.instances)
     if not placed.indices:
@@ -104,6 +104,6 @@ def _key(node: NodeFact) -> _Alike:
 
 def _no_other() -> Unschedulable:
     return Unschedulable(
-        f"on more than {MAX_HOSTS} nodes {TWICE}, and no other node suits: ask the admin to turn one of the"
+        f"on more than {MAX_HOSTS} nodes {TWICE}, and no other node fits: ask the admin to turn one of the"
         " two off (docs/operating/other-systems.md)"
     )

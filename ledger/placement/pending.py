@@ -1,4 +1,4 @@
-"""Slices of pods that carry an index but have no node yet, nor the promise of one."""
+"""Slices of pods that have an index, but neither a node nor an expected one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class PendingPods:
-    """Pending slices by the GPU memory that the pods require and by index (None in pooled mode)."""
+    """Pending slices by the GPU memory that pods require, and by index (None in pooled mode)."""
 
     def __init__(self) -> None:
         self._slices: dict[_Required, dict[int | None, int]] = {}
         self.claims: dict[ClaimKey, Claim] = {}
         self._by_namespace: dict[str, dict[int | None, int]] = {}
         self.stale: dict[int | None, int] = {}
-        """Slices by index of reservations that are too old to be counted."""
+        """Slices by index of reservations that are too old to count."""
 
     def add(self, key: ClaimKey, claim: Claim) -> None:
         """Add a pending claim; the inverse of `remove`."""
@@ -28,17 +28,17 @@ class PendingPods:
         _count(self._by_namespace, claim.namespace, claim, 1)
 
     def remove(self, key: ClaimKey) -> None:
-        """Remove a claim that is pending no more; the inverse of `add`."""
+        """Remove a claim that is no longer pending; the inverse of `add`."""
         claim = self.claims.pop(key)
         _count(self._slices, claim.memory_values, claim, -1)
         _count(self._by_namespace, claim.namespace, claim, -1)
 
     def add_stale(self, claim: Claim, sign: int = 1) -> None:
-        """Note a reservation that is not counted any more, or with a sign of -1 forget it."""
+        """Add a reservation that no longer counts; a sign of -1 removes it."""
         _add(self.stale, claim, sign)
 
     def of_namespace(self, namespace: str) -> Mapping[int | None, int]:
-        """Slices by index for which claims of one namespace wait."""
+        """Slices by index that claims of one namespace wait for."""
         return self._by_namespace.get(namespace, {})
 
     def total(self) -> int:
@@ -46,7 +46,7 @@ class PendingPods:
         return sum([sum(by_index.values()) for by_index in self._slices.values()])
 
     def slices(self, memory_values: Collection[str]) -> dict[int | None, int]:
-        """Slices that wait by index of GPUs, where pods may require any of those values."""
+        """Slices by index that wait for GPUs with any of these memory values."""
         waiting: dict[int | None, int] = {}
         accepted = frozenset(memory_values)
         for required, by_index in self._slices.items():
@@ -57,7 +57,7 @@ class PendingPods:
 
 
 def _count(tables: dict[_Key, dict[int | None, int]], key: _Key, claim: Claim, sign: int) -> None:
-    """Count in one of several tables; an empty one, as of a claim that waits for no slices, is not kept."""
+    """Count in one of several tables, and remove an empty one."""
     by_index = tables.setdefault(key, {})
     _add(by_index, claim, sign)
     if not by_index:
@@ -65,7 +65,7 @@ def _count(tables: dict[_Key, dict[int | None, int]], key: _Key, claim: Claim, s
 
 
 def _add(by_index: dict[int | None, int], claim: Claim, sign: int) -> None:
-    """Count up or down; what comes to nothing is forgotten."""
+    """Count up or down, and remove a zero."""
     for index, slices in _waiting(claim):
         left = by_index.get(index, 0) + sign * slices
         if left:

@@ -1,4 +1,4 @@
-"""Which index a pod gets when no node has room now: the one with the least waiting for its capacity."""
+"""Chooses the index that a pod waits for: the one with the shortest queue relative to its capacity."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ _PRECISION = 10**6
 
 @dataclass(frozen=True, slots=True)
 class PickedIndex:
-    """The index or indices to wait for, on GPUs of a kind."""
+    """The index or indices to wait for, on one kind of GPU."""
 
     indices: tuple[int, ...]
-    """Of each GPU; of each container, where these go to different GPUs."""
+    """Index of each GPU; of each container, if containers use different GPUs."""
     gpu_mib: int
 
 
 @dataclass(frozen=True, slots=True)
 class EligibleCapacity:
-    """Eligible nodes whose GPUs make the same MiB of the pod's share, summed up."""
+    """Capacity of eligible nodes on whose GPUs the pod's share gives the same MiB."""
 
     capacity: dict[int | None, int]
     """Slices by index (None: the pool), or MIG instances by the number of their profile."""
     shapes: dict[tuple[int, ...], int]
-    """Indices of one node to MiB of one GPU."""
+    """MiB of one GPU by the GPU indices of a node."""
 
 
 Kinds = dict[int, EligibleCapacity]
-"""What there is to wait for, by MiB of the share."""
+"""Capacities to wait for, by MiB of the share."""
 
 
 def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kinds:
-    """Sum up the stocks of nodes that could hold the pod some day."""
+    """Sum up the capacities of nodes that could ever hold the pod."""
     found: Kinds = {}
     share, is_bound = request.share, request.share.is_bound_by_memory
     for capacity in capacities:
@@ -55,7 +55,7 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
 def pick_index(
     found: Kinds, request: PlacementRequest, pending: PendingPods, values: MemoryValues
 ) -> PickedIndex:
-    """Choose what to wait for; of equals the smallest share, then what fewest stale reservations name."""
+    """Choose what to wait for; the smallest share wins a tie, then the fewest stale reservations."""
     fraction, stale, ranked = request.share.fraction, pending.stale, []
     for mib, kind in found.items():
         accepted = values.of_share(request, next(iter(kind.shapes.values())))
@@ -72,7 +72,7 @@ def pick_index(
 
 
 def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
-    """By index what would wait with so many slices more, for the capacity behind it."""
+    """Length of the queue by index, with these slices added, relative to the capacity."""
     loads = {}
     for index, capacity in kind.capacity.items():
         load = (waiting.get(index, 0) + slices) * _PRECISION
@@ -81,7 +81,7 @@ def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int
 
 
 def pick_assumed_index(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> PickedIndex:
-    """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
+    """Choose an index of nodes that do not exist yet; call it only if they have enough GPUs."""
     waiting = pending.slices(())
     every = {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
     gpus = request.share.mode_type.choosable(every)

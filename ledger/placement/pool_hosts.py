@@ -1,7 +1,7 @@
-"""Hosts that a pod of mode pooled must shut out: there the kubelet would give it slices of several GPUs.
+"""Finds hosts that a pod of mode pooled must exclude: it would get slices of several GPUs there.
 
-The scheduler counts the slices of a node, and binds a pod where they are enough. Where our agent offers them,
-it refuses a share that spans GPUs, and the pod fails for good.
+The kubelet chooses the GPUs, and the scheduler only counts the slices of a node. Our agent rejects a share
+that spans GPUs, and the pod then fails for good.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from modes.fraction import Fraction
 from modes.pool_room import has_room
 
 _Left = tuple[int, ...]
-"""Slices left on each card of a node, or of all together where nobody tells."""
+"""Free slices of each card of a node, or their sum if the cards are unknown."""
 
 
 def pool_hosts(
     request: PlacementRequest, placement: Placement, node: NodeFact | None, candidates: Candidates
 ) -> Hosts | Unschedulable:
-    """Return what a pod must say of hosts; why it is denied, where every node would fail it now.
+    """Return the hosts that a pod must require or exclude, or a refusal if every node would fail it now.
 
     Args:
-        request: of the pod.
-        placement: with the labels that bind it.
-        node: where it is placed; None where it waits.
-        candidates: the nodes that could hold it.
+        request: the pod's request.
+        placement: the placement, with its labels.
+        node: its node; None if it waits.
+        candidates: the nodes that could ever hold the pod.
     """
     fraction = request.share.fraction
 
@@ -55,17 +55,21 @@ def pool_hosts(
 
 
 def admits(node: NodeFact, placement: Placement) -> bool:
-    """Whether the labels of GPUs that bind a pod let it go to a node."""
+    """Whether a node has the GPU labels that a placement requires."""
     values, product = placement.memory_values, node.labels.get(GPU_PRODUCT_LABEL)
     return (not values or node.labels.get(GPU_MEMORY_LABEL) in values) and placement.model in {None, product}
 
 
 def _in_no_one_piece(fraction: Fraction) -> Unschedulable:
-    """Say that the pod cannot wait: the scheduler would bind it at once, and the agent would fail it."""
-    have = "no GPU has" if fraction.gpus == 1 else f"no node has {fraction.gpus} GPUs with"
+    """The refusal: the pod cannot wait, as the scheduler would bind it and the agent would fail it."""
+    slices = f"{fraction.slices_on_each} free slices"
+    lack = (
+        f"no GPU has {slices}"
+        if fraction.gpus == 1
+        else f"no node has {fraction.gpus} GPUs with {slices} each"
+    )
     return Unschedulable(
-        f"{have} {fraction.slices_on_each} slices left in one piece now, and a share in more pieces would"
-        " fail: try again later, or ask for less",
+        f"{lack} now, and a share that spans more GPUs would fail: try again later, or request less",
         is_for_now=True,
     )
 
@@ -77,7 +81,7 @@ def _nodes(candidates: Candidates, are_meant: Callable[[_Left], bool]) -> Iterat
 
 
 def _by_left(candidates: Candidates) -> Iterator[tuple[_Left, Iterable[NodeAccount]]]:
-    """Nodes that take pods now, by what is left on their cards."""
+    """Yield the nodes that take pods now, by the free slices of their cards."""
     if candidates.few is not None:
         for account in candidates.few:
             if account.fact is not None and takes_now(account.fact, candidates.request):

@@ -1,4 +1,4 @@
-"""Slices or a MIG instance: the first mode of a policy's preference that has room, and why not the others."""
+"""Slices or a MIG instance: takes the first preferred mode that has room, and reports why not the others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 from ledger.placement_request import Oversized, Placement, PlacementRequest, Unschedulable
 
 MAX_REASON = 120
-"""Characters of why a mode was passed over."""
+"""Characters of the reason why a mode was passed over."""
 _Answers = Sequence[tuple[PlacementRequest, list[Placement] | Unschedulable]]
 
 
 def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
-    """Return the same request for each mode that a policy prefers, in its order.
+    """Return the same request for each preferred mode, in order.
 
-    A resource of instances that the pod itself names leaves only their mode, and containers that share a
-    GPU leave only slices.
+    If the pod names a resource of MIG instances, only their mode is left. If containers share a GPU, only
+    slices are.
     """
     found = [request.with_share(mode=mode).with_demands(prefer=()) for mode in request.demands.prefer]
     if request.demands.resource:
@@ -28,11 +28,10 @@ def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
 
 
 def preferred(answers: _Answers, oversized: Oversized) -> list[Placement] | Unschedulable:
-    """Return where a pod can go in any of the modes, the best first, or why nowhere.
+    """Return the placements that a pod can have in any of the modes, the best first, or why there is none.
 
-    A place with room comes before one to wait at, and then the mode that is preferred. An instance of more
-    than twice what is asked for is passed over as long as anything else could hold the pod; with `take` only
-    as long as something else has room.
+    Placements with room come first, then the preferred mode. An instance of more than twice the request is
+    used only if nothing else could ever hold the pod; with `oversized` "take", if nothing else has room.
     """
     placed = [(rank, each) for rank, (_, found) in enumerate(answers) for each in _placements(found)]
     if not placed:
@@ -54,7 +53,7 @@ def _is_more_than_twice(placement: Placement) -> bool:
 
 
 def _with_reason(placement: Placement, earlier: _Answers) -> Placement:
-    """Return a placement with why the modes that are preferred to its own were passed over."""
+    """Return a placement with the reasons why more preferred modes were passed over."""
     reasons = [f"{request.share.mode} {_reason(found)}" for request, found in earlier]
     return (
         msgspec.structs.replace(placement, passed_over="; ".join(reasons)[:MAX_REASON])
@@ -68,5 +67,5 @@ def _reason(found: list[Placement] | Unschedulable) -> str:
         return f"cannot: {found.why}"
     first = found[0]
     if first.instance is not None and first.instance.is_more_than_twice:
-        return f"would give {first.instance.profile}, more than twice what is asked for"
+        return f"would give {first.instance.profile}, more than twice the request"
     return "has no room now"

@@ -1,4 +1,4 @@
-"""What pods ask for, learnt from those that arrived, and what it makes free slices worth."""
+"""Learns from arrived pods what sizes pods request, and what free slices are therefore worth."""
 
 from __future__ import annotations
 
@@ -12,64 +12,64 @@ from modes.fraction import Fraction
 from modes.packing import UNIT
 
 _MANY_GPUS = (2, 4, 8)
-"""Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
+"""Numbers of whole GPUs for which it pays to keep idle GPUs of one node together."""
 _MAX_GPUS = 64
-"""GPUs of the largest node whose idle GPUs are told apart."""
+"""Number of idle GPUs of one node that are distinguished."""
 _SPREAD = 64
-"""Slices that there are beside the free ones: where none are left nothing is scarce without end."""
+"""Slices that are added to the free ones, so that scarcity stays finite when none are free."""
 _TIE_BREAK = 50
-"""The price weighs so many times more than the one that decides between equals."""
+"""Weight of the price relative to the tie-breaker."""
 _CHOOSY = 4
-"""Power of the share of pods that are no larger, by which a size counts between equal prices."""
+"""Exponent in the tie-breaker: the share of pods that are no larger is raised to it."""
 _PER_SQUARE = UNIT // 1_000
-"""Between holes that are nearly equal even then: a small one is rather filled than a large one begun."""
+"""Breaks remaining near-ties between gaps: a small gap is filled before a large one."""
 _PRIOR_CPU_PER_GPU = 8000
-"""Milli-CPU per GPU asked, until pods have told."""
+"""Prior for milli-CPU per requested GPU, before pods arrive."""
 _MAX_CPU_PER_GPU = 64_000
-"""One pod with an absurd request must not teach that CPU does not matter."""
+"""Cap, so that one pod with an absurd request does not distort the history."""
 _REMEMBERED = 32_768
 """Pods after which all counts are halved."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShadowPrices:
-    """What free slices are worth to the pods to come, fixed for a while: dual prices of an ideal packing.
+    """The worth of free slices for future pods, fixed for a while: dual prices of an ideal packing.
 
-    Never equal to others, so that what is remembered by them is found at once.
+    Compared by identity, so that caches by prices are fast.
     """
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
     """Worth of a GPU with v free slices, in UNITs of a slice."""
     holes: tuple[tuple[int, ...], ...]
-    """For s slices: the numbers of free slices that a GPU with room has, by what taking s of them loses."""
+    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first."""
     idle: tuple[int, ...]
-    """Worth of i idle GPUs on one node beyond that of each, in UNITs of a slice."""
+    """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
     cpu: tuple[int, ...]
-    """Slices that one milli-CPU serves, by how much CPU pods ask for with a slice (cpu_history.py)."""
+    """Slices that one milli-CPU serves, at each level of CPU per slice (cpu_history.py)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FreeGpus:
-    """What is free when prices are renewed, and what is taken."""
+    """Free and used amounts when prices are renewed."""
 
     slices: int = 0
     idle: Mapping[int, int] = field(default_factory=dict)
-    """Nodes by how many idle GPUs they have."""
+    """Number of nodes by their number of idle GPUs."""
     cpu_milli: int = 0
     taken_slices: int = 0
     taken_cpu_milli: int = 0
-    """By all pods of these nodes, those without GPUs too."""
+    """Used by all pods of these nodes, also by those without GPUs."""
 
     def slices_of_idle(self, gpus: int, slices_per_gpu: int) -> int:
-        """Return the slices of idle GPUs that pods of so many GPUs could be given."""
+        """Return the slices of idle GPUs that pods of this many GPUs could get."""
         groups = sum([idle // gpus * nodes for idle, nodes in self.idle.items()])
         return groups * gpus * slices_per_gpu
 
     def plenty_of_cpu(self) -> int:
-        """How much more CPU is left with a slice than was taken with one; UNIT for half as much again.
+        """How much more CPU is free per free slice than was taken per used slice, from 0 to UNIT (half more).
 
-        Without any more, 0, CPU runs out before GPUs do. What nobody takes does not run out.
+        At 0, CPU runs out before GPUs do. If no CPU is used, the result is UNIT.
         """
         left, as_taken = self.cpu_milli * self.taken_slices, self.taken_cpu_milli * self.slices
         if not as_taken or not self.taken_slices:
@@ -78,7 +78,7 @@ class FreeGpus:
 
 
 class RequestHistory:
-    """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
+    """Counts of recent pods, for GPUs with one number of slices. The prior is one pod of every size."""
 
     def __init__(self, slices_per_gpu: int) -> None:
         self._slices_per_gpu = slices_per_gpu
@@ -91,7 +91,7 @@ class RequestHistory:
         self.renew(FreeGpus())
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
-        """Count one arrived pod, one on several GPUs like so many.
+        """Count one arrived pod; a pod on several GPUs counts once for each.
 
         Return whether a sixteenth more has arrived since the prices were renewed.
         """
@@ -106,13 +106,13 @@ class RequestHistory:
         return self._arrived >= self._renew_at
 
     def _halve(self) -> None:
-        """Let what arrived long ago weigh less; no size is ever ruled out."""
+        """Halve the counts, so that older pods count less; no size is ever ruled out."""
         self._sizes = {size: max(1, count // 2) for size, count in self._sizes.items()}
         self._arrived = self._renew_at = sum(self._sizes.values())
         self._cpu.halve()
 
     def renew(self, free: FreeGpus) -> None:
-        """Set the prices by what has arrived and by what is free now."""
+        """Set the prices by the pods that arrived and by what is free now."""
         self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = hole_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
@@ -122,12 +122,12 @@ class RequestHistory:
         self.prices = ShadowPrices(
             self._slices_per_gpu, gpu, _holes(gpu), self._together(free), self._cpu.prices()
         )
-        """What free slices are worth by now."""
+        """Current worth of free slices."""
 
     def _choosiness(self) -> Iterator[int]:
-        """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.
+        """Yield the tie-breaker of gaps, by the sizes that each can take; the largest sizes count most.
 
-        They are refused first when pods come and go: there are fewest holes for them.
+        Large sizes are refused first when pods come and go, because there are fewest gaps for them.
         """
         usable, worth = 0, 0
         sizes = [self._sizes.get(free, 0) for free in range(self._slices_per_gpu + 1)]
@@ -138,12 +138,12 @@ class RequestHistory:
             yield worth + free * free * _PER_SQUARE
 
     def _together(self, free: FreeGpus) -> tuple[int, ...]:
-        """Idle GPUs of one node by the pods that need so many together, and by how scarce these GPUs are.
+        """Worth of idle GPUs of one node, by the pods that need several and by how scarce these GPUs are.
 
-        While more of them are free than such pods will ask for nothing is lost with some. So a share of the
-        slices that arrive, and that of the free slices which could serve it, are compared, and raised to a
-        power: it counts for little until both are about equal. Where CPU runs out before GPUs do the power is
-        2.5, as such pods will not find the CPU in the end, and where there is plenty 1.5.
+        While more of them are free than such pods will request, using some loses nothing. So the size's share
+        of the arrived slices is compared with the share of free slices that could serve it, and the ratio is
+        raised to a power: it counts little until both are about equal. The power is 2.5 if CPU runs out
+        before GPUs do, as such pods will then not find the CPU, and 1.5 if there is plenty of CPU.
         """
         per_gpu, scarcity = self._slices_per_gpu, {}
         arrived = sum([size * count for size, count in self._sizes.items()])
@@ -161,7 +161,7 @@ class RequestHistory:
 
 
 def _holes(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The holes that each number of slices fits in: least loss first, of equals the smallest."""
+    """The gaps that each number of slices fits in, by cost; the smallest wins a tie."""
     return tuple(
         tuple(sorted(range(slices, len(gpu)), key=lambda free: (gpu[free] - gpu[free - slices], free)))
         for slices in range(len(gpu))

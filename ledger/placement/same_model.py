@@ -1,4 +1,4 @@
-"""Keeps a pod to the GPU model that its owner's other pods have."""
+"""Restricts a pod to the GPU model of its owner's other pods."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def model_of(node: NodeFact) -> GpuModel:
 
 
 def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | None:
-    """Return the question for nodes of one model alone; None where the pod itself asks for another.
+    """Return the request restricted to nodes of one model; None if the pod itself requires another.
 
-    What a node does not tell of its model is not asked for: a node affinity could not either.
+    A missing label of the model is not required: a node affinity could not require it either.
     """
     constraints = request.demands.constraints
     labels = _labels(model)
@@ -36,9 +36,9 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
 def commonest_model(
     samples: Iterable[tuple[NodeFact, int]], indices: tuple[int, ...], gpu_mib: int
 ) -> GpuModel:
-    """Return the model that most nodes with such indices and GPU memory have, for a pod that has to wait.
+    """Return the model that most nodes with these indices and GPU memory have, for a pod that has to wait.
 
-    `samples` are nodes, and how many are like each of them in model and GPUs.
+    `samples` are nodes, and how many nodes equal each of them in model and GPUs.
     """
     products: Counter[str] = Counter()
     for node, count in samples:
@@ -49,11 +49,11 @@ def commonest_model(
 
 
 def no_such_node(model: GpuModel) -> Unschedulable:
-    """Say why a pod fits nowhere that no node of its owner's model could ever hold."""
+    """Return the refusal of a pod that no node of its owner's model could ever hold."""
     product, mib = model
     text = (product or f"GPUs of {mib} MiB")[:_MAX_TOLD]
     return Unschedulable(
-        f"sameModel keeps it to {text}, which its owner's pods have: mend its demands or end those"
+        f"sameModel requires {text}, as its owner's pods have: change the pod's demands, or delete those pods"
     )
 
 

@@ -1,12 +1,12 @@
-"""What a hole of v free slices on a GPU is worth: the prices of an ideal packing of the pods that arrive.
+"""The worth of a gap of v free slices on a GPU: the prices of an ideal packing of the pods that arrive.
 
-Think of very many GPUs and of pods in the shares that have arrived, a little more than fit. Filling GPUs with
-patterns of pods (5 + 3, 6 + 2, 4 + 4, ...) so that most slices are used is a small linear programme; its
-dual prices say what one more pod of a size, and one more GPU, would be worth. A hole is worth the most that
-pods at those prices make of it: much where common pods fill it, nothing where those that could are scarce.
-Gilmore and Gomory's column generation solves it: the next pattern is found by the same table of holes.
+Imagine very many GPUs, and pods in the proportions that have arrived, a little more than fit. To fill GPUs
+with patterns of pods (5 + 3, 6 + 2, 4 + 4, ...) so that most slices are used is a small linear programme. Its
+dual prices are the worth of one more pod of a size, and of one more GPU. A gap is worth the best pattern that
+fits, at these prices: much if common pods fill it, nothing if the pods that could fill it are scarce. Gilmore
+and Gomory's column generation solves the programme: the next pattern comes from the same table of gaps.
 
-Prices only steer; they are floats here and integers wherever they are compared.
+Prices only steer; they are floats here, and integers wherever they are compared.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _OVERLOAD = 1.05
-"""Arrived slices for each slice there is: what holes are worth matters when the cluster is full."""
+"""Arrived slices per existing slice: the worth of gaps matters when the cluster is full."""
 _TINY = 1e-9
 _MAX_STEPS = 300
 
 
 def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
-    """Worth in slices of a hole of 0, 1, ... `slices_per_gpu` slices.
+    """Return the worth, in slices, of a gap of 0, 1, ... `slices_per_gpu` slices.
 
     Args:
-        sizes: Number of arrived pods by slices, for every size from 1 to `slices_per_gpu`; none may be 0.
-        slices_per_gpu: Slices of one GPU.
+        sizes: number of arrived pods by slices, for every size from 1 to `slices_per_gpu`; none may be 0.
+        slices_per_gpu: slices of one GPU.
     """
     counts = [float(sizes[size]) for size in range(1, slices_per_gpu + 1)]
     gpus = sum(size * count for size, count in enumerate(counts, start=1)) / slices_per_gpu / _OVERLOAD
@@ -37,7 +37,7 @@ def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
 
 
 def _best_pattern(prices: Sequence[float], slices_per_gpu: int) -> tuple[list[float], list[int]]:
-    """Worth of every hole at these prices of sizes, and how many of each size fill a whole GPU best."""
+    """The worth of every gap at these prices of sizes, and the pods of each size that fill a GPU best."""
     worth, choice = [0.0] * (slices_per_gpu + 1), [0] * (slices_per_gpu + 1)
     for hole in range(1, slices_per_gpu + 1):
         worth[hole] = worth[hole - 1]

@@ -1,4 +1,4 @@
-"""What the nodes of one shape offer together, kept while nodes join and leave."""
+"""The total capacity of the nodes of one shape, updated as nodes join and leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.facts import NodeFact
 
 
 class ShapeCapacity:
-    """CPU, and slices by index, that nodes with the same GPUs can allocate, cordoned GPUs left out."""
+    """CPU, and slices by index, that nodes with the same GPUs can allocate; cordoned GPUs are left out."""
 
     __slots__ = ("cpu_milli", "gpu_mib", "instances", "nodes", "pooled", "slices")
 
@@ -20,17 +20,17 @@ class ShapeCapacity:
         self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
         self.pooled = 0
         self.instances: Counter[int] = Counter()
-        """MIG instances by the number of their profile; nodes that offer the same may have others now."""
+        """MIG instances by the number of their profile; their counts may differ between these nodes."""
 
     @classmethod
     def of(cls, node: NodeFact, count: int = 1) -> ShapeCapacity:
-        """The stock of a node, or of several that offer the same."""
+        """The capacity of a node, or of several that offer the same."""
         capacity = cls(node)
         capacity._book(node, count)
         return capacity
 
     def only(self, indices: Collection[int], gpu_mib: int) -> ShapeCapacity:
-        """Return the slices of some GPUs alone, of so many MiB each."""
+        """Return the slices of only some GPUs, which have these MiB each."""
         part = ShapeCapacity.__new__(ShapeCapacity)
         part.gpu_mib, part.nodes, part.cpu_milli = gpu_mib, self.nodes, self.cpu_milli
         part.slices = {index: slices for index, slices in self.slices.items() if index in indices}
@@ -42,7 +42,7 @@ class ShapeCapacity:
         self._book(node, 1)
 
     def remove(self, node: NodeFact) -> None:
-        """Forget a node; the inverse of `add`."""
+        """Remove a node; the inverse of `add`."""
         self._book(node, -1)
 
     def _book(self, node: NodeFact, nodes: int) -> None:

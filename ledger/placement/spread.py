@@ -1,4 +1,4 @@
-"""Where a replica goes that is to be away from the others of its owner: over nodes first, then over GPUs."""
+"""Places a replica away from the others of its owner: over nodes first, then over GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 MAX_COUNTS = 8
-"""Numbers of replicas on one node that are told apart, the least ones: each costs a search of all nodes."""
+"""Distinguished numbers of replicas on one node, the lowest ones: each costs a search of all nodes."""
 
 
 def best_spread(
@@ -24,14 +24,14 @@ def best_spread(
     on_nodes: Mapping[str, int],
     nodes: int,
 ) -> Found | None:
-    """Return the best of the nodes with room that have the fewest of the owner's replicas.
+    """Return the best node among those with room that have the fewest of the owner's replicas.
 
     Args:
-        candidates: the nodes that could hold the pod.
-        request: of the pod.
-        prices: of free slices now.
+        candidates: the nodes that could ever hold the pod.
+        request: the pod's request.
+        prices: current prices of free slices.
         on_nodes: the owner's replicas by node.
-        nodes: how many nodes there are; if the owner is on all, none without its replicas is looked for.
+        nodes: total number of nodes; if the owner is on all of them, none without its replicas is searched.
     """
     found = best(candidates, request, prices)
     if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
@@ -47,16 +47,17 @@ def best_spread(
 
 
 def has_replicas(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
-    """Return whether a node has just so many of an owner's replicas."""
+    """Return a function: whether a node has exactly this number of an owner's replicas."""
     return lambda account: on_nodes.get(account.name, 0) == count
 
 
 def least_used(
     account: NodeAccount, left: Mapping[int, int], fraction: Fraction, owner: str
 ) -> dict[int, int]:
-    """Return of what is left by index that of the GPUs with room that have fewest of an owner's pods.
+    """Return the free slices of the GPUs with room that have the fewest of an owner's pods.
 
-    As many as the fraction asks for, and all that have no more of the owner's pods than these.
+    There are as many GPUs as the fraction requests, and further ones with the same number of the owner's
+    pods.
     """
     left = {index: free for index, free in left.items() if free >= fraction.slices_on_each}
     used = Counter(

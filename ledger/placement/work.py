@@ -1,21 +1,21 @@
-"""How much one decision may compare: what a pod demands of its node is its author's, and may be long."""
+"""Limits the comparisons of one decision, because users can write long demands on nodes."""
 
 from __future__ import annotations
 
 from ledger.placement_request import Unschedulable
 
 LEAST = 20_000
-"""Comparisons that any decision may make: 100 terms with 1,000 values take less than a tenth of it."""
+"""Comparisons that any decision may make: 100 terms with 1,000 values use less than a tenth of them."""
 PER_NODE = 4
-"""Comparisons that it may make beside those for each node of the cluster."""
+"""Further comparisons for each node of the cluster."""
 
 
 class TooMuchWorkError(Exception):
-    """A decision would take more comparisons than it may."""
+    """A decision would take more comparisons than it may use."""
 
 
 class Work:
-    """Comparisons of one pod's demands with what nodes state, counted before they are made."""
+    """Counts comparisons of one pod's demands with nodes, before they are made."""
 
     __slots__ = ("most", "spent")
 
@@ -24,15 +24,16 @@ class Work:
         self.spent = 0
 
     def begin(self, nodes: int) -> None:
-        """Begin to count for another pod, in a cluster of so many known nodes.
+        """Start counting for another pod, in a cluster of this many known nodes.
 
-        A name that only a pod's `nodeName` has is no node: whoever makes pods writes as many as they like.
+        A name that appears only in a pod's `nodeName` is not a known node: users can write any number of
+        them.
         """
         self.most = LEAST + PER_NODE * nodes
         self.spent = 0
 
     def spend(self, comparisons: int) -> None:
-        """Count some.
+        """Count comparisons.
 
         Raises:
             TooMuchWorkError: they are more than are left.
@@ -42,9 +43,9 @@ class Work:
             raise TooMuchWorkError
 
     def refusal(self) -> Unschedulable:
-        """Say to the pod's author what is too much of it, and what to write instead."""
+        """Return the refusal, which tells the pod's author what to reduce."""
         return Unschedulable(
-            f"its demands of a node take more than {self.most} comparisons with the cluster's nodes:"
+            f"its demands on nodes take more than {self.most} comparisons with the cluster's nodes:"
             " use fewer terms, expressions and tolerations",
             is_too_much=True,
         )

@@ -11,7 +11,7 @@ DENIED = (
 )
 PIECES = (
     'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: no GPU has 4'
-    " slices left in one piece now, and a share of several would fail: try again later, or ask for less"
+    " free slices now, and a share that spans more GPUs would fail: try again later, or request less"
 )
 AWAY = (
     "Error creating: Internal error occurred: failed calling webhook "

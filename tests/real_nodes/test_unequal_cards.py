@@ -137,7 +137,7 @@ def test_in_a_pool_no_share_spans_cards(installation, cluster, pods):
     # Nine are free, three of each card: half a card is there only in pieces.
     with pytest.raises(ApiError) as denied:
         pods.create("across", "0.500")
-    assert "no GPU has 4 slices left in one piece" in str(denied.value)
+    assert "no GPU has 4 free slices" in str(denied.value)
     pods.run("fits", "0.375")
     cluster.api.delete("Pod", "first", WORK)
     pods.names.remove("first")

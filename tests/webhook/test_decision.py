@@ -17,7 +17,7 @@ def test_a_pod_that_demands_too_much_of_its_node_is_told_what_to_write_instead(n
     denial = deny_unplaced(work.refusal())
     assert denial.reason is Reason.MANY_DEMANDS
     assert denial.message == (
-        f"the pod cannot be placed: its demands of a node take more than {work.most} comparisons with the"
+        f"the pod cannot be placed: its demands on nodes take more than {work.most} comparisons with the"
         " cluster's nodes: use fewer terms, expressions and tolerations"
     )
     assert len(denial.message) <= MESSAGE_LIMIT
@@ -32,8 +32,8 @@ def test_a_pod_that_no_node_could_hold_is_told_so() -> None:
 
 
 def test_a_pod_that_no_node_can_hold_at_this_moment_is_not_told_that_none_ever_could() -> None:
-    denial = deny_unplaced(Unschedulable("no GPU has 4 slices left in one piece", is_for_now=True))
+    denial = deny_unplaced(Unschedulable("no GPU has 4 free slices", is_for_now=True))
     assert (denial.reason, denial.message) == (
         Reason.NO_PIECE,
-        "no GPU has 4 slices left in one piece",
+        "no GPU has 4 free slices",
     )

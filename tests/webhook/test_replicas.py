@@ -143,10 +143,10 @@ def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_t
     denied = found.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A100"}))
     assert denied.code == "no-matching-node"
     assert denied.message == (
-        "no node of this cluster could ever hold the pod: sameModel keeps it to H100, which its owner's pods"
-        " have: mend its demands or end those"
+        "no node of this cluster could ever hold the pod: sameModel requires H100, as its owner's pods"
+        " have: change the pod's demands, or delete those pods"
     )
     longest = after_one_on("h", of_model("a", "A"), of_model("h", "H" * 63))
     denied = longest.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A"}))
-    assert denied.message.endswith("mend its demands or end those")
+    assert denied.message.endswith("change the pod's demands, or delete those pods")
     assert len(denied.message) <= 200

@@ -45,7 +45,7 @@ def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
     ledger = ledger_of(pool("across", 5, 6), holders=pods("across", 5, 6))
     answer = ledger.place(eighths(4, **POOLED), 0.0)
     assert isinstance(answer, Unschedulable)
-    assert "no GPU has 4 slices left in one piece" in answer.why
+    assert "no GPU has 4 free slices" in answer.why
     assert answer.is_for_now
 
 
@@ -64,7 +64,7 @@ def test_a_denial_that_ends_with_other_pods_says_so_whatever_else_keeps_the_pod_
     answer = ledger.place(request_, 0.0)
     assert isinstance(answer, Unschedulable)
     assert answer.is_for_now
-    assert "no GPU has 4 slices left in one piece" in answer.why
+    assert "no GPU has 4 free slices" in answer.why
     ledger.set_node(pool("across", 0, 6))
     ledger.remove_pod(("default", "across-0"))
     assert placed(ledger, request_).node == "across"

@@ -42,7 +42,7 @@ def both(*, full_mig=False, full_slices=False, **profiles):
             both(p7g_80gb=1),
             MIG_FIRST,
             "per-gpu",
-            "mig would give 7g.80gb, more than twice what is asked for",
+            "mig would give 7g.80gb, more than twice the request",
         ),
         (ledger_of(mig_node("m", p1g_10gb=1)), SLICES_FIRST, "mig", None),
         (ledger_of(gpu_node("s", 1)), MIG_FIRST, "per-gpu", None),

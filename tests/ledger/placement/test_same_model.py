@@ -74,7 +74,9 @@ def test_a_pod_that_waits_for_what_no_node_can_be_labelled_with_binds_nobody(val
 def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
     ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
     wants = Constraints(node_selector={GPU_PRODUCT_LABEL: "A100"})
-    expected = "sameModel keeps it to H100, which its owner's pods have: mend its demands or end those"
+    expected = (
+        "sameModel requires H100, as its owner's pods have: change the pod's demands, or delete those pods"
+    )
     assert ledger.place(same(constraints=wants), 0.0) == Unschedulable(expected)
     assert ledger.place(same(16), 0.0) == Unschedulable(expected)
 
