@@ -100,7 +100,7 @@ class NodeClass:
             groups.set_slice_cost(self.slice_cost)
             for account in self.members.values():
                 if account.fact is not None and account.fact.usable:
-                    groups.seat(account)
+                    groups.insert(account)
             self._offered.append(groups)
         return groups
 
@@ -127,12 +127,12 @@ class NodeClass:
         sample, nodes = self._alike.get(key, (fact, 0))
         self._alike[key] = sample, nodes | 1 << number
 
-    def seat(self, account: NodeAccount, fact: NodeFact) -> None:
+    def insert(self, account: NodeAccount, fact: NodeFact) -> None:
         """Insert a member into the groups of its current state; an unusable member is in none."""
         if not fact.usable:
             return
         for groups in self._offered:
-            groups.seat(account)
+            groups.insert(account)
 
     def remove(self, name: str, fact: NodeFact, number: int) -> None:
         """Remove a member; `fact` is the one with which it was added. The inverse of `add`."""

@@ -154,7 +154,7 @@ class NodeGroups:
         self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = mode.score
         self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}
-        self._seats: dict[str, tuple[Group, int, str]] = {}
+        self._positions: dict[str, tuple[Group, int, str]] = {}
         """By name of the node: its group, and its free CPU and rank at insertion."""
         self._occupied = 0
         self._slice_cost = 0
@@ -189,14 +189,14 @@ class NodeGroups:
         """Yield each state, and the nodes in it."""
         return ((state, [each[2] for each in group.nodes]) for state, group in self._groups.items())
 
-    def seat(self, account: NodeAccount) -> None:
+    def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
         name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account, self._stock)
-        if name in self._seats:
+        if name in self._positions:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)
         rank = account.rank
-        self._seats[name] = group, cpu_free, rank
+        self._positions[name] = group, cpu_free, rank
         position = bisect_left(group.nodes, (cpu_free, rank))
         group.nodes.insert(position, (cpu_free, rank, account))
         group.hopeless = None
@@ -208,7 +208,7 @@ class NodeGroups:
 
     def remove(self, name: str) -> None:
         """Remove a node; the inverse of `insert`."""
-        group, cpu_free, rank = self._seats.pop(name)
+        group, cpu_free, rank = self._positions.pop(name)
         position = bisect_left(group.nodes, (cpu_free, rank))
         del group.nodes[position]
         if position == 0:

@@ -110,7 +110,7 @@ class NodeIndex:
         if not self._changed:
             return
         for account in self._changed.values():
-            self._seat(account)
+            self._insert(account)
         self.totals.note(self._changed)
         self._changed.clear()
 
@@ -205,7 +205,7 @@ class NodeIndex:
             fact, former = self._leave_class(account.name)
             shape, taints, _ = former.key
             part = self._join(account, fact, (shape, taints, self._labels_of(fact)), former.price)
-            part.seat(account, fact)
+            part.insert(account, fact)
 
     def _bound_classes(self) -> None:
         """If labels make too many classes by now, drop the label with the most values."""
@@ -241,14 +241,14 @@ class NodeIndex:
         del self.accounts[account.name]
         self._free_numbers.append(self.numbers.pop(account.name))
 
-    def _seat(self, account: NodeAccount) -> None:
+    def _insert(self, account: NodeAccount) -> None:
         fact, joined = account.fact, self._joined.get(account.name)
         if joined is not None and joined[0] is not fact:
             self._leave_class(account.name)
             joined = None
         if fact is not None:
             node_class = joined[1] if joined is not None else self._join_class(account, fact)
-            node_class.seat(account, fact)
+            node_class.insert(account, fact)
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
         """Add a node to its class; the inverse of `_leave_class`."""

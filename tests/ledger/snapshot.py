@@ -49,9 +49,9 @@ def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
     seen = []
     for node_class in ledger._node_index.classes.values():
         for kind, groups in node_class.groups.items():
-            seen += [(kind, *seat) for seat in _seats(groups)]
+            seen += [(kind, *position) for position in _positions(groups)]
     return seen
 
 
-def _seats(groups: NodeGroups) -> list[tuple[Any, ...]]:
+def _positions(groups: NodeGroups) -> list[tuple[Any, ...]]:
     return [(state, cpu, name) for state, group in groups._groups.items() for cpu, name, _ in group.nodes]

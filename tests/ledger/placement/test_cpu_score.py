@@ -93,7 +93,7 @@ def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, reques
     groups, accounts = NodeGroups(PerGpu), [NodeAccount(f"n{number}") for number in range(len(nodes))]
     for account, (cpu_free, memory_free) in zip(accounts, nodes, strict=True):
         account.fact = gpu_node(account.name, 2, cpu_milli=cpu_free, memory_bytes=memory_free)
-        groups.seat(account)
+        groups.insert(account)
     accepted = {account.name for account in accounts[:: 2 if named else 1]}
     cpu, memory = request.share.cpu_milli, request.share.memory_bytes
     found = groups.best(
