@@ -38,10 +38,12 @@ class PlainScan(Choice):
         if after is None:
             return None
         cpu_after = account.cpu_free - request.share.cpu_milli
-        stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
+        unusable_slices = _unusable_slices(sum(before), account.cpu_free, worth) - _unusable_slices(
+            sum(after), cpu_after, worth
+        )
         by_class = account.node_class.slice_cost if account.node_class is not None else 0
         cost = request.share.fraction.slices * by_class + sum(before) * UNIT // 10**6
-        return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
+        return _fragments(before, worth) - _fragments(after, worth) + unusable_slices - cost
 
 
 class TunedScan(PlainScan):
@@ -77,5 +79,5 @@ def _fragments(free: Sequence[int], worth: ShadowPrices) -> int:
     return sum(free) * UNIT - usable
 
 
-def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
+def _unusable_slices(free: int, cpu_free: int, worth: ShadowPrices) -> int:
     return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)

@@ -14,7 +14,7 @@ from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.cpu_score import stranded
+from ledger.placement.cpu_score import unusable_slices
 from ledger.placement.request_history import FreeGpus, RequestHistory
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
@@ -107,7 +107,7 @@ class Ours:
 
     def _place_without_gpu(self, pod: TracePod) -> bool:
         fitting = [
-            (self._newly_stranded(left, pod.cpu_milli), left.slices, name)
+            (self._newly_unusable(left, pod.cpu_milli), left.slices, name)
             for name, left in self._left.items()
             if left.cpu >= pod.cpu_milli and left.memory >= pod.memory_mib * MIB
         ]
@@ -116,9 +116,11 @@ class Ours:
         self._bind(pod, min(fitting)[2], ())
         return True
 
-    def _newly_stranded(self, left: _Left, cpu: int) -> int:
+    def _newly_unusable(self, left: _Left, cpu: int) -> int:
         prices = self._history.prices
-        return stranded(left.slices, left.cpu - cpu, prices) - stranded(left.slices, left.cpu, prices)
+        return unusable_slices(left.slices, left.cpu - cpu, prices) - unusable_slices(
+            left.slices, left.cpu, prices
+        )
 
     def _bind(self, pod: TracePod, node: str, gpus: tuple[tuple[int, int], ...]) -> None:
         self._left[node].cpu -= pod.cpu_milli

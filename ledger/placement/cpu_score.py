@@ -42,7 +42,7 @@ def taken_up(free: int, cpu_free: int, pod: Gains) -> int:
     return total
 
 
-def stranded(free: int, cpu_free: int, prices: ShadowPrices) -> int:
+def unusable_slices(free: int, cpu_free: int, prices: ShadowPrices) -> int:
     """Return a node's unusable slices, in UNITs of a slice."""
     whole, total = free * PER_SLICE, 0
     for price in prices.cpu:

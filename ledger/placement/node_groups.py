@@ -16,7 +16,7 @@ from typing import Any
 
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardSet, among
-from ledger.placement.cpu_score import gains, most_gained, stranded, taken_up, turning_points
+from ledger.placement.cpu_score import gains, most_gained, taken_up, turning_points, unusable_slices
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -84,7 +84,7 @@ class Search:
 class Group:
     """Nodes of one class in one state, sorted by free CPU."""
 
-    __slots__ = ("bases", "free", "hopeless", "nodes", "state", "stranded")
+    __slots__ = ("bases", "free", "infeasible", "nodes", "state", "unusable_slices")
 
     def __init__(self, state: State, free: int) -> None:
         self.state = state
@@ -92,9 +92,9 @@ class Group:
         self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod; sizes without room are missing."""
-        self.stranded = 0
+        self.unusable_slices = 0
         """Unusable slices of the node with the least free CPU; the other nodes have no more."""
-        self.hopeless: tuple[int, int] | None = None
+        self.infeasible: tuple[int, int] | None = None
         """CPU and memory that no node here has together; None when a node joins."""
 
     def pick(self, search: Search) -> Found | None:
@@ -103,7 +103,7 @@ class Group:
         Call it only if some node has enough CPU.
         """
         nodes, cpu, memory = self.nodes, search.cpu_milli, search.memory_bytes
-        if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
+        if self.infeasible is not None and cpu >= self.infeasible[0] and memory >= self.infeasible[1]:
             return None
         first = bisect_left(nodes, (cpu,))
         if len(nodes) - first > _MANY:
@@ -112,13 +112,13 @@ class Group:
                 return self._best_of(turns, search)
         found = self._best_of(range(first, len(nodes)), search)
         if found is None and search.accepts is None:
-            self.hopeless = (cpu, memory)
+            self.infeasible = (cpu, memory)
         return found
 
     def _best_of(self, positions: Iterable[int], search: Search) -> Found | None:
         """The best node at these ascending positions that can take the pod."""
         best: Found | None = None
-        seen, most = None, min(search.most_gained, self.stranded)
+        seen, most = None, min(search.most_gained, self.unusable_slices)
         for position in positions:
             cpu_free, _, account = self.nodes[position]
             if cpu_free != seen and search.takes(account):
@@ -199,7 +199,7 @@ class NodeGroups:
         self._positions[name] = group, cpu_free, rank
         position = bisect_left(group.nodes, (cpu_free, rank))
         group.nodes.insert(position, (cpu_free, rank, account))
-        group.hopeless = None
+        group.infeasible = None
         if position == 0:
             if len(group.nodes) == 1:
                 self._occupied += 1
@@ -233,13 +233,13 @@ class NodeGroups:
         for negative, _, group in ranking:
             if found is not None and -negative <= found[0]:
                 break
-            if group.nodes and not group.stranded and group.nodes[-1][0] >= cpu:
+            if group.nodes and not group.unusable_slices and group.nodes[-1][0] >= cpu:
                 found = _better(group, -negative, search, found)
         for group in self._short_of_cpu.values():
             base = group.bases.get(key)
             if base is None or group.nodes[-1][0] < cpu:
                 continue
-            if found is None or base + min(gained, group.stranded) >= found[0]:
+            if found is None or base + min(gained, group.unusable_slices) >= found[0]:
                 found = _better(group, base, search, found)
         return found
 
@@ -283,12 +283,12 @@ class NodeGroups:
     def _note_cpu(self, group: Group) -> None:
         """Record the unusable slices of the node with the least CPU in a group."""
         nodes, prices = group.nodes, self._prices
-        lacking = stranded(group.free, nodes[0][0], prices) if nodes and prices is not None else 0
-        if lacking and not group.stranded:
+        lacking = unusable_slices(group.free, nodes[0][0], prices) if nodes and prices is not None else 0
+        if lacking and not group.unusable_slices:
             self._short_of_cpu[group.state] = group
-        elif group.stranded and not lacking:
+        elif group.unusable_slices and not lacking:
             del self._short_of_cpu[group.state]
-        group.stranded = lacking
+        group.unusable_slices = lacking
 
     def _forget_empty_groups(self) -> None:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}

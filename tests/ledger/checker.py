@@ -281,10 +281,10 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
         after = free - request.share.fraction.slices
         gained = max(choices) - free * UNIT // 10**6 - request.share.fraction.slices * node.slice_cost
     cpu_after = cpu_free - request.share.cpu_milli
-    return gained + _stranded(free, cpu_free, worth) - _stranded(after, cpu_after, worth)
+    return gained + _unusable_slices(free, cpu_free, worth) - _unusable_slices(after, cpu_after, worth)
 
 
-def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
+def _unusable_slices(free: int, cpu_free: int, worth: ShadowPrices) -> int:
     """The mean over all levels of CPU of the slices that lack it."""
     each = UNIT // len(worth.cpu)
     return sum(max(0, free * each - cpu_free * price) for price in worth.cpu)

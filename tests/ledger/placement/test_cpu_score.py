@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts import NodeAccount
-from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
+from ledger.placement.cpu_score import gains, taken_up, turning_points, unusable_slices
 from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.request_history import FreeGpus, RequestHistory, ShadowPrices
 from modes.fraction import Fraction
@@ -28,9 +28,9 @@ def learnt(*per_slice: int) -> RequestHistory:
     return history
 
 
-def test_a_node_that_serves_little_cpu_only_has_fewer_stranded_than_one_that_serves_none() -> None:
+def test_a_node_that_serves_little_cpu_only_has_fewer_unusable_slices_than_one_that_serves_none() -> None:
     prices = learnt(LITTLE, MUCH).prices
-    none, little, enough = (stranded(8, cpu, prices) for cpu in (0, 8 * LITTLE, 8 * MUCH + 1))
+    none, little, enough = (unusable_slices(8, cpu, prices) for cpu in (0, 8 * LITTLE, 8 * MUCH + 1))
     assert none > little > enough == 0
 
 
@@ -51,9 +51,9 @@ def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
     st.integers(0, 2**20),
     st.lists(st.integers(0, 8000), min_size=1, max_size=4),
 )
-def test_a_pod_takes_up_what_is_stranded_less_after_it(free, cpu_free, slices, cpu, per_slice) -> None:
+def test_a_pod_takes_up_what_is_unusable_less_after_it(free, cpu_free, slices, cpu, per_slice) -> None:
     prices = learnt_quickly(per_slice)
-    change = stranded(free, cpu_free, prices) - stranded(free - slices, cpu_free - cpu, prices)
+    change = unusable_slices(free, cpu_free, prices) - unusable_slices(free - slices, cpu_free - cpu, prices)
     if free >= slices:
         assert taken_up(free, cpu_free, gains(slices, cpu, prices)) == change
 
