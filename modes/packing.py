@@ -22,30 +22,30 @@ class SlicePrices(Protocol):
     @property
     def gpu(self) -> tuple[int, ...]: ...  # noqa: D102
     @property
-    def holes(self) -> tuple[tuple[int, ...], ...]: ...  # noqa: D102
+    def gaps(self) -> tuple[tuple[int, ...], ...]: ...  # noqa: D102
     @property
     def idle(self) -> tuple[int, ...]: ...  # noqa: D102
 
 
-def best_hole(free: Collection[int], slices: int, prices: SlicePrices) -> int:
+def best_gap(free: Collection[int], slices: int, prices: SlicePrices) -> int:
     """Return the free slices of the GPU of a node that loses the least worth by giving `slices`.
 
     Raises:
         ValueError: no GPU has room.
     """
-    for hole in prices.holes[slices]:
-        if hole in free:
-            return hole
+    for gap in prices.gaps[slices]:
+        if gap in free:
+            return gap
     raise ValueError(f"no GPU has {slices} slices left of {free}")
 
 
-def best_holes(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
+def best_gaps(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
     """Return the free slices of the different GPUs of a node that lose the least; None without room."""
     missing = fraction.gpus
     chosen: list[int] = []
-    for hole in prices.holes[fraction.slices_on_each]:
-        taken = min(free.count(hole), missing)
-        chosen += [hole] * taken
+    for gap in prices.gaps[fraction.slices_on_each]:
+        taken = min(free.count(gap), missing)
+        chosen += [gap] * taken
         missing -= taken
         if not missing:
             return chosen
@@ -62,8 +62,8 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) 
     if found is None:
         return None
     left, positions = list(free), [0] * len(fraction.split)
-    for container, hole in zip(_largest_first(fraction.split), found[0], strict=True):
-        position = positions[container] = left.index(hole)
+    for container, gap in zip(_largest_first(fraction.split), found[0], strict=True):
+        position = positions[container] = left.index(gap)
         left[position] -= fraction.split[container]
     return positions
 
@@ -90,23 +90,23 @@ def _parted(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> _Pa
     if max(free, default=0) < sizes[0]:
         return None
     gpus = [free.count(slices) for slices in range(len(prices.gpu))]
-    return _take_each(gpus, sizes, prices.holes, prices.gpu) or _take_each(
+    return _take_each(gpus, sizes, prices.gaps, prices.gpu) or _take_each(
         gpus, sizes, _tightest(len(gpus)), prices.gpu
     )
 
 
 def _take_each(
-    gpus: list[int], sizes: Sequence[int], holes: Sequence[Sequence[int]], worth: Sequence[int]
+    gpus: list[int], sizes: Sequence[int], gaps: Sequence[Sequence[int]], worth: Sequence[int]
 ) -> _Parted | None:
     # Called for each state of GPUs in a cluster; plain loops take a third of the time.
     left, chosen, lost = gpus.copy(), [], 0
     for slices in sizes:
-        for hole in holes[slices]:
-            if left[hole]:
-                left[hole] -= 1
-                left[hole - slices] += 1
-                chosen.append(hole)
-                lost += worth[hole] - worth[hole - slices]
+        for gap in gaps[slices]:
+            if left[gap]:
+                left[gap] -= 1
+                left[gap - slices] += 1
+                chosen.append(gap)
+                lost += worth[gap] - worth[gap - slices]
                 break
         else:
             return None
@@ -153,11 +153,11 @@ def lost_on_each(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -
 
     The loss is in UNITs of a slice; None without room. Free slices may be negative.
     """
-    holes = best_holes(free, fraction, prices)
-    if holes is None:
+    gaps = best_gaps(free, fraction, prices)
+    if gaps is None:
         return None
-    lost = sum([prices.gpu[hole] - prices.gpu[hole - fraction.slices_on_each] for hole in holes])
-    return lost, holes.count(prices.slices_per_gpu)
+    lost = sum([prices.gpu[gap] - prices.gpu[gap - fraction.slices_on_each] for gap in gaps])
+    return lost, gaps.count(prices.slices_per_gpu)
 
 
 def _split_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
@@ -183,21 +183,21 @@ def lost_on_one(free: Sequence[int], slices: int, prices: SlicePrices) -> int | 
     """
     if not free or free[-1] < slices:
         return None
-    hole = best_hole(free, slices, prices)
-    lost = prices.gpu[hole] - prices.gpu[hole - slices]
-    if hole < prices.slices_per_gpu:
+    gap = best_gap(free, slices, prices)
+    lost = prices.gpu[gap] - prices.gpu[gap - slices]
+    if gap < prices.slices_per_gpu:
         return lost
-    return lost + _lost_together(free.count(hole), 1, prices)
+    return lost + _lost_together(free.count(gap), 1, prices)
 
 
 def lost_on_several(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
     """Return what a node loses with the same slices of different GPUs, in UNITs; None without room."""
-    holes = best_holes(free, fraction, prices)
-    if holes is None:
+    gaps = best_gaps(free, fraction, prices)
+    if gaps is None:
         return None
     slices, idle = fraction.slices_on_each, prices.slices_per_gpu
-    lost = sum([prices.gpu[hole] - prices.gpu[hole - slices] for hole in holes])
-    return lost + _lost_together(free.count(idle), holes.count(idle), prices)
+    lost = sum([prices.gpu[gap] - prices.gpu[gap - slices] for gap in gaps])
+    return lost + _lost_together(free.count(idle), gaps.count(idle), prices)
 
 
 def _lost_together(idle: int, gpus: int, prices: SlicePrices) -> int:

@@ -76,8 +76,8 @@ class ByHole:
         self._free = [SLICES] * (nodes * GPUS)
         self._with_room = [set[int]() for _ in range(SLICES)] + [set(range(nodes * GPUS))]
 
-    def hole(self, slices: int, holes: Sequence[int]) -> int:
-        """Which room to take so many slices of; `holes` are those that suffice and that some GPU has."""
+    def gap(self, slices: int, gaps: Sequence[int]) -> int:
+        """Which room to take so many slices of; `gaps` are those that suffice and that some GPU has."""
         raise NotImplementedError
 
     def gpu(self, equal: AbstractSet[int]) -> int:
@@ -86,10 +86,10 @@ class ByHole:
 
     def take(self, job: Job) -> object | None:
         """Place a pod on a GPU with the chosen room."""
-        holes = [room for room in range(job.slices, SLICES + 1) if self._with_room[room]]
-        if not holes:
+        gaps = [room for room in range(job.slices, SLICES + 1) if self._with_room[room]]
+        if not gaps:
             return None
-        gpu = self.gpu(self._with_room[self.hole(job.slices, holes)])
+        gpu = self.gpu(self._with_room[self.gap(job.slices, gaps)])
         self._change(gpu, -job.slices)
         return gpu, job.slices
 
@@ -107,17 +107,17 @@ class ByHole:
 class FirstFit(ByHole):
     """The first GPU with room."""
 
-    def hole(self, _slices: int, holes: Sequence[int]) -> int:
+    def gap(self, _slices: int, gaps: Sequence[int]) -> int:
         """The room of the first GPU that has enough."""
-        return min(holes, key=lambda room: min(self._with_room[room]))
+        return min(gaps, key=lambda room: min(self._with_room[room]))
 
 
 class BestFit(ByHole):
     """The GPU with the least room that suffices."""
 
-    def hole(self, _slices: int, holes: Sequence[int]) -> int:
+    def gap(self, _slices: int, gaps: Sequence[int]) -> int:
         """The least."""
-        return holes[0]
+        return gaps[0]
 
 
 class TwinOfBestFit(BestFit):
@@ -142,9 +142,9 @@ class Fgd(ByHole):
             for room in range(SLICES + 1)
         ]
 
-    def hole(self, slices: int, holes: Sequence[int]) -> int:
+    def gap(self, slices: int, gaps: Sequence[int]) -> int:
         """The room that loses the least of what pods could use; of equals the smallest."""
-        return min(holes, key=lambda room: (self._usable[room] - self._usable[room - slices], room))
+        return min(gaps, key=lambda room: (self._usable[room] - self._usable[room - slices], room))
 
 
 def refused(cluster: Cluster, arriving: Sequence[Job]) -> float:

@@ -13,7 +13,7 @@ from ledger.placement.spread import least_used
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.packing import best_hole, best_holes, gpus_of_split
+from modes.packing import best_gap, best_gaps, gpus_of_split
 
 
 def best_gpus(
@@ -40,10 +40,10 @@ def best_gpus(
         left = on_fewest(left, nodes, fraction, prices)
     if fraction.parts != 1:
         return _best_several(left, fraction, prices)
-    hole, gpus = best_hole(left.values(), fraction.slices_on_each, prices), fraction.gpus
+    gap, gpus = best_gap(left.values(), fraction.slices_on_each, prices), fraction.gpus
     if gpus == 1:
-        return (list(left)[list(left.values()).index(hole)],)
-    return tuple(sorted([index for index, slices in left.items() if slices == hole][:gpus]))
+        return (list(left)[list(left.values()).index(gap)],)
+    return tuple(sorted([index for index, slices in left.items() if slices == gap][:gpus]))
 
 
 def _taken_by(
@@ -57,7 +57,7 @@ def _taken_by(
 
 
 def _best_several(left: Mapping[int, int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, ...]:
-    wanted = Counter(best_holes(tuple(left.values()), fraction, prices))
+    wanted = Counter(best_gaps(tuple(left.values()), fraction, prices))
     chosen = []
     for index, slices in left.items():
         if wanted[slices]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import isqrt
 
 from ledger.placement.cpu_history import CpuHistory
-from ledger.placement.shadow_prices import hole_prices
+from ledger.placement.shadow_prices import gap_prices
 from modes.fraction import Fraction
 from modes.packing import UNIT
 
@@ -41,7 +41,7 @@ class ShadowPrices:
     slices_per_gpu: int
     gpu: tuple[int, ...]
     """Worth of a GPU with v free slices, in UNITs of a slice."""
-    holes: tuple[tuple[int, ...], ...]
+    gaps: tuple[tuple[int, ...], ...]
     """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first."""
     idle: tuple[int, ...]
     """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
@@ -114,13 +114,13 @@ class RequestHistory:
     def renew(self, free: FreeGpus) -> None:
         """Set the prices by the pods that arrived and by what is free now."""
         self._renew_at = self._arrived + max(16, self._arrived // 16)
-        prices = hole_prices(self._sizes, self._slices_per_gpu)
+        prices = gap_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
             round(price * UNIT) + choosiness // _TIE_BREAK
             for price, choosiness in zip(prices, self._choosiness(), strict=True)
         )
         self.prices = ShadowPrices(
-            self._slices_per_gpu, gpu, _holes(gpu), self._together(free), self._cpu.prices()
+            self._slices_per_gpu, gpu, _gaps(gpu), self._together(free), self._cpu.prices()
         )
         """Current worth of free slices."""
 
@@ -160,7 +160,7 @@ class RequestHistory:
         )
 
 
-def _holes(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _gaps(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The gaps that each number of slices fits in, by cost; the smallest wins a tie."""
     return tuple(
         tuple(sorted(range(slices, len(gpu)), key=lambda free: (gpu[free] - gpu[free - slices], free)))

@@ -19,7 +19,7 @@ _TINY = 1e-9
 _MAX_STEPS = 300
 
 
-def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
+def gap_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
     """Return the worth, in slices, of a gap of 0, 1, ... `slices_per_gpu` slices.
 
     Args:
@@ -39,17 +39,17 @@ def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
 def _best_pattern(prices: Sequence[float], slices_per_gpu: int) -> tuple[list[float], list[int]]:
     """The worth of every gap at these prices of sizes, and the pods of each size that fill a GPU best."""
     worth, choice = [0.0] * (slices_per_gpu + 1), [0] * (slices_per_gpu + 1)
-    for hole in range(1, slices_per_gpu + 1):
-        worth[hole] = worth[hole - 1]
-        for size in range(1, hole + 1):
-            value = size - prices[size - 1] + worth[hole - size]
-            if value > worth[hole] + _TINY:
-                worth[hole], choice[hole] = value, size
-    pattern, hole = [0] * slices_per_gpu, slices_per_gpu
-    while hole:
-        if choice[hole]:
-            pattern[choice[hole] - 1] += 1
-        hole -= choice[hole] or 1
+    for gap in range(1, slices_per_gpu + 1):
+        worth[gap] = worth[gap - 1]
+        for size in range(1, gap + 1):
+            value = size - prices[size - 1] + worth[gap - size]
+            if value > worth[gap] + _TINY:
+                worth[gap], choice[gap] = value, size
+    pattern, gap = [0] * slices_per_gpu, slices_per_gpu
+    while gap:
+        if choice[gap]:
+            pattern[choice[gap] - 1] += 1
+        gap -= choice[gap] or 1
     return worth, pattern
 
 

@@ -44,15 +44,15 @@ def test_idle_gpus_are_worth_keeping_together_for_pods_of_many() -> None:
 
 @pytest.mark.parametrize("sizes", [(3, 4, 5), (1, 2, 3, 4, 5, 6, 7, 8)])
 def test_where_prices_are_equal_an_exact_hole_is_filled_first(sizes) -> None:
-    """A hole of three is worth next to nothing to threes, fours and fives, but an idle GPU is not cheaper."""
-    holes = learnt(sizes * 1000).prices.holes
-    assert {each: holes[each][0] for each in sizes} == {each: each for each in sizes}
+    """A gap of three is worth next to nothing to threes, fours and fives, but an idle GPU is not cheaper."""
+    gaps = learnt(sizes * 1000).prices.gaps
+    assert {each: gaps[each][0] for each in sizes} == {each: each for each in sizes}
 
 
 def test_a_hole_that_pods_need_is_kept_rather_than_an_idle_gpu() -> None:
-    """Of twos, threes and fives: what a three leaves of an idle GPU takes a five, its own hole a two."""
-    holes = learnt((2, 3, 5) * 1000).prices.holes
-    assert (holes[2][0], holes[3][0]) == (2, 8)
+    """Of twos, threes and fives: what a three leaves of an idle GPU takes a five, its own gap a two."""
+    gaps = learnt((2, 3, 5) * 1000).prices.gaps
+    assert (gaps[2][0], gaps[3][0]) == (2, 8)
 
 
 def learnt(sizes: Iterable[int], free: FreeGpus | None = None) -> RequestHistory:
