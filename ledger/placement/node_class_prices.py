@@ -123,15 +123,15 @@ def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[Node
     known = _by_known_keys(free)
     arrived = max(1, sum(load.slices for load in loads.values()))
     average = sum(free.values()) * UNIT // arrived
-    choosy = 0
+    selective = 0
     for keys, load in loads.items():
         accepting = {node_class for key in keys for node_class in known.get(key, ())}
         room = sum(free[node_class] for node_class in accepting)
-        choosy += load.slices if len(accepting) < len(free) else 0
+        selective += load.slices if len(accepting) < len(free) else 0
         for node_class in accepting:
             density[node_class] += load.slices * average // room
     for node_class, room in free.items():
-        density[node_class] += unseen * choosy * average // (room * arrived)
+        density[node_class] += unseen * selective * average // (room * arrived)
     return {node_class: min(load, _MAX_LOAD) for node_class, load in density.items()}
 
 

@@ -19,7 +19,7 @@ _SPREAD = 64
 """Slices that are added to the free ones, so that scarcity stays finite when none are free."""
 _TIE_BREAK = 50
 """Weight of the price relative to the tie-breaker."""
-_CHOOSY = 4
+_SELECTIVITY = 4
 """Exponent in the tie-breaker: the share of pods that are no larger is raised to it."""
 _PER_SQUARE = UNIT // 1_000
 """Breaks remaining near-ties between gaps: a small gap is filled before a large one."""
@@ -116,15 +116,15 @@ class RequestHistory:
         self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = gap_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
-            round(price * UNIT) + choosiness // _TIE_BREAK
-            for price, choosiness in zip(prices, self._choosiness(), strict=True)
+            round(price * UNIT) + selectivity // _TIE_BREAK
+            for price, selectivity in zip(prices, self._selectivity(), strict=True)
         )
         self.prices = ShadowPrices(
             self._slices_per_gpu, gpu, _gaps(gpu), self._together(free), self._cpu.prices()
         )
         """Current worth of free slices."""
 
-    def _choosiness(self) -> Iterator[int]:
+    def _selectivity(self) -> Iterator[int]:
         """Yield the tie-breaker of gaps, by the sizes that each can take; the largest sizes count most.
 
         Large sizes are refused first when pods come and go, because there are fewest gaps for them.
@@ -134,7 +134,7 @@ class RequestHistory:
         total = sum(sizes)
         for free, count in enumerate(sizes):
             usable += count
-            worth += UNIT * free * count * usable**_CHOOSY // total ** (_CHOOSY + 1)
+            worth += UNIT * free * count * usable**_SELECTIVITY // total ** (_SELECTIVITY + 1)
             yield worth + free * free * _PER_SQUARE
 
     def _together(self, free: FreeGpus) -> tuple[int, ...]:
