@@ -28,20 +28,20 @@ class GpuMemory(NamedTuple):
     """GPU memory of one or more shares."""
 
     mib: int = 0
-    unsized: int = 0
+    unknown_sixteenths: int = 0
     """Sixteenths of cards of unknown memory, rounded up."""
 
     def times(self, factor: int) -> GpuMemory:
         """Return this memory multiplied by a factor."""
-        return GpuMemory(self.mib * factor, self.unsized * factor)
+        return GpuMemory(self.mib * factor, self.unknown_sixteenths * factor)
 
     def plus(self, other: GpuMemory) -> GpuMemory:
         """Return the sum of both."""
-        return GpuMemory(self.mib + other.mib, self.unsized + other.unsized)
+        return GpuMemory(self.mib + other.mib, self.unknown_sixteenths + other.unknown_sixteenths)
 
     def at_most(self, largest_mib: int) -> int:
         """Return the MiB if each card of unknown memory is as large as the largest known one (0: unknown)."""
-        return self.mib - (-self.unsized * (largest_mib or UNKNOWN_CARD_MIB) // _PARTS)
+        return self.mib - (-self.unknown_sixteenths * (largest_mib or UNKNOWN_CARD_MIB) // _PARTS)
 
 
 NO_MEMORY = GpuMemory()
@@ -138,7 +138,7 @@ def memory_of_allocated(
         shares = [_part(mib, *part) for mib in cards]
     if len(shares) == 1:
         return shares[0]
-    return GpuMemory(sum([each.mib for each in shares]), sum([each.unsized for each in shares]))
+    return GpuMemory(sum([each.mib for each in shares]), sum([each.unknown_sixteenths for each in shares]))
 
 
 def _most_mib(instance: Instance, node: NodeFact | None) -> int:

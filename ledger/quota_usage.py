@@ -47,10 +47,15 @@ class QuotaUsage:
         if not slices:
             return
         self._count(claim.namespace, slices)
-        mib, unsized = memory.mib * times, memory.unsized * times
+        mib, unknown_sixteenths = memory.mib * times, memory.unknown_sixteenths * times
         for cell in _cells(claim):
             taken = self._taken.get(cell, _NOTHING)
-            self._taken[cell] = taken[0] + slices, taken[1] + times, taken[2] + mib, taken[3] + unsized
+            self._taken[cell] = (
+                taken[0] + slices,
+                taken[1] + times,
+                taken[2] + mib,
+                taken[3] + unknown_sixteenths,
+            )
 
     def remove(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
         """Stop counting a claim; the inverse of `add`."""
@@ -58,13 +63,18 @@ class QuotaUsage:
         if not slices:
             return
         self._count(claim.namespace, -slices)
-        mib, unsized = memory.mib * times, memory.unsized * times
+        mib, unknown_sixteenths = memory.mib * times, memory.unknown_sixteenths * times
         for cell in _cells(claim):
             taken = self._taken[cell]
             if taken[1] == times:
                 del self._taken[cell]
             else:
-                self._taken[cell] = taken[0] - slices, taken[1] - times, taken[2] - mib, taken[3] - unsized
+                self._taken[cell] = (
+                    taken[0] - slices,
+                    taken[1] - times,
+                    taken[2] - mib,
+                    taken[3] - unknown_sixteenths,
+                )
 
     def _count(self, namespace: str, slices: int) -> None:
         left = self._namespaces.get(namespace, 0) + slices
@@ -76,16 +86,16 @@ class QuotaUsage:
     def of(self, quota: Quota) -> Used:
         """The usage of a quota, reservations included."""
         if quota.scope == "namespace":
-            slices, pods, mib, unsized = self._taken.get(((), quota.name), _NOTHING)
-            return Used(slices, pods, GpuMemory(mib, unsized))
-        slices = pods = mib = unsized = 0
+            slices, pods, mib, unknown_sixteenths = self._taken.get(((), quota.name), _NOTHING)
+            return Used(slices, pods, GpuMemory(mib, unknown_sixteenths))
+        slices = pods = mib = unknown_sixteenths = 0
         for cell, sign in _counted(quota):
             taken = self._taken.get(cell, _NOTHING)
             slices += sign * taken[0]
             pods += sign * taken[1]
             mib += sign * taken[2]
-            unsized += sign * taken[3]
-        return Used(slices, pods, GpuMemory(mib, unsized))
+            unknown_sixteenths += sign * taken[3]
+        return Used(slices, pods, GpuMemory(mib, unknown_sixteenths))
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
         """The first quota that one more pod with these slices would exceed, in slices or pods."""
