@@ -34,7 +34,7 @@ from kube.resource_requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.instance_worth import weighed
+from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
@@ -151,7 +151,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         products=products,
         owner=_owner(metadata, queues) if gpus or pooled else "",
     )
-    return weighed(fact, None) if has_instances or products else fact
+    return with_instance_worth(fact, None) if has_instances or products else fact
 
 
 def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], ...], int]:

@@ -9,7 +9,7 @@ from ledger.facts import NodeFact, PodFact
 from modes.mig_instances import instance_eighths, instance_mib, is_instance, profile_of_product
 
 
-def weighed(pod: PodFact, node: NodeFact | None) -> PodFact:
+def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
     """Return the pod with the worth of its instances on its node; None if it has none, or it is unknown.
 
     If the card is unknown, the instances are worth their maximum.

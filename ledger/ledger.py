@@ -10,7 +10,7 @@ import msgspec
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_allocated, memory_of_pod
-from ledger.instance_worth import weighed
+from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
@@ -115,7 +115,7 @@ class Ledger(LedgerReader):
         """Add or change a pod; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
         if fact.pooled or (fact.gpus and is_instance(fact.gpus[-1][0])):
-            fact = weighed(fact, self._node_of(fact))
+            fact = with_instance_worth(fact, self._node_of(fact))
         if known == fact:
             return
         self.remove_pod(fact.key)
