@@ -69,7 +69,7 @@ class Ours:
         self._ledger.release(taken)
 
 
-class ByHole:
+class ByGap:
     """A rule that knows single GPUs by the room that they have, and takes the first of the best room."""
 
     def __init__(self, nodes: int) -> None:
@@ -104,7 +104,7 @@ class ByHole:
         self._with_room[self._free[gpu]].add(gpu)
 
 
-class FirstFit(ByHole):
+class FirstFit(ByGap):
     """The first GPU with room."""
 
     def gap(self, _slices: int, gaps: Sequence[int]) -> int:
@@ -112,7 +112,7 @@ class FirstFit(ByHole):
         return min(gaps, key=lambda room: min(self._with_room[room]))
 
 
-class BestFit(ByHole):
+class BestFit(ByGap):
     """The GPU with the least room that suffices."""
 
     def gap(self, _slices: int, gaps: Sequence[int]) -> int:
@@ -132,7 +132,7 @@ class TwinOfBestFit(BestFit):
         return self._rng.choice(sorted(equal))
 
 
-class Fgd(ByHole):
+class Fgd(ByGap):
     """The GPU whose fragments, in the eyes of the pods that come, grow least."""
 
     def __init__(self, nodes: int, sizes: Mapping[int, int]) -> None:
