@@ -142,8 +142,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         return self.fraction.slices if self.instance is None else self.instance.eighths
 
     @property
-    def stock(self) -> int | None:
-        """The entry of `Mode.stocks` that the pod takes from."""
+    def resource_unit(self) -> int | None:
+        """The entry of `Mode.resource_units` that the pod takes from."""
         return None if self.instance is None or self.instance.is_pool else self.instance.number
 
     @property

@@ -1,4 +1,4 @@
-"""Which amounts of users' GPU resources agree with a fraction: a pod may state both."""
+"""Compares the amounts of users' GPU resources with the label's fraction, as a pod may state both."""
 
 from __future__ import annotations
 

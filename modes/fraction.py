@@ -155,7 +155,7 @@ class Fraction:
             ValueError: it is not a part of one GPU, or `gpus` is less than 1.
         """
         if self.is_whole or self.parts != 1:
-            raise ValueError("only a part of one GPU can be asked of each of several")
+            raise ValueError("only a part of one GPU can be requested of each of several")
         return self if gpus == 1 else replace(self, slices=self.slices * gpus, parts=gpus)
 
     def shared_by(self, containers: Sequence[Fraction]) -> Fraction:

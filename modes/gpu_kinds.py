@@ -1,4 +1,4 @@
-"""Which kinds of GPU a pod takes: by words of their model, and by their memory."""
+"""The kinds of GPU that a pod accepts, by words of their model and by their memory."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MAX_TEXT = 256
 _PATTERN = re.compile(r"[A-Za-z0-9*](?:[-A-Za-z0-9*_.]{0,61}[A-Za-z0-9*])?", re.ASCII)
 _EXAMPLE = 'such as "A100-80,H100*"'
 GIGABYTES = "GB"
-"""May be left out of a word such as 80GB."""
+"""Words of a pattern may omit it: "80" matches 80GB."""
 
 
 class GpuKinds(msgspec.Struct, frozen=True, gc=False):
-    """What a pod's annotations demand of its GPUs beside a share; nothing takes every kind."""
+    """A pod's demands on its GPUs, in addition to its share. Without any, it accepts every kind."""
 
     models: tuple[str, ...] = ()
-    """Patterns, one of which the model must match."""
+    """Patterns; the model must match one of them."""
     min_mib: int = 0
 
     def takes_model(self, product: str | None) -> bool:
-        """Whether a model is taken, by the value of the node label nvidia.com/gpu.product."""
+        """Whether the pod accepts a model, by the value of the node label nvidia.com/gpu.product."""
         return not self.models or any(matches(pattern, product or "") for pattern in self.models)
 
 
@@ -37,7 +37,7 @@ EVERY_KIND = GpuKinds()
 
 @dataclass(frozen=True, slots=True)
 class KindProblem:
-    """An annotation that says no kind of GPU."""
+    """An annotation that cannot be read as kinds of GPU."""
 
     annotation: str
     text: str
@@ -46,7 +46,7 @@ class KindProblem:
 
 
 def read_gpu_kinds(annotations: Mapping[str, str]) -> GpuKinds | KindProblem:
-    """Return the kinds of GPU that a pod's annotations let it have: patterns of the model, least memory."""
+    """Return the kinds of GPU in a pod's annotations (model patterns, minimum memory), or the problem."""
     models, memory = annotations.get(GPU_MODEL_ANNOTATION), annotations.get(MIN_GPU_MEMORY_ANNOTATION)
     if models is None and memory is None:
         return EVERY_KIND
@@ -61,7 +61,7 @@ def read_gpu_kinds(annotations: Mapping[str, str]) -> GpuKinds | KindProblem:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text can be a pattern of a model."""
+    """Whether a text is a valid pattern for models."""
     return _PATTERN.fullmatch(text) is not None
 
 
@@ -76,9 +76,9 @@ def _patterns(text: str) -> tuple[str, ...] | KindProblem:
 
 
 def matches(pattern: str, product: str) -> bool:
-    """Whether the words of a pattern stand in a model in that order, `*` standing for any part of a word.
+    """Whether a model has the words of a pattern in the same order. `*` matches any part of a word.
 
-    "A100-80" matches NVIDIA-A100-SXM4-80GB, and "A10" does not.
+    "A100-80" matches NVIDIA-A100-SXM4-80GB, but "A10" does not.
     """
     words = iter(product.upper().split("-"))
     return all(any(_is_word(wanted, word) for word in words) for wanted in pattern.upper().split("-"))
@@ -89,9 +89,9 @@ def _is_word(wanted: str, word: str) -> bool:
 
 
 def _stands_for(wanted: str, word: str) -> bool:
-    """Whether a word is that text, `*` standing for any of it.
+    """Whether a word matches a text in which `*` matches anything.
 
-    As fnmatch has it, which compiles each pattern and keeps thousands: pods' authors write them.
+    Unlike fnmatch, it does not compile and cache patterns: users could write thousands.
     """
     first, *rest = wanted.split("*")
     if not rest:

@@ -56,5 +56,5 @@ def policy_name_problem(resource: str) -> str | None:
 def taken_name_problem(resource: str) -> str | None:
     """Return why slices cannot have a name with this prefix in any mode; None if they can."""
     if resource.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or is_one_gpu(resource):
-        return "means something else, and pods that ask for it are denied: use another name"
+        return "means something else, and pods that request it are denied: use another name"
     return None

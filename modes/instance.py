@@ -1,4 +1,4 @@
-"""A share as a MIG instance: which profile, how much quotas count for it, and on which models."""
+"""A share as a MIG instance: its profile, what quotas count for it, and the models that have it."""
 
 from __future__ import annotations
 

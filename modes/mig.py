@@ -24,8 +24,8 @@ from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlice
 from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 
-_StockKey = tuple[int | None, int]
-"""An element of `Mode.stocks`, and the number of its profile."""
+_ResourceUnitKey = tuple[int | None, int]
+"""An element of `Mode.resource_units`, and the number of its profile."""
 _SizeKey = tuple[int, bool, int, bool]
 """Number, whether the resource is the pool, eighths, whether more than half would be idle."""
 
@@ -41,7 +41,7 @@ class Mig(Mode):
     replace_waiting_problem: ClassVar[str | None] = (
         "pods of mode mig have no index to wait on: leave it out, or use mode per-gpu"
     )
-    several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: ask for a share of one GPU"
+    several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = (
         "a MIG instance goes to one container: leave the annotation out"
     )
@@ -72,7 +72,7 @@ class Mig(Mode):
         """Return a problem for every other name: NVIDIA's device plugin names these resources."""
         if resource == cls.default_resource:
             return None
-        return "is not for mode mig, whose names NVIDIA's device plugin makes: leave it out"
+        return "is not for mode mig, in which NVIDIA's device plugin sets the names: leave it out"
 
     @staticmethod
     def index_prefix(resource: str) -> None:
@@ -81,13 +81,13 @@ class Mig(Mode):
     @classmethod
     def gpu_count(cls, node: NodeGpus) -> GpuCount | None:
         """Count the instances of a node; at least one if instances may be created soon."""
-        if not cls.stocks(node):
+        if not cls.resource_units(node):
             return None
         found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
         return max(1, found), 0
 
     @classmethod
-    def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
+    def resource_units(cls, node: NodeGpus) -> tuple[int | None, ...]:
         """Return the profiles of the instances that a node offers, or None for instances that are its pool.
 
         A node whose cards are divided on demand offers every profile of its card.
@@ -109,19 +109,23 @@ class Mig(Mode):
     @classmethod
     def fit(cls, node: NodeGpus, fraction: Fraction) -> int:
         """Return how many pods an empty node holds: its number of instances of the profile they get."""
-        found = cls.instances(fraction, [(_product(node), cls.stocks(node))])
+        found = cls.instances(fraction, [(_product(node), cls.resource_units(node))])
         counts = dict(node.instances)
         return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
 
     @staticmethod
-    def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
+    def capacity(nodes: NodeSlices, resource_unit: int | None) -> dict[int, int] | dict[None, int]:
         """Return the number of instances of one profile, or of the pool."""
-        return {None: nodes.pooled} if stock is None else {stock: nodes.instances.get(stock, 0)}
+        return (
+            {None: nodes.pooled}
+            if resource_unit is None
+            else {resource_unit: nodes.instances.get(resource_unit, 0)}
+        )
 
     @staticmethod
-    def free(account: FreeSlices, stock: int | None) -> tuple[int, ...]:
+    def free(account: FreeSlices, resource_unit: int | None) -> tuple[int, ...]:
         """Return the free instances of one profile, or of the pool."""
-        return (account.placeable_pool() if stock is None else account.free_instances(stock),)
+        return (account.placeable_pool() if resource_unit is None else account.free_instances(resource_unit),)
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 all alike
@@ -143,15 +147,15 @@ class Mig(Mode):
             resource: the extended resource that the pod itself requests, the only choice; empty for none.
         """
         found: dict[_SizeKey, dict[str, int]] = {}
-        for product, stocks in offers:
-            profiles = dict(_profiles(product, stocks, resource))
+        for product, resource_units in offers:
+            profiles = dict(_profiles(product, resource_units, resource))
             fit = _fit(product, profiles, fraction, takes_media=bool(resource))
             if fit is None:
                 continue
-            stock, number = next(key for key, profile in profiles.items() if profile is fit.profile)
+            resource_unit, number = next(key for key, profile in profiles.items() if profile is fit.profile)
             card = card_of_product(product)
             eighths = -(-fit.profile.memory * EIGHTHS // card.memory) if card is not None else EIGHTHS
-            key = number, stock is None, eighths, fit.is_more_than_twice
+            key = number, resource_unit is None, eighths, fit.is_more_than_twice
             found.setdefault(key, {})[product] = fit.profile.mib
         made = [
             Instance(number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
@@ -166,8 +170,8 @@ class Mig(Mode):
             return f"{resource} is not a known MIG profile: use another, or leave the resource out"
         known = {
             (profile.mib, profile.name)
-            for product, stocks in offers
-            for profile in dict(_profiles(product, stocks, "")).values()
+            for product, resource_units in offers
+            for profile in dict(_profiles(product, resource_units, "")).values()
         }
         if not known:
             return (
@@ -176,9 +180,9 @@ class Mig(Mode):
             )
         largest = max(known)
         if resource:
-            return f"no {resource} that nodes offer holds it: ask for less, or leave the resource out"
+            return f"no {resource} that nodes offer holds it: request less, or leave the resource out"
         asked = f"{fraction.mib} MiB" if fraction.mib else _asked(fraction)
-        return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: ask for less"
+        return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: request less"
 
     def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
         """Return None: NVIDIA's device plugin advertises instances as they are."""
@@ -186,7 +190,7 @@ class Mig(Mode):
 
     def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 instances are counted, not GPUs
         """Return the values without time slicing: instances are not divided further."""
-        note = "Which instances a card has is said by the label nvidia.com/mig.config of its node."
+        note = "The label nvidia.com/mig.config of a node decides which instances its cards have."
         return OperatorValues(note, (), (), (), is_shared=False)
 
 
@@ -211,24 +215,24 @@ def _single(node: NodeGpus) -> int | None:
 
 
 def _profiles(
-    product: str, stocks: Iterable[int | None], resource: str
-) -> Iterator[tuple[_StockKey, MigProfile]]:
-    """Yield the profiles that a kind of node offers, by stock and number; only that of a given `resource`."""
+    product: str, resource_units: Iterable[int | None], resource: str
+) -> Iterator[tuple[_ResourceUnitKey, MigProfile]]:
+    """Yield a node's profiles by resource unit and number; only that of `resource`, if it is not empty."""
     card = card_of_product(product)
     single = profile_of_product(product)
-    for stock in stocks:
-        number = single if stock is None else stock
-        if card is None or number is None or (stock is None) != (single is not None):
+    for resource_unit in resource_units:
+        number = single if resource_unit is None else resource_unit
+        if card is None or number is None or (resource_unit is None) != (single is not None):
             continue
-        name = GPU_RESOURCE if stock is None else instance_resource(number)
+        name = GPU_RESOURCE if resource_unit is None else instance_resource(number)
         profile = card.profile(instance_resource(number))
         if profile is not None and resource in {"", name}:
-            yield (stock, number), profile
+            yield (resource_unit, number), profile
 
 
 def _fit(
     product: str,
-    profiles: Mapping[_StockKey, MigProfile],
+    profiles: Mapping[_ResourceUnitKey, MigProfile],
     fraction: Fraction,
     *,
     takes_media: bool,

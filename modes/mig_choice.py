@@ -30,7 +30,7 @@ def named_problem(resource: str, fraction: Fraction) -> str | None:
         return "is not a known MIG profile"
     if any(_holds(*each, fraction) for each in found):
         return None
-    return "holds less on every known card than the label asks for"
+    return "holds less on every known card than the label requests"
 
 
 def _holds(card: MigCard, profile: MigProfile, fraction: Fraction) -> bool:

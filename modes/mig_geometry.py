@@ -50,7 +50,7 @@ def most_instances(card: MigCard, profile: str) -> int:
 
 @cache
 def _most_of_each(card: MigCard) -> dict[str, int]:
-    """Cached by card, not by profile: authors of pods can invent profile names."""
+    """Cached by card, not by profile: users can invent profile names."""
     most = Counter[str]()
     for each in geometries(card):
         most |= Counter(each)

@@ -24,7 +24,7 @@ is not registered)."""
 
 
 Offer = tuple[str, tuple[int | None, ...]]
-"""A GPU model by its label, and the stocks of instances on such nodes (None: the node's pool)."""
+"""A GPU model by its label, and the resource units that such nodes offer (None: the node's pool)."""
 
 
 class NodeGpus(Protocol):
@@ -152,8 +152,8 @@ class Mode(ABC):
         """Count the GPUs that a node offers under the mode; None if it offers none."""
 
     @classmethod
-    def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return the parts of a node of which a pod uses one; `(None,)` if the node has no such parts."""
+    def resource_units(cls, node: NodeGpus) -> tuple[int | None, ...]:
+        """Return the parts of a node of which a pod takes one: MIG profiles, or `(None,)` for slices."""
         return (None,) if cls.gpu_count(node) is not None else ()
 
     @staticmethod
@@ -168,16 +168,16 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
+    def capacity(nodes: NodeSlices, resource_unit: int | None) -> dict[int, int] | dict[None, int]:
         """Return the slices that pods can wait for by GPU index, or those of the pool under None.
 
-        For instances, return those of one of its `stocks`.
+        For instances, return those of one of its `resource_units`.
         """
 
     @staticmethod
     @abstractmethod
-    def free(account: FreeSlices, stock: int | None) -> tuple[int, ...]:
-        """Return the free slices of each GPU of a node, sorted, of its pool, or of one of its `stocks`."""
+    def free(account: FreeSlices, resource_unit: int | None) -> tuple[int, ...]:
+        """Return sorted free slices per GPU, or those of the pool or of one of the `resource_units`."""
 
     @staticmethod
     @abstractmethod

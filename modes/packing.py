@@ -36,7 +36,7 @@ def best_gap(free: Collection[int], slices: int, prices: SlicePrices) -> int:
     for gap in prices.gaps[slices]:
         if gap in free:
             return gap
-    raise ValueError(f"no GPU has {slices} slices left of {free}")
+    raise ValueError(f"no GPU of {free} has {slices} free slices")
 
 
 def best_gaps(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
@@ -132,10 +132,10 @@ def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
 def score_among(
     free: Sequence[int], others: Sequence[int], fraction: Fraction, prices: SlicePrices
 ) -> int | None:
-    """Return how good a node is for a pod that takes only some of its GPUs; None without room on these.
+    """Return the score of a node for a pod that accepts only some of its GPUs; None without room on these.
 
-    The same as the score of mode per-gpu where it takes all. `free` holds the free slices of the GPUs that
-    the pod takes, sorted, `others` those of the rest.
+    It equals the score of mode per-gpu if the pod accepts all. `free` holds the sorted free slices of the
+    GPUs that it accepts, `others` those of the rest.
     """
     found = (
         _split_among(free, fraction, prices) if fraction.is_apart else lost_on_each(free, fraction, prices)
@@ -149,7 +149,7 @@ def score_among(
 
 
 def lost_on_each(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
-    """Return what GPUs lose by giving the same slices each, and how many idle ones are begun.
+    """Return the loss of GPUs that give the same slices each, and how many of them were idle.
 
     The loss is in UNITs of a slice; None without room. Free slices may be negative.
     """

@@ -62,7 +62,7 @@ class PerGpu(Mode):
             ValueError: no index was chosen; the pod would run without a GPU and without a limit.
         """
         if not indices:
-            raise ValueError("a share by GPU needs the index of one")
+            raise ValueError("a share in mode per-gpu needs the index of a GPU")
         each = str(fraction.slices_on_each)
         return {self._resource_of(index): each for index in indices}
 
@@ -115,12 +115,12 @@ class PerGpu(Mode):
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
 
     @staticmethod
-    def capacity(nodes: NodeSlices, stock: int | None = None) -> dict[int, int]:  # noqa: ARG004 one kind
+    def capacity(nodes: NodeSlices, resource_unit: int | None = None) -> dict[int, int]:  # noqa: ARG004 one kind
         """Return the slices of each GPU."""
         return nodes.slices
 
     @staticmethod
-    def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
+    def free(account: FreeSlices, resource_unit: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of each GPU, sorted."""
         return account.state()
 
@@ -151,7 +151,7 @@ class PerGpu(Mode):
         if not cdi:
             return None
         return (
-            "--cdi on: the device plugin that knows per-GPU names hands GPUs over as volume mounts, which the"
+            "--cdi on: the device plugin with per-GPU names passes GPUs as volume mounts, which the"
             " toolkit does not read while CDI is on; use --cdi off, or a policy with resources.mode pooled"
         )
 
@@ -159,7 +159,7 @@ class PerGpu(Mode):
         """Return the values that rename each GPU."""
         names = [self._resource_of(index) for index in range(gpus)]
         return OperatorValues(
-            "Nodes of another size need a key of their own below, and a label that names it.",
+            "Nodes with another number of GPUs need their own key below, and a label that names it.",
             _DEVICE_PLUGIN,
             [(name, str(index)) for index, name in enumerate(names)],
             names,

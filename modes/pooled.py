@@ -28,7 +28,7 @@ class Pooled(Mode):
         "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
     )
     several_gpus_problem: ClassVar[str | None] = (
-        "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: ask for a share of one"
+        "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"
     )
     needs_cdi: ClassVar[bool] = True
 
@@ -78,12 +78,12 @@ class Pooled(Mode):
         return node.pooled // fraction.slices
 
     @staticmethod
-    def capacity(nodes: NodeSlices, stock: int | None = None) -> dict[None, int]:  # noqa: ARG004 one kind
+    def capacity(nodes: NodeSlices, resource_unit: int | None = None) -> dict[None, int]:  # noqa: ARG004 one kind
         """Return the slices of the pool."""
         return {None: nodes.pooled}
 
     @staticmethod
-    def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
+    def free(account: FreeSlices, resource_unit: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of each card, sorted; their sum if the cards are unknown."""
         return account.pool_state()
 
@@ -109,5 +109,5 @@ class Pooled(Mode):
     def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 all share one name
         """Return the values that share all GPUs under one name."""
         return OperatorValues(
-            "The kubelet chooses the GPUs: slices of one pod may land on several.", (), (), ()
+            "The kubelet chooses the GPUs: slices of one pod may be on several.", (), (), ()
         )

@@ -1,4 +1,4 @@
-"""Which extended resources mean GPUs: one name per GPU index or MIG profile, or one for all of a node."""
+"""The extended resources that mean GPUs: one name per GPU index or MIG profile, or one for a whole node."""
 
 from __future__ import annotations
 

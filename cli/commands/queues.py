@@ -156,7 +156,7 @@ def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction
     mode = policy.instance_mode
     if mode is None:
         return 0
-    offer = node.labels.get(GPU_PRODUCT_LABEL) or "", mode.stocks(node)
+    offer = node.labels.get(GPU_PRODUCT_LABEL) or "", mode.resource_units(node)
     holds = all(mode.instances(fraction, [offer], name) for name in queue.instances)
     return _as_named(queue, node) if holds else 0
 

@@ -58,7 +58,7 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     if account.cpu_free < share.cpu_milli or account.memory_free < share.memory_bytes:
         return None
     mode = share.mode_type
-    free = mode.free(account, share.stock)
+    free = mode.free(account, share.resource_unit)
     sets = card_sets(account.fact, demand(request)) if account.fact.cards else None
     if sets is None:
         base = mode.score(free, share.fraction, prices)

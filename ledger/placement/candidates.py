@@ -111,7 +111,7 @@ class Candidates:
         for each in self.classes:
             if agent_serves(each.sample, self.request):
                 sets = card_sets(each.sample, self.demand)
-                found += each.groups_of(self.request.share.mode, self.request.share.stock, sets)
+                found += each.groups_of(self.request.share.mode, self.request.share.resource_unit, sets)
         return tuple(found)
 
     @cached_property
@@ -151,8 +151,10 @@ class Candidates:
             return chain(*[self._parts(node, ShapeCapacity.of(node, count)) for node, count in now or found])
         usable = [c for c in self.classes if c.usable.nodes]
         usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
-        stocks = [(c.sample, c.usable) for c in usable] or [(c.sample, c.unusable) for c in self.classes]
-        return chain(*[self._parts(*each) for each in stocks])
+        resource_units = [(c.sample, c.usable) for c in usable] or [
+            (c.sample, c.unusable) for c in self.classes
+        ]
+        return chain(*[self._parts(*each) for each in resource_units])
 
     def _parts(self, node: NodeFact, capacity: ShapeCapacity) -> list[ShapeCapacity]:
         """Capacity of the GPUs that the pods may use: all of them, or each set."""
@@ -394,6 +396,6 @@ def _key(request: PlacementRequest) -> Hashable:
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
     # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
     limits = share.writes_limits, share.instance is not None, fraction.gpus if fraction.is_apart else 0
-    of_mode = share.mode, share.stock
+    of_mode = share.mode, share.resource_unit
     of_cards = request.demands.kinds, request.keeps_model
     return of_mode, size, limits, of_cards, selector, asked.required_terms, asked.tolerations, asked.node_name

@@ -170,8 +170,8 @@ class Choice:
     def _load(self, request: PlacementRequest) -> int:
         """Pods that wait for an instance of this kind, this pod included, per thousand instances."""
         kinds = self._finder.select(request).kinds.values()
-        capacity = sum([kind.capacity.get(request.share.stock, 0) for kind in kinds])
-        return (self._pending.slices(()).get(request.share.stock, 0) + 1) * 1000 // max(1, capacity)
+        capacity = sum([kind.capacity.get(request.share.resource_unit, 0) for kind in kinds])
+        return (self._pending.slices(()).get(request.share.resource_unit, 0) + 1) * 1000 // max(1, capacity)
 
     def _given(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
         placed, instance = self._choose(request, prices), request.share.instance

@@ -95,9 +95,11 @@ class Contested:
         waiting = {mib: self.pending.slices(self._values.of_share(request, mib)) for mib in kinds}
         for place, pods in found.items():
             _, indices, gpu_mib = place
-            stocks = indices or (request.share.stock,)
-            if all(of_own.get(stock, 0) + each <= pods * each for stock in stocks):
-                load = max([waiting[gpu_mib].get(stock, 0) for stock in stocks]) + each
+            resource_units = indices or (request.share.resource_unit,)
+            if all(of_own.get(resource_unit, 0) + each <= pods * each for resource_unit in resource_units):
+                load = (
+                    max([waiting[gpu_mib].get(resource_unit, 0) for resource_unit in resource_units]) + each
+                )
                 yield load * _PRECISION // (pods * each), place
 
 
@@ -111,7 +113,7 @@ def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | N
     if not gained:
         return False
     share, fraction = request.share, request.share.fraction
-    free = share.mode_type.free(account, share.stock)
+    free = share.mode_type.free(account, share.resource_unit)
     least = max(fraction.split) if fraction.is_apart else fraction.slices_on_each
     return max(free, default=0) + gained >= least
 
@@ -137,7 +139,7 @@ def _places(
     share = fraction.share_mib(gpu_mib) if request.share.is_bound_by_memory else 0
     left = _choosable(account, request)
     if not left:
-        on_each = mode.free(account, request.share.stock)
+        on_each = mode.free(account, request.share.resource_unit)
         yield (share, (), gpu_mib), sum([free // each for free in on_each])
     elif fraction.gpus > 1 or fraction.is_apart:
         yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1

@@ -95,7 +95,7 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle in a node's GPUs: names, slices, number, memory, agent, DRA driver."""
     share, mode, fraction = request.share, request.share.mode_type, request.share.fraction
     count = mode.gpu_count(node)
-    if count is None or share.stock not in mode.stocks(node):
+    if count is None or share.resource_unit not in mode.resource_units(node):
         is_offered = any(other.gpu_count(node) for other in MODES.values())
         return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
     gpus, slices_per_gpu = count

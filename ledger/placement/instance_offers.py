@@ -68,5 +68,5 @@ def within_twice(placed: Sequence[Option], oversized: Oversized) -> list[Placeme
 
 def _offers(node: NodeFact) -> list[Offer]:
     product = node.labels.get(GPU_PRODUCT_LABEL) or ""
-    stocks = [mode.stocks(node) for mode in MODES.values() if mode.gives_instances]
-    return [(product, each) for each in stocks if each]
+    resource_units = [mode.resource_units(node) for mode in MODES.values() if mode.gives_instances]
+    return [(product, each) for each in resource_units if each]

@@ -49,13 +49,15 @@ class NodeClass:
         """A node of the class; its shape and taints are those of all members."""
         self.cpu_steps = cpu_steps(sample.cpu_milli)
         self.groups = {
-            (name, stock): NodeGroups(mode, stock)
+            (name, resource_unit): NodeGroups(mode, resource_unit)
             for name, mode in MODES.items()
-            for stock in {None, *mode.stocks(sample)}
+            for resource_unit in {None, *mode.resource_units(sample)}
         }
         """Members by their free amounts, as each mode counts them, for each resource unit of the mode."""
         self._offered = [
-            self.groups[name, stock] for name, mode in MODES.items() for stock in mode.stocks(sample)
+            self.groups[name, resource_unit]
+            for name, mode in MODES.items()
+            for resource_unit in mode.resource_units(sample)
         ]
         self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
         self._by_cards: dict[CardSet, CardGroups] = {}
@@ -89,9 +91,13 @@ class NodeClass:
         for groups in (*self._priced, *self._by_cards.values()):
             groups.set_slice_cost(self.slice_cost)
 
-    def groups_of(self, mode: ModeName, stock: int | None, sets: CardSets | None) -> list[NodeGroups]:
+    def groups_of(self, mode: ModeName, resource_unit: int | None, sets: CardSets | None) -> list[NodeGroups]:
         """Return the groups to search for a pod that accepts these sets of GPUs (None: any GPU)."""
-        return [self.groups[mode, stock]] if sets is None else [self._of_cards(mode, each) for each in sets]
+        return (
+            [self.groups[mode, resource_unit]]
+            if sets is None
+            else [self._of_cards(mode, each) for each in sets]
+        )
 
     def _of_cards(self, mode: ModeName, chosen: CardSet) -> NodeGroups:
         groups = self._by_cards.get(chosen)
@@ -183,7 +189,14 @@ def shape_of(fact: NodeFact) -> _Shape:
     return (
         indices,
         tuple([mode.gpu_count(fact) for mode in MODES.values()]),
-        tuple([stock for mode in MODES.values() if mode.gives_instances for stock in mode.stocks(fact)]),
+        tuple(
+            [
+                resource_unit
+                for mode in MODES.values()
+                if mode.gives_instances
+                for resource_unit in mode.resource_units(fact)
+            ]
+        ),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,

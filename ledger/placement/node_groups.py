@@ -148,8 +148,8 @@ group."""
 class NodeGroups:
     """The groups of one class of nodes, as one mode counts their GPUs, or one profile of MIG instances."""
 
-    def __init__(self, mode: type[Mode], stock: int | None = None) -> None:
-        self._stock = stock
+    def __init__(self, mode: type[Mode], resource_unit: int | None = None) -> None:
+        self._resource_unit = resource_unit
         self._free_slices: Callable[[NodeAccount, int | None], State] = mode.free
         self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = mode.score
         self._total: Callable[[Any], int] = sum
@@ -191,7 +191,11 @@ class NodeGroups:
 
     def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
-        name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account, self._stock)
+        name, cpu_free, state = (
+            account.name,
+            account.cpu_free,
+            self._free_slices(account, self._resource_unit),
+        )
         if name in self._positions:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)

@@ -82,8 +82,8 @@ def _suited(placed: Placement, node: NodeFact | None, candidates: Candidates) ->
 
 def _has_twice(node: NodeFact, request: PlacementRequest, placed: Placement) -> bool:
     """Whether a node has what a placement takes, and a DRA driver offers part of it too."""
-    if request.share.mode_type.gives_instances and request.share.stock is not None:
-        return node.is_offered_twice and request.share.stock in dict(node.instances)
+    if request.share.mode_type.gives_instances and request.share.resource_unit is not None:
+        return node.is_offered_twice and request.share.resource_unit in dict(node.instances)
     if not placed.indices:
         return node.is_offered_twice and bool(node.pooled)
     is_there = {index for index, _ in node.gpus}.issuperset(placed.indices)

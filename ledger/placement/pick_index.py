@@ -44,7 +44,7 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
     for capacity in capacities:
         mib = share.fraction.share_mib(capacity.gpu_mib) if is_bound else 0
         kind = found.setdefault(mib, EligibleCapacity({}, {}))
-        by_index = share.mode_type.capacity(capacity, share.stock)
+        by_index = share.mode_type.capacity(capacity, share.resource_unit)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
         shape = [index for index in by_index if index is not None and not is_instance(index)]
@@ -62,7 +62,7 @@ def pick_index(
         load = _loads(kind, fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], stale.get(index, 0), index) for index in indices])[: fraction.gpus]
-            total = sum([value for value, _, _ in taken]) if taken else load[request.share.stock]
+            total = sum([value for value, _, _ in taken]) if taken else load[request.share.resource_unit]
             tie = sum([slices for _, slices, _ in taken])
             ranked.append((total, mib, tie, tuple(sorted([index for _, _, index in taken])), gpu_mib))
     *_, chosen, gpu_mib = min(ranked)

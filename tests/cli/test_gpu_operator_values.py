@@ -110,7 +110,7 @@ def test_every_variable_says_what_it_is_for():
         (
             "",
             ["--cdi", "on"],
-            ("hands GPUs over as volume mounts, which the toolkit does not read while CDI is on"),
+            ("passes GPUs as volume mounts, which the toolkit does not read while CDI is on"),
         ),
         ("", ["--mode", "pooled"], "policy default says resources.mode per-gpu"),
         ("limiter: nvidia-driver", [], "limiter nvidia-driver of policy default works with CDI only"),

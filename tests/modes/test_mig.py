@@ -70,7 +70,7 @@ def test_an_instance_of_more_than_twice_comes_last_and_says_so():
 def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
     product = f"{A100_80}-MIG-3g.40gb"
     offering = node(product, pooled=2, pooled_gpus=2)
-    assert Mig.stocks(offering) == (None,)
+    assert Mig.resource_units(offering) == (None,)
     assert Mig.gpu_count(offering) == (2, 0)
     (only,) = Mig.instances(Fraction(4, 8), [(product, (None,))])
     assert (only.profile, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
@@ -84,10 +84,10 @@ def test_time_sliced_instances_are_no_strategy_single():
 
 def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():
     offering = node(A100_80, ("1g.10gb", 7))
-    assert Mig.stocks(offering) == numbers("1g.10gb")
+    assert Mig.resource_units(offering) == numbers("1g.10gb")
     labels = {**offering.labels, "clearml-injector/gpu-partitioning": "mig"}
     divided = NodeFact(name="n", labels=labels, instances=offering.instances)
-    assert set(numbers("3g.40gb", "7g.80gb")) < set(Mig.stocks(divided))
+    assert set(numbers("3g.40gb", "7g.80gb")) < set(Mig.resource_units(divided))
 
 
 def test_media_engines_are_for_those_who_name_them():
@@ -143,9 +143,9 @@ def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(off
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
     given = Mig.instances(fraction, offers)
     on = {product: each for each in given for product in each.products}
-    for product, stocks in offers:
+    for product, resource_units in offers:
         card = card_of_product(product)
-        plain = [card.profile(instance_resource(number)) for number in stocks]
+        plain = [card.profile(instance_resource(number)) for number in resource_units]
         plain = [each for each in plain if not each.has_media_extensions]
         holding = [
             each

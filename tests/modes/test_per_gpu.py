@@ -45,11 +45,11 @@ def test_pods_fit_whole_gpus_or_slices_of_one(fraction, pods):
         ("kubernetes.io/gpu-{index}", "must be the name of an extended resource such as nvidia.com/gpu"),
         (
             "nvidia.com/mig-{index}",
-            "means something else, and pods that ask for it are denied: use another name",
+            "means something else, and pods that request it are denied: use another name",
         ),
         (
             "nvidia.com/gpu-1{index}",
-            "means something else, and pods that ask for it are denied: use another name",
+            "means something else, and pods that request it are denied: use another name",
         ),
     ],
 )

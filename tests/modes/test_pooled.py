@@ -35,8 +35,8 @@ def test_pods_fit_as_long_as_slices_are_left(fraction, pods):
             "nvidia.com/gpu-{index}",
             f"{NO_RESOURCE}; {{index}} belongs to mode per-gpu",
         ),
-        ("nvidia.com/gpu-0", "means something else, and pods that ask for it are denied: use another name"),
-        ("amd.com/gpu", "means something else, and pods that ask for it are denied: use another name"),
+        ("nvidia.com/gpu-0", "means something else, and pods that request it are denied: use another name"),
+        ("amd.com/gpu", "means something else, and pods that request it are denied: use another name"),
     ],
 )
 def test_a_resource_name_has_no_index(resource, problem):

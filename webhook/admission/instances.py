@@ -57,9 +57,9 @@ def kept_instance(
     resource = _only_resource(containers)
     if resource is None:
         return None
-    stock = instance_number(resource)
+    resource_unit = instance_number(resource)
     for products in _bound_products(pod.spec):
-        found = mode.instances(fraction, [(product, (stock,)) for product in products], resource)
+        found = mode.instances(fraction, [(product, (resource_unit,)) for product in products], resource)
         if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
             return Placement(found[0].indices, found[0].mib, (), instance=found[0])
     return None

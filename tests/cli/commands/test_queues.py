@@ -169,7 +169,7 @@ def test_a_queue_that_asks_for_memory_is_told_how_many_of_its_pods_fit(check_mem
 def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(check_memory):
     code, _, err = check_memory("4G")
     assert code == 1
-    assert 'labels."clearml-injector/gpu-memory": "4G" is no whole number of Mi or Gi' in err
+    assert 'labels."clearml-injector/gpu-memory": "4G" is not a whole number of Mi or Gi' in err
     assert 'write it such as "3814Mi"' in err
 
 

@@ -83,7 +83,7 @@ def test_no_instance_in_words_is_none(tmp_path):
         (
             HALF,
             "nvidia.com/mig-1g.10gb: 1",
-            "nvidia.com/mig-1g.10gb holds less on every known card than the label asks for",
+            "nvidia.com/mig-1g.10gb holds less on every known card than the label requests",
         ),
         (HALF, "nvidia.com/mig-1g.24gb.gfx: 1", "nvidia.com/mig-1g.24gb.gfx is not a known MIG profile"),
         (

@@ -306,7 +306,7 @@ def test_an_instance_for_an_ask_for_memory_passes(lock, control_plane):
 
 
 def test_an_ask_for_memory_that_the_policy_does_not_take_is_denied_by_the_webhook(lock, control_plane):
-    with pytest.raises(ApiError, match="is no whole number of Mi or Gi"):
+    with pytest.raises(ApiError, match="is not a whole number of Mi or Gi"):
         control_plane.api.create(asking_for_memory("4G"), "lock-default", dry_run=True)
     with pytest.raises(ApiError, match="allows no amounts of memory"):
         control_plane.api.create(asking_for_memory("4Gi"), "lock-whole", dry_run=True)

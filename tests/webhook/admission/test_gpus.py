@@ -74,7 +74,7 @@ def test_one_is_what_a_pod_without_the_annotation_gets():
     [
         ("maxGpus: 2", "3", 'use a whole number from "1" to "2"'),
         ("maxGpus: 1", "2", 'use a whole number from "1" to "1"'),
-        (POOLED, "2", "the kubelet chooses the GPUs, perhaps one for all slices: ask for a share of one"),
+        (POOLED, "2", "the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"),
         (IMAGES, "2", "limiter clearml-image of policy default limits one GPU: ask for a share of one"),
         ('fractions: {"0.500": 4, "1.000": 8}', "2", "write their number in the label alone"),
     ],

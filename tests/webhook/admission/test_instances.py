@@ -258,7 +258,7 @@ def test_an_instance_is_of_one_card_and_for_one_container(annotations, code):
 def test_a_share_that_no_instance_could_ever_hold_is_denied_at_once_in_one_line():
     decided = decide(pod(fraction="0.875"))
     assert decided.code == "no-matching-node"
-    assert decided.message.endswith("the largest is 2g.20gb of 19968 MiB: ask for less")
+    assert decided.message.endswith("the largest is 2g.20gb of 19968 MiB: request less")
 
 
 def test_a_pod_without_our_label_is_not_touched_whatever_instances_it_asks_for():

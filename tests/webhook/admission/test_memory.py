@@ -74,7 +74,7 @@ def test_any_other_text_is_denied_in_one_line(text):
     shown = text.replace("\n", "?")
     assert decided.code == "label-not-allowed"
     assert decided.message == (
-        f'{MEMORY} "{shown}" is no whole number of Mi or Gi: write it such as "512Mi" or "4Gi"'
+        f'{MEMORY} "{shown}" is not a whole number of Mi or Gi: write it such as "512Mi" or "4Gi"'
     )
 
 
@@ -275,14 +275,15 @@ def test_decimal_amounts_are_what_they_say_rounded_down_where_the_policy_takes_t
 def test_decimal_amounts_are_denied_elsewhere_with_as_much_in_mi(text, instead):
     decided = decide(asking_memory(text))
     examples = f'"{instead}"' if instead else '"512Mi" or "4Gi"'
-    assert decided.message == f'{MEMORY} "{text}" is no whole number of Mi or Gi: write it such as {examples}'
+    rule = f"is not a whole number of Mi or Gi: write it such as {examples}"
+    assert decided.message == f'{MEMORY} "{text}" {rule}'
 
 
 @pytest.mark.parametrize("text", ["4g", "4.5G", "4GB", "04G", "0G", "1M", "4T", "4e9", "-4G", ""])
 def test_other_texts_are_denied_under_such_a_policy_too(text):
     decided = decide(asking_memory(text), policies("memory: {decimal: true}"))
     assert decided.message == (
-        f'{MEMORY} "{text}" is no whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
+        f'{MEMORY} "{text}" is not a whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
     )
 
 
