@@ -113,7 +113,7 @@ def table() -> str:
         f"{', '.join(by)} | {each.text} | {', '.join(asked.get(each.name, []))} |"
         for each, by in sorted(processes.items(), key=lambda item: item[0].name)
     ]
-    head = ["| metric | kind | labels | of | what it says | asked for by |", "|---|---|---|---|---|---|"]
+    head = ["| metric | kind | labels | process | meaning | used by |", "|---|---|---|---|---|---|"]
     return "\n".join([*head, *rows])
 
 
