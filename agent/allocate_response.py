@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from agent.cdi import SliceSpecifications
+from agent.device_nodes import DeviceNodes
 from agent.gpu import Gpu
-from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
+from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse, DeviceSpec
 from agent.kubelet_api.deviceplugin_pb2 import Mount as KubeletMount
 from agent.limits import conflict, mounts, variables
 from agent.options import DeviceListStrategy
@@ -29,21 +30,24 @@ class Allocator:
         state_dir: holds the limiter's library, at the same path on the node.
         names: CDI device of each card, by uuid, as of now; only the strategy cdi needs it.
         specifications: ours, for the strategy cdi.
+        device_nodes: of the cards, for the other strategies; None hands over none.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 what goes into an answer
         self,
         policy: AgentPolicy,
         strategy: DeviceListStrategy,
         state_dir: str,
         names: Mapping[str, str],
         specifications: SliceSpecifications | None,
+        device_nodes: DeviceNodes | None = None,
     ) -> None:
         self._policy = policy
         self._strategy = strategy
         self._state_dir = state_dir
         self._names = names
         self._specifications = specifications
+        self._device_nodes = device_nodes
 
     def shares(
         self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
@@ -105,6 +109,10 @@ class Allocator:
         if self._strategy == "volume-mounts":
             path = f"{VISIBLE_MOUNTS}/{share.gpu.uuid}"
             response.mounts.append(KubeletMount(container_path=path, host_path="/dev/null", read_only=True))
+        for node in self._device_nodes.of(share.gpu) if self._device_nodes is not None else ():
+            response.devices.append(
+                DeviceSpec(container_path=node.container_path, host_path=node.host_path, permissions="rw")
+            )
         for mount in mounts(share, self._policy.limiter, self._state_dir, own_cache=False):
             response.mounts.append(
                 KubeletMount(

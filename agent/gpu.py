@@ -22,6 +22,8 @@ class Gpu:
     """Whether it is in MIG mode: its memory is partitioned, and it is not ours to share."""
     reserved_mib: int = 0
     """What the driver keeps of its memory, rounded up: no program gets it."""
+    minor: int | None = None
+    """Number of its device node; None where the driver does not say."""
 
     @property
     def usable_mib(self) -> int:

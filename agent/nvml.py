@@ -170,6 +170,7 @@ class Nvml:
             numa_node=self._numa_node(device),
             mig=_is_in_mig_mode(device),
             reserved_mib=_reserved_mib(device),
+            minor=_optional(nvml.nvmlDeviceGetMinorNumber, device),
         )
 
     def _numa_node(self, device: Any) -> int | None:

@@ -133,9 +133,17 @@ class AgentOptions:
         Flag("NVIDIA's nvidia-cdi-hook, as the node has it, for --nvidia-ctk.", metavar="FILE", parse=_path),
     ] = "/usr/bin/nvidia-cdi-hook"
     driver_root: Annotated[
-        str, Flag("Root of the driver's files, for --nvidia-ctk.", metavar="DIR", parse=_path)
+        str,
+        Flag("Root of the driver's files, for --nvidia-ctk and --device-nodes.", metavar="DIR", parse=_path),
     ] = "/"
     host_driver_root: Annotated[str, Flag("The same, as the node has it.", metavar="DIR", parse=_path)] = "/"
+    device_nodes: Annotated[
+        bool,
+        Flag(
+            "With volume-mounts and envvar: name the cards' device nodes below --driver-root to the kubelet, "
+            "so that containers keep them when systemd writes control groups again."
+        ),
+    ] = False
     ignored_xids: Annotated[
         tuple[int, ...],
         Flag(

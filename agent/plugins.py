@@ -13,6 +13,7 @@ from agent.before_use import BeforeUse
 from agent.card_names import CardNames
 from agent.card_specification import CardSpecification
 from agent.cdi import CdiError, SliceSpecifications, held_slices
+from agent.device_nodes import DeviceNodes
 from agent.device_plugin import DevicePlugin
 from agent.driver_limits import DriverLimits
 from agent.gpu import Gpu
@@ -172,7 +173,9 @@ class DevicePlugins:
             raise NotPreparedError(problem)
         await asyncio.to_thread(self._library.prepare)
         if options.strategy != "cdi":
-            return Allocator(policy, options.strategy, options.state_dir, {}, None), None
+            nodes = DeviceNodes(Path(options.driver_root), Path(options.host_driver_root))
+            nodes_given = nodes if options.device_nodes else None
+            return Allocator(policy, options.strategy, options.state_dir, {}, None, nodes_given), None
         specifications = self._write_specifications()
         names = self._names.names
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications

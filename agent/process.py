@@ -81,7 +81,8 @@ async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Ex
         OSError: an address to listen on cannot be had.
     """
     policy = await read_policy(begun.policy)
-    driver_root = options.driver_root if options.nvidia_ctk is not None else None
+    is_named = options.nvidia_ctk is not None or options.device_nodes
+    driver_root = options.driver_root if is_named else None
     source = await asyncio.to_thread(Nvml, driver_root=driver_root)
     try:
         return await AgentProcess(options, policy, source, extensions, begun).serve()

@@ -8,7 +8,7 @@ TRIED_BY = {
     "tests/agent/kubernetes/test_node_writer.py": ["agent/kubernetes/api_server.py"],
     "tests/agent/test_card_names.py": ["agent/parallel_start.py"],
     "tests/agent/test_cdi.py": ["agent/cdi_reader.py"],
-    "tests/agent/test_device_plugin.py": ["agent/allocate_response.py"],
+    "tests/agent/test_device_plugin.py": ["agent/allocate_response.py", "agent/device_nodes.py"],
     "tests/agent/test_health.py": ["agent/gpu.py", "agent/metrics.py"],
     "tests/agent/test_node_lock.py": ["agent/private_folder.py"],
     "tests/agent/test_policy.py": ["agent/policy_cache.py", "agent/policy_compiler.py"],

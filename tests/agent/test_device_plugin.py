@@ -136,6 +136,50 @@ async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_
         }
 
 
+@pytest.fixture
+def driver(tmp_path):
+    """The root of a driver that has device nodes, of cards 0 and 5, and no modesetting."""
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+        (tmp_path / "dev" / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
+def test_without_cdi_the_kubelet_is_told_of_the_cards_device_nodes(driver, strategy):
+    options = {"driver_root": str(driver), "host_driver_root": "/run/nvidia/driver", "device_nodes": True}
+
+    async def allocate():
+        async with served(card(0, minor=5), strategy=strategy, **options) as (_, kubelet):
+            for slices in (1, 8):
+                answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(slices)))
+                given = {each.container_path: (each.host_path, each.permissions) for each in answer.devices}
+                assert given == {
+                    f"/dev/{name}": (f"/run/nvidia/driver/dev/{name}", "rw")
+                    for name in ("nvidia5", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
+                }
+
+    asyncio.run(allocate())
+
+
+@pytest.mark.parametrize(
+    ("minor", "options"),
+    [
+        (3, {"strategy": "envvar", "device_nodes": True}),
+        (0, {"strategy": "envvar"}),
+        (0, {"device_nodes": True}),
+    ],
+)
+def test_none_is_named_that_is_not_there_or_that_nobody_asked_for_or_that_a_cdi_device_brings(
+    driver, minor, options
+):
+    async def allocate():
+        async with served(card(0, minor=minor), driver_root=str(driver), **options) as (_, kubelet):
+            assert not (await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")).devices
+
+    asyncio.run(allocate())
+
+
 @run
 async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does_not_start():
     async with served(card(0), card(1)) as (_, kubelet):

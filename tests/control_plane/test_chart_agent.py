@@ -75,6 +75,24 @@ def test_nobody_asks_the_runtime_where_the_admin_says_it_or_it_does_not_matter(h
     assert said == ["--cdi-enabled"] * ("cdiEnabled" in values)
 
 
+@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
+def test_without_cdi_it_hands_over_the_device_nodes_below_the_drivers_root(helm, strategy):
+    def given(**values):
+        pod = agent_of(helm, merged(deviceListStrategy=strategy, **values))
+        [container] = pod["containers"]
+        about = [each for each in container["args"] if "driver-root" in each or "device-nodes" in each]
+        return about, {each["name"] for each in pod["volumes"]}
+
+    about, volumes = given(driverRoot="/run/nvidia/driver")
+    roots = "--driver-root=/run/nvidia/driver", "--host-driver-root=/run/nvidia/driver"
+    assert about == ["--device-nodes", *roots]
+    assert "driver" in volumes
+    assert "toolkit" not in volumes
+    about, volumes = given()
+    assert not about
+    assert "driver" not in volumes
+
+
 def policies_of(helm, folder, values):
     """The chart's policies, as the webhook loads them."""
     [found] = [each for each in helm.rendered(values) if each["metadata"]["name"] == f"{RELEASE}-policies"]
