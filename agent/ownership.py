@@ -38,14 +38,14 @@ class Ownership:
             heartbeat()
             settled = [each for each in self._registrars if each.is_settled]
             try:
-                counted = await self._kubelet.allocatable()
+                counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
                 self._error = None
             except KubeletError as error:
                 if str(error) != self._error:
                     self._log.warning("cannot see which devices the kubelet counts", error=str(error))
                 self._error = str(error)
                 continue
-            self._others.look(counted)
+            self._others.look(counted, holders)
             for registrar in settled:
                 self._compare(registrar, counted.get(registrar.plugin.resource, frozenset()))
 

@@ -215,10 +215,11 @@ class DevicePlugins:
             self._log.warning("our CDI devices are as they were", error=str(error))
 
     async def _look_for_others(self) -> None:
-        """Withdraw cards that another plugin offers, before any is offered; `Ownership` looks again."""
+        """Withdraw cards that another plugin has or had, before any is offered; `Ownership` looks again."""
         with contextlib.suppress(KubeletError, TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
-                self._others.look(await self._kubelet.allocatable())
+                counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
+                self._others.look(counted, holders)
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""

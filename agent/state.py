@@ -12,10 +12,6 @@ from dataclasses import dataclass
 
 from agent.gpu import Gpu
 
-_TWICE = (
-    "another device plugin offers it too, as {}: keep it from that plugin, or leave it out of agent.divide"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:
@@ -76,11 +72,11 @@ class AgentState:
     @property
     def unhealthy(self) -> Mapping[str, str]:
         """Why a GPU is unhealthy, or not ours alone, by uuid; others are not in it."""
-        return {uuid: _TWICE.format(resource) for uuid, resource in self._elsewhere.items()} | self._unhealthy
+        return {**self._elsewhere, **self._unhealthy}
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
-        """By uuid the resource as which another device plugin offers a GPU too."""
+        """By uuid why a GPU is not ours alone."""
         return self._elsewhere
 
     @property
@@ -131,10 +127,10 @@ class AgentState:
         if self._unhealthy.pop(uuid, None) is not None:
             self._say_changed()
 
-    def set_elsewhere(self, resources: Mapping[str, str]) -> None:
-        """Note which GPUs another device plugin offers too."""
-        if self._elsewhere != resources:
-            self._elsewhere = resources
+    def set_elsewhere(self, reasons: Mapping[str, str]) -> None:
+        """Note which GPUs another device plugin offers too, or gave to a pod that runs: why, by uuid."""
+        if self._elsewhere != reasons:
+            self._elsewhere = reasons
             self._say_changed()
 
     def set_held(self, held: Mapping[str, Held] | None) -> None:

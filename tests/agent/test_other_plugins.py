@@ -7,7 +7,8 @@ import pytest
 
 from agent import ownership
 from agent.gpu import Gpu
-from agent.other_plugins import offered_elsewhere
+from agent.kubelet import Holder
+from agent.other_plugins import held_elsewhere, offered_elsewhere
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
@@ -18,6 +19,7 @@ WHY = (
     "another device plugin offers it too, as nvidia.com/gpu: keep it from that plugin, or leave it out of"
     " agent.divide"
 )
+HELD = "pod default/train holds it as nvidia.com/gpu: its slices are offered when that pod has ended"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,22 @@ WHY = (
 )
 def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, found):
     assert offered_elsewhere(counted, OURS, GPUS) == found
+
+
+@pytest.mark.parametrize(
+    ("resource", "device", "found"),
+    [
+        ("nvidia.com/gpu", "GPU-ab-1", {"GPU-ab-1": ("team/train", "nvidia.com/gpu")}),
+        ("nvidia.com/gpu", "GPU-ab-12::3", {"GPU-ab-12": ("team/train", "nvidia.com/gpu")}),
+        ("nvidia.com/gpu-0", "GPU-ab-1::3", {}),
+        ("nvidia.com/gpu-0", "GPU-ab-1", {"GPU-ab-1": ("team/train", "nvidia.com/gpu-0")}),
+        ("nvidia.com/gpu", "MIG-ab-1", {}),
+        ("example.com/nic", "0", {}),
+    ],
+)
+def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, found):
+    holder = Holder("team", "train", "main", ((resource, (device,)),))
+    assert held_elsewhere([holder], OURS, GPUS) == found
 
 
 @pytest.fixture
@@ -83,6 +101,28 @@ def test_an_agent_that_starts_beside_another_plugin_never_offers_its_card():
                 await other.stop()
 
     asyncio.run(offer())
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the_pod_has_ended(capfd):
+    async def offer():
+        with node_folder() as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-0", "GPU-1")
+            async with kubelet_in(node.root) as kubelet:
+                kubelet.held["train", "main"] = {"nvidia.com/gpu": ["GPU-0"]}
+                async with running(node) as process:
+                    await kubelet.until_offered("nvidia.com/gpu-1")
+                    await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+                    assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+                    assert process.state.unhealthy == {"GPU-0": HELD}
+                    kubelet.held.clear()
+                    await kubelet.until_offered("nvidia.com/gpu-0")
+
+    asyncio.run(offer())
+    log = capfd.readouterr().err
+    assert log.count("GPU is held under another name: it gets no new pods") == 1
+    assert "GPU is ours alone again" in log
 
 
 @pytest.mark.usefixtures("quick_looks")
