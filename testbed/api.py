@@ -45,7 +45,7 @@ class Api:
             # One that expires is closed by a thread while another, which was just given it, begins to use it:
             # the next connection gets the same descriptor, and each reads the other's bytes.
             limits=httpx.Limits(max_connections=None, keepalive_expiry=None),
-            timeout=30,
+            timeout=120,
             trust_env=False,
         )
 

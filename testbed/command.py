@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-COMMAND_S = 60
+COMMAND_S = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _welcome(cluster: Cluster, controller: Controller, values: Path) -> str:
         install=INSTALL,
         pod=POD,
         command=COMMAND,
-        page=controller.publish.page,
+        page=controller.page,
         logs=cluster.home.folder,
     )
 

@@ -51,7 +51,8 @@ def _is_function(node):
     return isinstance(node, ast.FunctionDef)
 
 
-def test_real_nodes_come_first_as_they_wait_longest_and_a_control_plane_last():
+def test_real_nodes_come_first_as_they_wait_longest_and_a_control_plane_last(monkeypatch):
+    monkeypatch.setattr("tests.distribution.SEED", "")
     files = [
         "tests/webhook/test_a.py",
         "tests/control_plane/test_b.py",

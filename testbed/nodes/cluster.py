@@ -26,7 +26,7 @@ CONTROL_PLANE = "control-plane"
 ADDRESS, PORT = "10.77.0.1", 6443
 PROXY_TOKEN = "kube-proxy"  # noqa: S105 - of a throw-away API server in a sandbox
 NAMES = (ADDRESS, "10.0.0.1", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
-READY_S = 60
+READY_S = 180
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from testbed.nvidia.cards import Card
 from testbed.process import Process
 
 SOCKET = "/run/containerd.sock"
-READY_S = 30
+READY_S = 180
 PODS = "10.88.0.0/16"
 
 

@@ -25,7 +25,7 @@ UNSHARE = (
     "--kill-child",
     "--mount-proc",
 )
-BOOT_S = 30
+BOOT_S = 180
 
 
 def why_not() -> str | None:

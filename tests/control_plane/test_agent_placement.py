@@ -65,14 +65,14 @@ def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_with
     # Of all nodes of the API server that tests share: these two are among them.
     assert int(re.findall(r"on (\d+) nodes no node agent runs", refusal)[0]) >= 2
     report(control_plane, agent)
-    eventually(lambda: create(control_plane, namespace, ["a"], "0.500") == {}, "a pod is let in", 30)
+    eventually(lambda: create(control_plane, namespace, ["a"], "0.500") == {}, "a pod is let in")
     assert preferred(control_plane.api.get("Pod", "a", namespace)) == agent
     eventually(
         lambda: control_plane.api.get("Pod", "a", namespace)["spec"].get("nodeName") == agent, "it is bound"
     )
     assert chosen(control_plane, namespace, "whole", "1.000") == plugin
     report(control_plane, agent, registered=False)
-    eventually(lambda: waits(control_plane, namespace), "a pod waits for the agent", 30)
+    eventually(lambda: waits(control_plane, namespace), "a pod waits for the agent")
     # What the webhook knows without a controller is what that last told: of this pod after the agent.
     assert chosen(control_plane, namespace, "after", "0.250") is None
     eventually(lambda: webhook.figure(USED) == already + 14, "all pods are told")
@@ -112,7 +112,6 @@ def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_
     eventually(
         lambda: shuts_out(asked(control_plane, namespace, "first", model, dry_run=True)),
         "cards are known",
-        30,
     )
     found = []
     for number in range(4):
@@ -138,12 +137,11 @@ def test_two_gpus_of_a_pod_are_of_one_numa_node_as_far_as_agents_tell(
     eventually(
         lambda: indices_of(asked(control_plane, namespace, "first", two, dry_run=True)) == "0,2",
         "NUMA nodes are known",
-        30,
     )
     found = []
     for number in range(4):
         made = asked(control_plane, namespace, f"pod-{number}", two)
-        bound = eventually(lambda made=made: node_of(control_plane, namespace, made), "it is bound", 30)
+        bound = eventually(lambda made=made: node_of(control_plane, namespace, made), "it is bound")
         found.append((bound, indices_of(made)))
     assert found == [(one, "0,2"), (one, "0,2"), (one, "1,3"), (one, "1,3")]
     forget(control_plane, one, other)

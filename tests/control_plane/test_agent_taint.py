@@ -81,14 +81,14 @@ def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control
     covered, other = make_node("covered", pool=namespace), make_node("other", pool="else")
     set_boot(control_plane, covered, "boot-1")
     controller = start(agent_pods(namespace))
-    eventually(is_held(control_plane, covered), "the node that no agent has reported from is held", 30)
+    eventually(is_held(control_plane, covered), "the node that no agent has reported from is held")
     report(control_plane, covered, bootID="boot-1")
-    eventually(is_free(control_plane, covered), "it is let go when its agent serves", 30)
+    eventually(is_free(control_plane, covered), "it is let go when its agent serves")
     set_boot(control_plane, covered, "boot-2")
-    eventually(is_held(control_plane, covered), "it is held after a reboot", 30)
+    eventually(is_held(control_plane, covered), "it is held after a reboot")
     report(control_plane, covered, bootID="boot-2", registered=False)
     report(control_plane, covered, bootID="boot-2")
-    eventually(is_free(control_plane, covered), "it is let go in the new boot", 30)
+    eventually(is_free(control_plane, covered), "it is let go in the new boot")
     assert keys(control_plane, other) == ["dedicated"]
     assert "fraction_injector_nodes_held" in controller.plain("/metrics")
 
@@ -98,7 +98,7 @@ def test_a_controller_without_agents_takes_the_taint_off(start, make_node, contr
     control_plane.kubectl("taint", "node", node, f"{KEY}=:NoSchedule")
     assert is_held(control_plane, node)()
     start()
-    eventually(is_free(control_plane, node), "the taint goes with the agent", 30)
+    eventually(is_free(control_plane, node), "the taint goes with the agent")
 
 
 def test_the_runbooks_line_takes_it_off_every_node_whatever_others_lack(make_node, control_plane):

@@ -131,7 +131,7 @@ def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(
             ]
 
         folder(BROKEN)
-        eventually(events, "an Event stands on the ConfigMap", 60)
+        eventually(events, "an Event stands on the ConfigMap")
         assert MISTAKE in events()[0]["message"]
         assert "BrokenPolicies" in control_plane.kubectl("describe", "configmap", CONFIG_MAP).stdout
 

@@ -68,7 +68,7 @@ def shell(control_plane, folder, script):
 def own_namespace_is_new(control_plane):
     """The page creates it; namespaces end slowly, so that another test's may still be there."""
     control_plane.api.delete("Namespace", OWN_NAMESPACE)
-    eventually(lambda: not exists(control_plane.api, "Namespace", OWN_NAMESPACE), "the namespace is gone", 60)
+    eventually(lambda: not exists(control_plane.api, "Namespace", OWN_NAMESPACE), "the namespace is gone")
 
 
 def exists(api, kind, name, namespace="", version="v1"):
@@ -97,4 +97,4 @@ def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods come in as they are")
 
     shell(control_plane, tmp_path, out)
-    eventually(lambda: not exists(api, "Namespace", OWN_NAMESPACE), "nothing is left", 60)
+    eventually(lambda: not exists(api, "Namespace", OWN_NAMESPACE), "nothing is left")

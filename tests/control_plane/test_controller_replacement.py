@@ -130,7 +130,7 @@ def test_only_a_pod_that_is_created_again_is_replaced_and_only_where_the_policy_
             pod = of(api, namespace, "set")
             return pod if pod and pod["status"]["phase"] == "Running" else None
 
-        after = eventually(replaced, "the ReplicaSet's pod runs", 60)
+        after = eventually(replaced, "the ReplicaSet's pod runs")
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert index_of(after) != index_of(before)
         for name, pod in stay.items():

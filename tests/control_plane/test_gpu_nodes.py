@@ -91,7 +91,7 @@ def written(control_plane, token, node, tmp_path, **more):
 
 def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_nodes, control_plane, tmp_path):
     (one, token), (other, _) = two_nodes.items()
-    stored = eventually(lambda: made(written(control_plane, token, one, tmp_path)), "its own is written", 30)
+    stored = eventually(lambda: made(written(control_plane, token, one, tmp_path)), "its own is written")
     assert [gpu["memoryMiB"] for gpu in stored["status"]["gpus"]] == [40960, 81920]
     assert (stored["status"]["gpuCount"], stored["status"]["unhealthy"]) == (2, 1)
     assert [gpu.get("numaNode") for gpu in stored["status"]["gpus"]] == [1, None]
@@ -109,7 +109,7 @@ def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespac
     account = agent_of(helm)["serviceAccountName"]
     token = control_plane.kubectl("create", "token", account, f"--namespace={namespace}").stdout.strip()
     node = next(iter(two_nodes))
-    refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused", 30)
+    refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused")
     assert "an agent writes the object of its own node alone" in refused
 
 

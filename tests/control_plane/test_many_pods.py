@@ -63,7 +63,7 @@ def test_500_pods_created_by_20_clients_are_all_admitted_and_no_gpu_is_over_full
         pods = [p for n in (namespace, other_namespace) for p in control_plane.api.list("Pod", n)]
         return pods if all(p["spec"].get("nodeName") or looked_at(p) for p in pods) else []
 
-    pods = eventually(settled, "every pod was looked at by the scheduler", 120)
+    pods = eventually(settled, "every pod was looked at by the scheduler")
     assert len(pods) == PODS
     assert [pod["metadata"]["name"] for pod in pods if inconsistencies(pod)] == []
     held = Counter()

@@ -67,7 +67,7 @@ def test_pods_show_up_while_the_page_is_open_and_go_again(
     control_plane, namespace, nodes, controller, open_page
 ):
     [node] = nodes(GpuNode(gpus=2))
-    tab = open_page(f"{controller.publish.page}?node={node}").tab
+    tab = open_page(f"{controller.page}?node={node}").tab
     tab.wait_for_selector(LIVE)
     for name in ("one", LONG):
         control_plane.api.create(gpu_pod(name, index=1), namespace)
@@ -83,7 +83,7 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     control_plane, namespace, nodes, controller, open_page
 ):
     [node] = nodes(GpuNode())
-    tab = open_page(controller.publish.page).tab
+    tab = open_page(controller.page).tab
     control_plane.api.create(gpu_pod("first", slices=6), namespace)
     tab.wait_for_selector(f".gpu[aria-label*='{namespace}/first']")
     control_plane.api.create(gpu_pod("second", slices=6), namespace)
@@ -108,7 +108,7 @@ def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_was_
 
 def denied_in(controller, namespace):
     """Denials of a namespace in the first panels of the page's stream."""
-    with httpx.stream("GET", f"{controller.publish.page}stream", trust_env=False, timeout=20) as answer:
+    with httpx.stream("GET", f"{controller.page}stream", trust_env=False, timeout=20) as answer:
         line = next(line for line in answer.iter_lines() if "waiting_in_all" in line)
     panels = json.loads(line.removeprefix("data: "))
     return [each for each in panels["denials"] or () if each.get("namespace") == namespace]
@@ -116,7 +116,7 @@ def denied_in(controller, namespace):
 
 def test_a_restart_of_the_controller_is_survived(control_plane, namespace, nodes, controller, open_page):
     [node] = nodes(GpuNode())
-    tab = open_page(f"{controller.publish.page}?node={node}").tab
+    tab = open_page(f"{controller.page}?node={node}").tab
     tab.wait_for_selector(LIVE)
     controller.process.stop()
     tab.wait_for_selector(".frozen")
@@ -160,7 +160,7 @@ def ask(controller, token=None, namespace=""):
     """What the stream of an exposed page answers: status, and text up to the first panels."""
     trust = ssl.create_default_context(cafile=str(controller.tls / "ca.crt"))
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    address = controller.publish.page.replace("http:", "https:") + "stream"
+    address = controller.page.replace("http:", "https:") + "stream"
     with (
         httpx.Client(verify=trust, trust_env=False, timeout=20) as client,
         client.stream("GET", address, headers=headers, params={"namespace": namespace}) as answer,

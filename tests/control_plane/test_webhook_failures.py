@@ -107,7 +107,7 @@ def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_
         control_plane.api.create(deployment, namespace)
         eventually(lambda: failed_creates(control_plane.api, namespace), "the ReplicaSet reports the failure")
         assert control_plane.api.list("Pod", namespace) == []
-    eventually(lambda: control_plane.api.list("Pod", namespace), "the pod is created after all", 60)
+    eventually(lambda: control_plane.api.list("Pod", namespace), "the pod is created after all")
 
 
 def failed_creates(api, namespace):

@@ -82,7 +82,7 @@ class Pods:
 
     def until_running(self, name: str) -> None:
         """Wait until a pod is started, and see that it runs."""
-        eventually(lambda: self.phase(name) in STARTED, f"{name} is started", 60)
+        eventually(lambda: self.phase(name) in STARTED, f"{name} is started")
         assert self.phase(name) == "Running", self.status(name)
 
     def status(self, name: str) -> dict:
@@ -119,7 +119,7 @@ class Pods:
         """Delete every pod of the test, and wait until no slice is held."""
         for name in self._names:
             self.delete(name)
-        eventually(lambda: not self.held(), "no slice is held", 60)
+        eventually(lambda: not self.held(), "no slice is held")
 
 
 def container(name: str = "main", command: str = "sleep 3600", env=None, **slices: int) -> dict:

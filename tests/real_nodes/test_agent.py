@@ -52,7 +52,7 @@ def allocatable(cluster: RealCluster, prefix: str = "nvidia.com/gpu-") -> dict[s
 def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
     """Wait until the node offers so many slices."""
     wanted = {"nvidia.com/gpu-0": str(small), "nvidia.com/gpu-1": str(large)}
-    eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered", 60)
+    eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered")
 
 
 def test_the_limit_of_the_node_beats_what_the_pod_says_of_itself(pods):
@@ -92,7 +92,7 @@ def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
     assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
     assert pods.inside("equal", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0", "/dev/nvidia1"]
     pods.create("unequal", container(gpu0=1, gpu1=1))
-    said = eventually(lambda: why_waiting(pods, "unequal"), "it is refused", 60)
+    said = eventually(lambda: why_waiting(pods, "unequal"), "it is refused")
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
@@ -136,7 +136,7 @@ def test_init_containers_share_with_the_containers_after_them(pods):
 
 def test_an_init_container_with_two_unequal_cards_does_not_start(pods):
     pods.create("unequal", container(gpu0=2, gpu1=1), init=(container("init", "true", gpu0=1, gpu1=1),))
-    said = eventually(lambda: why_waiting(pods, "unequal", "initContainerStatuses"), "it is refused", 60)
+    said = eventually(lambda: why_waiting(pods, "unequal", "initContainerStatuses"), "it is refused")
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
@@ -151,8 +151,8 @@ def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_anoth
     cluster.nodes[NODE].agent.start()
     until_offered(cluster)
     kill_main(cluster, pods, "again")
-    eventually(lambda: restarts(pods, "again") and pods.phase("again") == "Running", "it starts again", 60)
-    eventually(lambda: running_again(pods, "again"), "it runs again", 60)
+    eventually(lambda: restarts(pods, "again") and pods.phase("again") == "Running", "it starts again")
+    eventually(lambda: running_again(pods, "again"), "it runs again")
     assert pods.environment("again")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
 
 
@@ -210,7 +210,7 @@ def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_en
     # What is requested stays in dmem.min of the groups above until the node reboots.
     assert [each["requested"] for each in limits if each["mib"] in {15360, 20480}] == [0, 0]
     pods.delete("held")
-    eventually(lambda: not driver_limits.driver_limits(), "no group is left", 60)
+    eventually(lambda: not driver_limits.driver_limits(), "no group is left")
 
 
 def test_a_container_starts_again_with_its_limit_though_somebody_cleaned_the_agents_folder(
@@ -219,7 +219,7 @@ def test_a_container_starts_again_with_its_limit_though_somebody_cleaned_the_age
     pods.run("held", container(gpu0=3), restartPolicy="Always")
     cluster.nodes[NODE].sandbox.check("rm", "-r", str(driver_limits.limit_files))
     kill_main(cluster, pods, "held")
-    eventually(lambda: restarts(pods, "held") and running_again(pods, "held"), "it runs again", 60)
+    eventually(lambda: restarts(pods, "held") and running_again(pods, "held"), "it runs again")
     [container_id] = [each["containerID"] for each in pods.status("held")["containerStatuses"]]
     identity, limits = container_id.removeprefix("containerd://"), driver_limits.driver_limits()
     assert [each["mib"] for each in limits if identity in each["group"]] == [15360]
@@ -255,7 +255,7 @@ def test_the_agent_starts_again(cluster, pods):
 def test_containerd_starts_again(cluster, pods):
     pods.run("before", container(gpu1=5))
     cluster.nodes[NODE].restart_containerd()
-    eventually(lambda: cluster.is_ready(NODE), "the node is ready", 60)
+    eventually(lambda: cluster.is_ready(NODE), "the node is ready")
     pods.run("after", container(gpu1=3))
     assert restarts(pods, "before") == 0
     assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "30720m"
@@ -264,7 +264,7 @@ def test_containerd_starts_again(cluster, pods):
 def test_a_pod_whose_agent_is_late_after_a_reboot_fails_for_good(cluster, pods):
     pods.run("before", container(gpu1=5), restartPolicy="Always")
     cluster.reboot(NODE, agent=False)
-    eventually(lambda: pods.phase("before") == "Failed", "it is refused", 60)
+    eventually(lambda: pods.phase("before") == "Failed", "it is refused")
     assert pods.status("before")["reason"] == "UnexpectedAdmissionError"
     until_offered(cluster, 0, 0)
     cluster.nodes[NODE].agent.start()
@@ -285,10 +285,10 @@ def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
     until_offered(cluster, 8, 0)
     agent.write_gpus([replace(gpu, lost=True) for gpu in GPUS])
     until_offered(cluster, 0, 0)
-    eventually(lambda: health_of_slices(pods, "resident") == {"Unhealthy"}, "its pod's status says so", 60)
+    eventually(lambda: health_of_slices(pods, "resident") == {"Unhealthy"}, "its pod's status says so")
     agent.write_gpus(GPUS)
     until_offered(cluster)
-    eventually(lambda: health_of_slices(pods, "resident") == {"Healthy"}, "its pod's status says so", 60)
+    eventually(lambda: health_of_slices(pods, "resident") == {"Healthy"}, "its pod's status says so")
     assert pods.phase("resident") == "Running"
 
 
@@ -304,7 +304,7 @@ def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
     before = len(node.agent.log.read_text())
     node.start_device_plugin()
     try:
-        eventually(lambda: taken_back(node.agent.log.read_text()[before:]), "the agent takes it back", 60)
+        eventually(lambda: taken_back(node.agent.log.read_text()[before:]), "the agent takes it back")
     finally:
         node.device_plugin.stop()
     until_offered(cluster)
@@ -320,7 +320,7 @@ def test_beside_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_na
     before = len(node.agent.log.read_text())
     node.start_device_plugin()
     try:
-        eventually(lambda: taken_back(node.agent.log.read_text()[before:]), "the agent takes it back", 60)
+        eventually(lambda: taken_back(node.agent.log.read_text()[before:]), "the agent takes it back")
         until_offered(cluster)
         pods.run("beside", container(gpu0=1))
         assert pods.environment("beside")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
@@ -373,7 +373,7 @@ def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
 def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster, pods, half_divided):
     whole = half_divided.start_whole_gpus(GPUS[SMALL].uuid)
     try:
-        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "1"}, "a card", 60)
+        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "1"}, "a card")
         pods.run("share", container(gpu1=4))
         assert pods.environment("share")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
         pods.run("whole", pooled(1))
@@ -405,18 +405,18 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
     agent = cluster.nodes[NODE].agent
     agent.write_policy(POOL)
     try:
-        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "16"}, "a pool", 60)
+        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "16"}, "a pool")
         for name, slices in (("five", 5), ("six", 6)):
             pods.run(name, pooled(slices))
             assert len(pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split()) == 1
             assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT"] in amounts(slices)
         # Five are free, and on no card four.
         pods.create("spans", pooled(4))
-        eventually(lambda: pods.phase("spans") == "Failed", "it is refused", 60)
+        eventually(lambda: pods.phase("spans") == "Failed", "it is refused")
         assert "a share cannot span GPUs" in pods.status("spans")["message"]
         for name in ("five", "six", "spans"):
             pods.delete(name)
-        eventually(lambda: not pods.held(), "no slice is held", 60)
+        eventually(lambda: not pods.held(), "no slice is held")
         pods.run("both", pooled(16))
         assert pods.inside("both", "sh", "-c", "ls /dev/nvidia[0-9]").split() == [
             "/dev/nvidia0",
@@ -457,7 +457,6 @@ def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_aga
         eventually(
             lambda seen=registered: agent.log.read_text().count('"registered"') >= seen + 2,
             "both are back",
-            60,
         )
         waits.append(time.monotonic() - killed)
         until_offered(cluster)

@@ -88,7 +88,7 @@ def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(
         cluster.api.create(labelled(name, "0.875", **more), WORK)
     found = {}
     for name in names:
-        eventually(lambda name=name: phase(cluster, name) == "Running", f"{name} runs", 60)
+        eventually(lambda name=name: phase(cluster, name) == "Running", f"{name} runs")
         stored = cluster.api.get("Pod", name, WORK)
         notes = stored["metadata"]["annotations"]
         assert "clearml-injector/memory-mib" not in notes
@@ -101,7 +101,7 @@ def test_memory_is_limited_to_the_fewest_slices_that_hold_it(installation, clust
     pod = labelled("decimal", "")
     pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4G"}
     cluster.api.create(pod, WORK)
-    eventually(lambda: phase(cluster, "decimal") == "Running", "it runs", 60)
+    eventually(lambda: phase(cluster, "decimal") == "Running", "it runs")
     notes = cluster.api.get("Pod", "decimal", WORK)["metadata"]["annotations"]
     assert notes["clearml-injector/slices"] == "1"
     card = GPUS[int(notes["clearml-injector/gpu-index"])].memory_mib
@@ -120,11 +120,11 @@ def test_its_library_is_the_one_that_the_limiters_image_holds(installation, clus
 def test_a_new_agent_takes_over_beside_running_pods(installation, cluster):
     [before] = installation.objects("agent")
     cluster.api.delete("Pod", before["metadata"]["name"], OWN_NAMESPACE)
-    eventually(lambda: successor(installation, before), "another agent is ready", 90)
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", 60)
+    eventually(lambda: successor(installation, before), "another agent is ready")
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again")
     assert environment(cluster, "first")[LIMIT].endswith("m")
     cluster.api.create(labelled("third", "0.125"), WORK)
-    eventually(lambda: phase(cluster, "third") == "Running", "third runs", 60)
+    eventually(lambda: phase(cluster, "third") == "Running", "third runs")
     assert environment(cluster, "third")[LIMIT] in {"5120m", "10240m"}
 
 
@@ -146,7 +146,7 @@ def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, 
         return [gpu.get("memoryMiB") for gpu in json.loads(stored.stdout)["status"]["gpus"]]
 
     assert told() == cards
-    eventually(lambda: shown() == cards, "the GpuLedger shows the cards", 60)
+    eventually(lambda: shown() == cards, "the GpuLedger shows the cards")
 
 
 def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does(installation, cluster):
@@ -159,10 +159,10 @@ def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
     assert "nobody asked the container runtime" in json.loads(stored.stdout)["status"]["missing"]
     cluster.api.create(labelled("fourth", "0.125"), WORK)
-    eventually(lambda: waits(cluster, "fourth"), "fourth waits", 60)
+    eventually(lambda: waits(cluster, "fourth"), "fourth waits")
     installation.helm.apply(values)
     eventually(lambda: HELD not in taints(cluster), "the node is let go", 150)
-    eventually(lambda: phase(cluster, "fourth") == "Running", "fourth runs", 60)
+    eventually(lambda: phase(cluster, "fourth") == "Running", "fourth runs")
     assert environment(cluster, "fourth")[LIMIT] in {"5120m", "10240m"}
     assert phase(cluster, "first") == "Running"
 
@@ -177,7 +177,7 @@ def test_the_agent_lets_go_of_the_driver_while_the_gpu_operator_upgrades_it(
     eventually(lambda: cluster.is_ready(NODE) and users_of_driver(cluster), "an agent serves", 150)
     started = {each["containerID"] for each in containers(cluster, "first")}
     label(cluster, "paused-for-driver-upgrade")
-    eventually(lambda: not agents(cluster), "the agent's pod is gone", 90)
+    eventually(lambda: not agents(cluster), "the agent's pod is gone")
     assert users_of_driver(cluster) == []
     assert {each["containerID"] for each in containers(cluster, "first")} == started
     assert environment(cluster, "first")[LIMIT].endswith("m")

@@ -49,7 +49,7 @@ def starts(pods: Pods, name: str) -> int:
         found = pods.status(name).get("containerStatuses", [])
         return [each for each in found if "running" in each["state"] and each["restartCount"]]
 
-    [status] = eventually(running, f"{name} runs again", 60)
+    [status] = eventually(running, f"{name} runs again")
     return status["restartCount"]
 
 
@@ -114,7 +114,7 @@ def test_cpu_that_is_resized_in_place_leaves_the_share_as_it_is(pods, cluster):
     def actual() -> str:
         return pods.status("grows")["containerStatuses"][0]["resources"]["limits"]["cpu"]
 
-    eventually(lambda: actual() == "200m", "the kubelet gives the container more", 60)
+    eventually(lambda: actual() == "200m", "the kubelet gives the container more")
     assert pods.status("grows")["containerStatuses"][0]["restartCount"] == 0
     is_limited(pods, "grows", "15360m")
     assert pods.held() == {("grows", "nvidia.com/gpu-0"): 3}

@@ -71,7 +71,7 @@ def started(agent: AgentOnNode, said: str) -> None:
     """Start an agent, and wait until it says something."""
     before = agent.log.read_text() if agent.log.exists() else ""
     agent.start()
-    eventually(lambda: said in agent.log.read_text()[len(before) :], f"the agent says {said!r}", 60)
+    eventually(lambda: said in agent.log.read_text()[len(before) :], f"the agent says {said!r}")
 
 
 def test_an_agent_offers_nothing_until_containerds_cdi_is_on(machine, say):

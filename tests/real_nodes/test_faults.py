@@ -30,10 +30,10 @@ def residents(installation, cluster):
         "spec": spec,
     }
     cluster.api.create(deployment, WORK)
-    eventually(lambda: running(cluster) == RESIDENTS, "the residents run", 60)
+    eventually(lambda: running(cluster) == RESIDENTS, "the residents run")
     yield
     cluster.api.delete("Deployment", "resident", WORK, "apps/v1")
-    eventually(lambda: not cluster.api.list("Pod", WORK, labels="app=resident"), "they are gone", 60)
+    eventually(lambda: not cluster.api.list("Pod", WORK, labels="app=resident"), "they are gone")
 
 
 def running(cluster):
@@ -77,27 +77,27 @@ def until_restarted(installation, component, victim):
             pod.uid == victim.uid and pod.restarts > victim.restarts for pod in installation.pods(component)
         )
 
-    eventually(restarted, f"{victim.name} is started again", 60)
+    eventually(restarted, f"{victim.name} is started again")
 
 
 def delete_leader(installation, cluster):
     leader = installation.leader()
     assert installation.kubectl("delete", "pod", leader.name, "--wait=false").code == 0
-    eventually(lambda: installation.leader().uid != leader.uid, "another one leads", 60)
+    eventually(lambda: installation.leader().uid != leader.uid, "another one leads")
 
 
 def restart_kubelet(installation, cluster):
     for node in cluster.nodes.values():
         node.restart_kubelet()
     for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready", 60)
+        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
 
 
 def restart_containerd(installation, cluster):
     for node in cluster.nodes.values():
         node.restart_containerd()
     for name in cluster.nodes:
-        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready", 60)
+        eventually(lambda name=name: cluster.is_ready(name), f"{name} is ready")
 
 
 def drain(installation, cluster):

@@ -43,7 +43,7 @@ def test_nothing_is_left_of_a_run_that(how, say, tmp_path, pytestconfig):
     folder = Path(printed.strip() or "/")
     assert folder.name.startswith("gpu-nodes-"), errors
     assert run.returncode == {"failed": 1, "killed": -signal.SIGKILL}[how]
-    eventually(lambda: not folder.exists(), "its folder is gone", 60)
+    eventually(lambda: not folder.exists(), "its folder is gone")
     assert groups_of(run.pid) == []
     eventually(lambda: processes_of(folder, run.pid) == [], "its processes are gone")
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()

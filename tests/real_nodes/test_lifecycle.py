@@ -36,7 +36,7 @@ def test_the_runbooks_off_and_on_again(installation, cluster):
         assert cluster.kubectl(*command.split()).code == 0
     eventually(lambda: untouched(cluster), "labelled pods come in as they are")
     installation.install(VALUES)
-    eventually(lambda: not untouched(cluster), "labelled pods are injected again", 60)
+    eventually(lambda: not untouched(cluster), "labelled pods are injected again")
 
 
 def untouched(cluster):

@@ -45,7 +45,7 @@ def status(cluster: RealCluster, name: str) -> Object:
 
 def until_running(cluster: RealCluster, name: str) -> None:
     """Wait until a pod is started, and see that it runs."""
-    eventually(lambda: status(cluster, name).get("phase") in STARTED, f"{name} is started", 60)
+    eventually(lambda: status(cluster, name).get("phase") in STARTED, f"{name} is started")
     assert status(cluster, name)["phase"] == "Running", status(cluster, name)
 
 
@@ -82,7 +82,7 @@ def test_what_starts_again_by_a_rule_of_its_container_keeps_its_limit(create, cl
         found = status(cluster, "again").get("containerStatuses", [])
         return [each for each in found if "running" in each["state"] and each["restartCount"]]
 
-    eventually(again, "it runs again", 60)
+    eventually(again, "it runs again")
     is_limited(cluster, made)
     # All containers: the one that brings the library too, over what it brought before.
     [limiter] = status(cluster, "again")["initContainerStatuses"]

@@ -53,7 +53,6 @@ def running(installation, cluster):
         eventually(
             lambda: cluster.api.get("Pod", name, WORK)["status"].get("phase") in started,
             f"{name} is started",
-            60,
         )
         stored = cluster.api.get("Pod", name, WORK)
         assert stored["status"]["phase"] == "Running", stored["status"]
@@ -125,7 +124,6 @@ def test_a_ninth_slice_waits_until_one_is_given_back(running, cluster):
         eventually(
             lambda: cluster.api.get("Pod", "too-many", WORK)["status"]["phase"] == "Running",
             "it starts where one left",
-            60,
         )
     finally:
         cluster.api.delete("Pod", "too-many", WORK)

@@ -49,7 +49,7 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     installation.helm.apply({**VALUES, **chart_values(SOCKET)})
     eventually(lambda: cluster.is_ready(NODE), "the agent offers its GPUs", 150)
     installation.until_served()
-    eventually(lambda: "of 81920 MiB" in shown(cluster), "the ledger shows the cards", 60)
+    eventually(lambda: "of 81920 MiB" in shown(cluster), "the ledger shows the cards")
     return installation
 
 
@@ -60,7 +60,7 @@ def pods(installation: Installation, cluster: RealCluster) -> Iterator["Pods"]:
     yield pods
     for name in pods.names:
         cluster.api.delete("Pod", name, WORK)
-    eventually(lambda: not cluster.nodes[NODE].held_slices(), "no slice is held", 60)
+    eventually(lambda: not cluster.nodes[NODE].held_slices(), "no slice is held")
 
 
 class Pods:
@@ -83,7 +83,7 @@ class Pods:
     def run(self, name: str, fraction: str, **asked: str) -> tuple[str, dict[str, str]]:
         """Create a pod, wait until it runs, and return its indices and its variables."""
         made = self.create(name, fraction, **asked)
-        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs", 60)
+        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs")
         index = made["metadata"]["annotations"].get("clearml-injector/gpu-index", "")
         return index, environment(self._cluster, name)
 
@@ -141,7 +141,7 @@ def test_in_a_pool_no_share_spans_cards(installation, cluster, pods):
     pods.run("fits", "0.375")
     cluster.api.delete("Pod", "first", WORK)
     pods.names.remove("first")
-    eventually(lambda: held_by_agent(cluster) in ([3, 5, 5], [0, 5, 8]), "the agent tells of it", 60)
+    eventually(lambda: held_by_agent(cluster) in ([3, 5, 5], [0, 5, 8]), "the agent tells of it")
     pods.run("half", "0.500")
 
 

@@ -9,7 +9,7 @@ from tests.real_nodes.load import task
 
 def test_what_runs_runs_on_and_labelled_pods_come_in_as_they_are(installation, cluster):
     cluster.api.create(task("stays", "0.250"), WORK)
-    eventually(lambda: phase(cluster, "stays") == "Running", "a task runs", 60)
+    eventually(lambda: phase(cluster, "stays") == "Running", "a task runs")
     assert installation.helm.run("uninstall", RELEASE, "--wait").code == 0
     for command in (
         "delete crd gpuledgers.clearml-injector.io gpunodes.clearml-injector.io",
@@ -18,7 +18,7 @@ def test_what_runs_runs_on_and_labelled_pods_come_in_as_they_are(installation, c
         assert cluster.kubectl(*command.split()).code == 0
     stored = cluster.api.create(task("after", "0.250"), WORK)
     assert "annotations" not in stored["metadata"]
-    eventually(lambda: phase(cluster, "after") == "Running", "a labelled pod starts without slices", 60)
+    eventually(lambda: phase(cluster, "after") == "Running", "a labelled pod starts without slices")
     assert phase(cluster, "stays") == "Running"
     eventually(lambda: [pod for _, pod, _ in cluster.held_slices()] == ["stays"], "it alone has slices")
     kinds = "mutatingwebhookconfigurations,validatingadmissionpolicies,clusterroles,priorityclasses"

@@ -83,7 +83,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         resource, endpoint = request.resource_name, request.endpoint
         channel = grpc.aio.insecure_channel(f"unix:{self.root / 'device-plugins' / endpoint}")
         stub = DevicePluginStub(channel)
-        self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=10)
+        self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=60)
         self._stubs[resource] = stub
         self.registrations.setdefault(resource, []).append(endpoint)
         follower = asyncio.create_task(self._follow(resource, stub, channel))

@@ -217,9 +217,9 @@ def test_a_controller_process_does_all_of_it_with_its_own_token(
         with running(control_plane, helm, VALUES, mounted, tmp_path) as log:
             create(api, OWN_NAMESPACE, "large", "4g.20gb")
             until_running(card, "large")
-            eventually(is_held, "a node without an agent is held", 60)
+            eventually(is_held, "a node without an agent is held")
             report(control_plane, path.rpartition("/")[2])
-            eventually(lambda: not is_held(), "it is let go when its agent serves", 60)
+            eventually(lambda: not is_held(), "it is let go when its agent serves")
             forget(control_plane, path.rpartition("/")[2])
     finally:
         card.stop()

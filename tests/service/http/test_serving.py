@@ -154,7 +154,12 @@ run(serve(
 
 def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=False
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        timeout=240,
+        check=False,
     )
     assert (ended.returncode, ended.stdout) == (1, "stopping\n")
     assert ended.stderr.splitlines()[-1] == "RuntimeError: the watch is over"

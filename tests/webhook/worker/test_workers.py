@@ -21,8 +21,8 @@ from tests.webhook.worker.running import (
     Bench,
     Deciding,
     Placer,
-    assert_no_child_is_left,
     decide,
+    no_child_is_left,
 )
 from webhook import review
 from webhook.admission.denial import Denial, Reason
@@ -237,8 +237,8 @@ def later(check):
     async def run():
         await check(placer, bench, await placer.begin(bench))
 
-    asyncio.run(run())
-    assert_no_child_is_left()
+    with no_child_is_left():
+        asyncio.run(run())
     return bench
 
 
