@@ -21,10 +21,11 @@ import typer
 from bench.harness import Figure, report
 from bench.machine import Watch
 from bench.processes import Server
+from kube.names import GPU_LEDGERS_PATH
 from testbed import binaries
 from testbed.api import Api
 from testbed.cluster import Cluster
-from testbed.controller_process import LEDGERS, Controller, install_crd, write_tls
+from testbed.controller_process import Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import UNDER_TEST
 
@@ -165,7 +166,7 @@ def _pod(name: str, node: str, index: int, reservation: str | None = None) -> di
 
 def _published(api: Api) -> int:
     """GpuLedgers with a status."""
-    return sum("status" in found for found in api.call("GET", LEDGERS)["items"])
+    return sum("status" in found for found in api.call("GET", GPU_LEDGERS_PATH)["items"])
 
 
 def built() -> Path:
