@@ -15,7 +15,6 @@ from cluster.listing import LARGE_PAGE, list_all, pages
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_summary import summary_of
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
-from controller.replace.replacement_pace import OWNER_KINDS
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.pod_details import (
@@ -134,7 +133,7 @@ class WhyQuery:
 
         free = await self._free(pod, accepts)
         after = None
-        if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
+        if free is not None and free.elsewhere and details.owner and details.owner.creates_another:
             after = await self._replaced_after(summary.policy)
         return replace(summary, free=free, replaced_after=after)
 

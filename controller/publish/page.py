@@ -84,7 +84,8 @@ class WaitingReasons:
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
     def _replaced_after(self, injected: InjectedPod) -> str | None:
-        if self._policies is None or injected.injected is None:
+        owner = injected.owner
+        if self._policies is None or injected.injected is None or owner is None or not owner.creates_another:
             return None
         policy = self._policies.of(injected.injected.partition("@")[0])
         waiting = policy.replace_waiting if policy is not None else None

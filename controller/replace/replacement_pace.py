@@ -20,8 +20,6 @@ LOOK_AGAIN_SECONDS = 10.0
 """Until room is sought again for a pod that had none."""
 MAX_PAUSE_SECONDS = 3600.0
 """Between two replacements of one owner's pods, however often they did not help."""
-OWNER_KINDS = frozenset({"ReplicaSet", "StatefulSet"})
-"""Of the group apps. Not Job: Kubernetes counts each deleted pod of a Job as a failed one (backoffLimit)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,7 @@ def waits_replaceably(pod: SeenPod) -> Owner | None:
     if injected is None or not injected.lacks_slices or drift(fact, injected) is not None:
         return None
     owner = injected.owner
-    is_known = owner is not None and owner.kind in OWNER_KINDS and owner.api_version.startswith("apps/")
-    return owner if is_known else None
+    return owner if owner is not None and owner.creates_another else None
 
 
 class ReplacementPlan:

@@ -134,6 +134,16 @@ def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask
     )
 
 
+def test_a_pod_whose_owner_the_controller_does_not_know_is_not_promised_a_replacement(ask):
+    policy = {"data": {"p.yaml": "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"}}
+    found, ledgers = waiting(), {"items": [ledger("gpu-0", (3, 1), (5, 6))]}
+    owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet"}
+    found["metadata"]["ownerReferences"][0] |= owner
+    ended = ask({f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, POLICIES: policy})
+    assert "GPU 5 of gpu-0 has 6 free" in ended.stdout
+    assert "replaces such a pod" not in ended.stdout
+
+
 def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not_count(ask):
     found = waiting()
     del found["metadata"]["annotations"]["clearml-injector/memory-mib"]

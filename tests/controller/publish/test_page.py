@@ -4,11 +4,11 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import page
-from controller.watch.resources import InjectedPod
+from controller.watch.resources import InjectedPod, Owner
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
@@ -48,23 +48,34 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     ]
 
 
-def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
+def reason_of_a_labelled_pod(folder, owner):
     policy = "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"
-    (tmp_path / "default.yaml").write_text(policy)
+    (folder / "default.yaml").write_text(policy)
     state, _ = ready_state("a")
     state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
-    injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
+    injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
-    policies = WatchedPolicies(tmp_path)
-    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending))
-    [free] = asyncio.run(FreeNodesFinder(state).find(seen_pod("y").fact)).most
-    assert free == ("a", 2)
+    policies = WatchedPolicies(folder)
+    return asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending))
+
+
+def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
+    owner = Owner(uid="o", controller=True, api_version="apps/v1", kind="StatefulSet", name="web")
+    said = reason_of_a_labelled_pod(tmp_path, owner)
     assert said.startswith(
         'Pod team/y asked for clearml-injector/fraction "0.500"; policy "default" made of it'
     )
     assert "It waits for slices 4 of nvidia.com/gpu-0; free there: a 2." in said
     assert "Its policy replaces such a pod after 5m" in said
+
+
+@pytest.mark.parametrize(
+    ("api", "kind"), [("batch/v1", "Job"), ("apps.kruise.io/v1beta1", "StatefulSet"), ("", "")]
+)
+def test_a_pod_that_its_owner_would_not_create_again_is_not_promised_a_replacement(tmp_path, api, kind):
+    owner = Owner(uid="o", controller=True, api_version=api, kind=kind, name="task") if kind else None
+    assert "replaces such a pod" not in reason_of_a_labelled_pod(tmp_path, owner)
 
 
 def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
