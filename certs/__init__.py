@@ -9,3 +9,17 @@
 
 Callers pass the time as an aware datetime; only the check of a mounted pair reads the clock, as clients do.
 """
+
+PUBLIC = (
+    "ca_file",
+    "leaf",
+    "live_context",
+    "mounted",
+    "observation",
+    "pem",
+    "rotation",
+    "secret_writes",
+    "self_signed",
+    "values",
+)
+"""Modules that other packages import."""

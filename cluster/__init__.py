@@ -8,3 +8,17 @@
 | leadership, leader_loop | the Lease, and the loop of tasks that only the leader runs |
 | event_writer, pod_touch | Events, and annotations that have the kubelet look at a pod's mounts |
 """
+
+PUBLIC = (
+    "event_writer",
+    "informer",
+    "kube_client",
+    "leader_loop",
+    "leadership",
+    "listing",
+    "object_reader",
+    "pod_touch",
+    "watch_health",
+    "watched_resource",
+)
+"""Modules that other packages import."""

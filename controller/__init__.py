@@ -14,3 +14,20 @@
 | pods | what is found out about single pods: that they wait, what they demand, where GPUs are free |
 | watch | nodes, pods, GpuNodes and ResourceSlices as they are watched, and the ledger of them |
 """
+
+PUBLIC = (
+    "certificates.expiry",
+    "certificates.loop",
+    "certificates.rotate",
+    "certificates.store",
+    "options",
+    "pods.pending_pod",
+    "pods.pod_summary",
+    "process",
+    "publish.gpu_ledger",
+    "publish.node_problems",
+    "watch.agent_readiness",
+    "watch.gpu_node",
+    "watch.resources",
+)
+"""Modules that other packages import."""

@@ -7,3 +7,12 @@
 | quota_report | what namespaces and queues have of their quotas |
 | policy_status, stored_policies | which policies each process serves, and which are stored |
 """
+
+PUBLIC = (
+    "policy_status",
+    "quota_report",
+    "stored_policies",
+    "uninjected",
+    "why",
+)
+"""Modules that other packages import."""

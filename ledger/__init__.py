@@ -1,1 +1,24 @@
 """The domain: GPU accounts, the ledger as a fold over facts, eligibility and placement. Pure."""
+
+PUBLIC = (
+    "cordon",
+    "denial_counts",
+    "facts",
+    "free_nodes",
+    "from_kubernetes",
+    "instance_worth",
+    "ledger",
+    "messages",
+    "node_capacity",
+    "own_demands",
+    "owners",
+    "placement.label_index",
+    "placement.work",
+    "placement_request",
+    "queue_names",
+    "reservations",
+    "view",
+    "why",
+    "why_refused",
+)
+"""Modules that other packages import."""

@@ -1,1 +1,22 @@
 """What admins steer: the policy model, its loader, the default policy and the limiter presets."""
+
+PUBLIC = (
+    "loading.clearml_chart",
+    "loading.lint",
+    "loading.loader",
+    "loading.policy_set",
+    "loading.provenance",
+    "loading.reference",
+    "loading.reload",
+    "loading.strict_yaml",
+    "model.allowances",
+    "model.effective",
+    "model.gpu_count",
+    "model.label_advice",
+    "model.placeholders",
+    "model.problems",
+    "model.reserved",
+    "model.schema",
+    "model.sidecars",
+)
+"""Modules that other packages import."""

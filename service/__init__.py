@@ -7,3 +7,25 @@
 | changes, yielding | who waits for changes; long walks that yield to the event loop |
 | http | serves HTTP |
 """
+
+PUBLIC = (
+    "background",
+    "changes",
+    "health",
+    "http.asgi",
+    "http.fast_path",
+    "http.plain_http",
+    "http.serving",
+    "http.sockets",
+    "log",
+    "metrics",
+    "options",
+    "probes",
+    "process",
+    "retry",
+    "served_certificate",
+    "tls_self_check",
+    "version",
+    "yielding",
+)
+"""Modules that other packages import."""

@@ -1,38 +1,15 @@
 """The tree is as docs/internals/architecture.md says: one word, one meaning; packages export only modules."""
 
 import ast
-import tomllib
 from collections import defaultdict
-from functools import cache
-from pathlib import Path
 
+from tests.product import PACKAGES, PYPROJECT, ROOT, modules
 from tests.tried_elsewhere import TRIED_BY, WORDS_ALONE
 
-ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = [
-    "agent",
-    "certs",
-    "cli",
-    "cluster",
-    "controller",
-    "describe",
-    "doctor",
-    "kube",
-    "ledger",
-    "modes",
-    "policies",
-    "service",
-    "web",
-    "webhook",
-]
+DEVELOPMENT = {"bench", "testbed", "tests"}
+"""Packages that are no part of the product."""
 OF_KUBERNETES = {"Affinity", "Condition", "Container", "NodeAffinity", "Pod", "PodSpec"}
 """Kubernetes' own words: each reader decodes the fields that it needs."""
-
-
-@cache
-def modules():
-    files = [file for name in PRODUCT for file in (ROOT / name).rglob("*.py") if "_pb2" not in file.name]
-    return {file: ast.parse(file.read_text()) for file in files}
 
 
 def test_one_word_names_one_class():
@@ -48,10 +25,15 @@ def test_one_word_names_one_class():
 
 
 def test_the_image_holds_every_package_of_the_product():
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
     copied = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert len(packages) > 5
-    assert set(packages) <= copied
+    assert len(PACKAGES) > 10
+    assert set(PACKAGES) <= copied
+
+
+def test_types_layers_and_the_wheel_are_of_the_same_packages():
+    assert tuple(PYPROJECT["mypy"]["packages"]) == PACKAGES
+    assert tuple(PYPROJECT["hatch"]["build"]["targets"]["wheel"]["packages"]) == PACKAGES
+    assert {file.parent.name for file in ROOT.glob("*/__init__.py")} - set(PACKAGES) == DEVELOPMENT
 
 
 def test_a_package_says_what_it_is_and_exports_only_names_that_others_import():
@@ -76,7 +58,9 @@ def test_a_package_says_what_it_is_and_exports_only_names_that_others_import():
                 names.add(node.name)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 names |= {name.asname or name.name for name in node.names}
-        unused = {name for name in names if name != "__all__" and (package, name) not in imported}
+        unused = {
+            name for name in names if name not in {"__all__", "PUBLIC"} and (package, name) not in imported
+        }
         assert not unused, f"nobody imports {unused} from {package}: import from the module itself"
 
 

@@ -1,1 +1,7 @@
 """The page: nodes, their GPUs and who uses them, live. The controller serves it; it also runs standalone."""
+
+PUBLIC = (
+    "page",
+    "source",
+)
+"""Modules that other packages import."""

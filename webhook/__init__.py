@@ -1,1 +1,16 @@
 """From an AdmissionReview to a JSON Patch or a one-line denial."""
+
+PUBLIC = (
+    "admission.annotations",
+    "admission.denial",
+    "admission.jobs",
+    "admission_request",
+    "admission_review",
+    "decision",
+    "options",
+    "placing.placer",
+    "process",
+    "review",
+    "rules",
+)
+"""Modules that other packages import."""
