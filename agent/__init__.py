@@ -5,3 +5,6 @@ PUBLIC = ("options",)
 
 PUBLIC = ("options",)
 """Modules that other packages import."""
+
+PUBLIC = ("options",)
+"""Modules that other packages import."""

@@ -6,6 +6,7 @@ PUBLIC = (
     "loading.loader",
     "loading.policy_set",
     "loading.provenance",
+    "loading.queue_checks",
     "loading.reference",
     "loading.reload",
     "loading.strict_yaml",

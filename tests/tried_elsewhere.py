@@ -103,6 +103,7 @@ TRIED_BY = {
     "tests/modes/test_per_gpu.py": ["modes/mode.py", "modes/resource_names.py"],
     "tests/modes/test_resource_kinds.py": ["modes/gpu_names.py"],
     "tests/policies/loading/test_checks.py": ["policies/model/schema.py", "policies/model/types.py"],
+    "tests/policies/loading/test_clearml_chart.py": ["policies/loading/queue_checks.py"],
     "tests/policies/loading/test_loader.py": ["policies/model/problems.py"],
     "tests/policies/loading/test_policy_set.py": [
         "policies/loading/build.py",

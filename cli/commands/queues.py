@@ -18,8 +18,9 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mig_instances import instance_number
 from modes.mode import Mode
-from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
+from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, read_chart_values
 from policies.loading.policy_set import PolicySet
+from policies.loading.queue_checks import queue_problems
 from policies.loading.strict_yaml import MAX_BYTES
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import PolicyError

@@ -1,4 +1,4 @@
-"""Queue values of the ClearML agent charts: what each queue's pods ask for, and what is wrong with it.
+"""Queue values of the ClearML agent charts: what the pods of each queue ask for, and what is misplaced in them.
 
 Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
 `basePodTemplate.labels/annotations/resources`. The Enterprise one has a template for each queue on top of it:
@@ -20,19 +20,15 @@ from kube.names import (
     MIN_GPU_MEMORY_ANNOTATION,
 )
 from ledger.queue_names import sanitised
-from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
-from modes.gpu_names import CLEARML_FRACTION_PREFIX
-from modes.memory_text import memory_mib, memory_rule
-from modes.mig_choice import named_problem
-from modes.mig_instances import instance_number
+from modes.memory_text import memory_mib
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
 from policies.model.gpu_count import fraction_on_gpus
-from policies.model.label_advice import label_advice, memory_problem
+from policies.model.label_advice import memory_problem
 from policies.model.problems import Problem, did_you_mean, quoted
 
 ROOT = "agentk8sglue"
@@ -45,7 +41,7 @@ _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "annotations", "resources")
 _HINTED = ("labels", "resources")
 """Not annotations: tolerations, which templates have, would be taken for a slip of it."""
-_READ_ANNOTATIONS = (GPUS_ANNOTATION, GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION)
+READ_ANNOTATIONS = (GPUS_ANNOTATION, GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION)
 """What they say does not hang on a pod's containers, which only the agent knows."""
 
 
@@ -91,7 +87,7 @@ class ChartQueue:
     @property
     def annotation_texts(self) -> dict[str, str]:
         """The annotations that are read, as far as they are text."""
-        found = {name: self.annotations.get(name) for name in _READ_ANNOTATIONS}
+        found = {name: self.annotations.get(name) for name in READ_ANNOTATIONS}
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
@@ -108,7 +104,7 @@ class ChartQueue:
             return None
         if self.asks_by == FRACTION_LABEL:
             return policy.fractions.get(self.label)
-        mib = memory_mib(self.label, decimal=_takes_decimal(policy))
+        mib = memory_mib(self.label, decimal=takes_decimal(policy))
         if mib is None or memory_problem(mib, policy) is not None:
             return None
         return Fraction.of_memory(mib + policy.reserve_mib, policy.slices_per_gpu)
@@ -151,50 +147,6 @@ def read_chart_values(file: str, content: bytes) -> ChartValues:
         rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
         problems.append(Problem(file, 0, "", rule))
     return ChartValues(next(iter(charts), None), queues, [*problems, *_name_problems(queues)])
-
-
-def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield what the webhook would deny of every pod of a queue, under the policy that the pods follow."""
-    label = queue.label
-    at = ("labels", queue.asks_by)
-    fraction = queue.fraction(policy)
-    if label is None:
-        yield from _unlabelled(queue)
-    elif not isinstance(label, str):
-        yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
-    elif MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
-        yield queue.problem(f"and {FRACTION_LABEL} are two ways to ask for a share: keep one", *at)
-    elif fraction is None:
-        yield queue.problem(_not_allowed(queue, label, policy), *at)
-    else:
-        yield from _annotation_problems(queue, policy)
-        for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
-            for resource, amount in amounts.items():
-                rule = _instance_problem(resource, amount, fraction, policy)
-                if rule or (rule := _disagreement(resource, amount, fraction, label, policy)):
-                    yield queue.problem(rule, "resources", field, resource)
-        if policy.instance_mode is not None and len(queue.instances) > 1:
-            first, second = sorted(queue.instances)[:2]
-            rule = f"{first} and {second} are two MIG instances, and a share is one: keep one"
-            yield queue.problem(rule, "resources", "limits", second)
-
-
-def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield what is wrong with the annotations of a queue whose label is in order."""
-    for name in _READ_ANNOTATIONS:
-        value = queue.annotations.get(name)
-        if value is not None and not isinstance(value, str):
-            yield queue.problem(f'{quoted(value)[1:-1]} must be quoted: "{value}"', "annotations", name)
-    texts = queue.annotation_texts
-    kinds = read_gpu_kinds(texts)
-    if isinstance(kinds, KindProblem):
-        yield queue.problem(f"{quoted(kinds.text)}: {kinds.advice}", "annotations", kinds.annotation)
-    count = texts.get(GPUS_ANNOTATION)
-    of_one = queue.fraction_of_one(policy)
-    if count is not None and of_one is not None:
-        asked = fraction_on_gpus(count, of_one, policy)
-        if isinstance(asked, str):
-            yield queue.problem(f"{quoted(count)} is not allowed: {asked}", "annotations", GPUS_ANNOTATION)
 
 
 def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
@@ -325,69 +277,9 @@ def _name_problems(queues: list[ChartQueue]) -> Iterator[Problem]:
         labels.setdefault(label, queue.name)
 
 
-def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
-    for resource in queue.limits:
-        if resource.startswith(CLEARML_FRACTION_PREFIX):
-            rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
-            yield queue.problem(rule, "resources", "limits", resource)
-    for resource, amount in queue.instances.items():
-        if not (str(amount).isascii() and str(amount).isdigit()):
-            rule = f"{quoted(amount)} is no whole number of instances"
-        elif instance_number(resource) is None:
-            rule = f"is no MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
-        else:
-            continue
-        yield queue.problem(rule, "resources", "limits", resource)
-    near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
-    for key in near:
-        rule = f"is not the label that is read: write {FRACTION_LABEL}"
-        yield queue.problem(rule, "labels", key)
-
-
-def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    """Return why a MIG instance that stands beside the label cannot be the one that its pods get."""
-    if policy.instance_mode is None or not resource.startswith(MIG_RESOURCE_PREFIX) or str(amount) == "0":
-        return None
-    if str(amount) != "1":
-        return f"{resource} is asked for {amount} times, and a share is one instance: write 1"
-    problem = named_problem(resource, fraction)
-    return f"{resource} {problem}: take one of the two out" if problem else None
-
-
-def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
-    if queue.asks_by == MEMORY_LABEL:
-        decimal = _takes_decimal(policy)
-        mib = memory_mib(label, decimal=decimal)
-        if mib is None:
-            return f"{quoted(label)} {memory_rule(label, decimal=decimal)}"
-        return f"{quoted(label)} is not allowed: {memory_problem(mib, policy)}"
-    advice = label_advice(label, policy)
-    if advice is None:
-        return f"policy {policy.name} allows no fraction: ask for one in its fractions"
-    return f"{quoted(label)} is not allowed by policy {policy.name}: {advice}"
-
-
-def _takes_decimal(policy: EffectivePolicy) -> bool:
+def takes_decimal(policy: EffectivePolicy) -> bool:
+    """Whether a label may state an amount of memory as a decimal one, such as 4G."""
     return policy.memory is not None and policy.memory.decimal
-
-
-def _disagreement(
-    resource: str, amount: Any, fraction: Fraction, label: str, policy: EffectivePolicy
-) -> str | None:
-    kind = policy.mode.kinds[resource]
-    if kind is None:
-        return None
-    if kind.is_other_system:
-        hint = f", or name it in allow.resources of policy {policy.name}" if kind.can_be_allowed else ""
-        return f'{resource} and the label "{label}" are two ways to share a GPU: take one out{hint}'
-    if kind.is_index:
-        return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
-    # YAML's own decimals are meant as Helm hands them on, as text.
-    if fits(amount if isinstance(amount, int) else str(amount), kind, fraction):
-        return None
-    if kind.is_clearml:
-        return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
-    return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices(fraction)}'
 
 
 def _at(source: Source) -> Mapping[str, Any]:

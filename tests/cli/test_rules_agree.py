@@ -8,7 +8,8 @@ from cli.explainer import Explainer
 from kube.names import GPU_MODEL_ANNOTATION, GPUS_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from policies.loading.clearml_chart import queue_problems, read_chart_values
+from policies.loading.clearml_chart import read_chart_values
+from policies.loading.queue_checks import queue_problems
 from tests.webhook.support import LABEL, Webhook, container, pod, policies, review_of
 
 TABLE = 'fractions: {"0.125": 1, "0.250": 2, "0.500": 4, "1.000": 8, "2": 16}'

@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.loading.clearml_chart import queue_problems, read_chart_values
+from policies.loading.clearml_chart import read_chart_values
+from policies.loading.queue_checks import queue_problems
 from policies.model.problems import PolicyError
 from tests.policies.support import policy_set
 
