@@ -20,7 +20,7 @@ MAX_CLAIMS_OF_REPLICAS = 1024
 
 
 class LedgerReader:
-    """Reads the ledger. Only its subclass `Ledger` changes it."""
+    """Reads the ledger. Only its subclass `LedgerWriter` changes it."""
 
     def __init__(self) -> None:
         self._node_index = NodeIndex()

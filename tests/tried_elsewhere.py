@@ -96,7 +96,7 @@ TRIED_BY = {
         "ledger/placement/instance_offers.py",
         "modes/instance.py",
     ],
-    "tests/ledger/test_ledger.py": ["ledger/accounts.py"],
+    "tests/ledger/test_ledger.py": ["ledger/accounts.py", "ledger/ledger_writer.py"],
     "tests/ledger/test_phantoms.py": ["ledger/placement/contested.py"],
     "tests/ledger/test_totals.py": ["ledger/ledger_reader.py"],
     "tests/ledger/test_why.py": ["controller/pods/pod_summary.py"],

@@ -1,4 +1,4 @@
-"""Queue values of the ClearML agent charts: what the pods of each queue ask for, and what is misplaced in them.
+"""Queue values of the ClearML agent charts: what the pods of each queue ask for, and misplaced keys.
 
 Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
 `basePodTemplate.labels/annotations/resources`. The Enterprise one has a template for each queue on top of it:

@@ -215,7 +215,7 @@ def test_of_equal_gpus_of_a_node_and_of_equal_indices_to_wait_for_likewise() -> 
 
 
 def test_a_step_ages_only_so_many_and_says_that_there_may_be_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledger.ledger.MAX_ENDED_AT_ONCE", 10)
+    monkeypatch.setattr("ledger.ledger_writer.MAX_ENDED_AT_ONCE", 10)
     ledger = ledger_of(*[gpu_node(f"n{number}", 4) for number in range(4)])
     for number in range(25):
         ledger.place(eighths(1, reservation=f"r{number}"), 0.0)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger import totals as totals_module
-from ledger.ledger import MAX_ENDED_AT_ONCE, Ledger
+from ledger.ledger import Ledger
+from ledger.ledger_writer import MAX_ENDED_AT_ONCE
 from ledger.totals import Totals
 from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of

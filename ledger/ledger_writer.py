@@ -1,0 +1,243 @@
+"""Write access to the ledger: nodes and pods as they are watched, and reservations that begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from ledger.accounts import Claim, ClaimKey
+from ledger.facts import NodeFact, PodFact, PodKey
+from ledger.gpu_memory import GpuMemory, cards_of, memory_of_pod
+from ledger.instance_worth import with_instance_worth
+from ledger.ledger_reader import LedgerReader
+from ledger.placement.candidates import CandidateFinder
+from ledger.placement.choice import Choice
+from ledger.placement.contested import Contested
+from ledger.recent_placements import RecentPlacements
+from ledger.reservations import Reservation, Reservations
+from modes.mig_instances import is_instance
+
+RESERVATIONS_PER_NAMESPACE = 256
+QUIET_SECONDS = 75.0
+"""A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
+MAX_ENDED_AT_ONCE = 256
+"""Reservations that one decision ends first: if more end at once, the rest must not delay it."""
+
+
+class LedgerWriter(LedgerReader):
+    """Takes in facts and reservations. Only its subclass `Ledger` decides where a pod goes."""
+
+    def __init__(
+        self,
+        reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE,
+        on_promise: Callable[[str | None], None] | None = None,
+    ) -> None:
+        """`on_promise` is the attribute of this name."""
+        super().__init__()
+        self._pods: dict[PodKey, PodFact] = {}
+        self._reservations = Reservations(reservations_per_namespace)
+        self._finder = CandidateFinder(self._node_index, self._values)
+        self._contested = Contested(
+            self._node_index, self._pending, self._values, self._reservations.are_kept
+        )
+        self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._contested)
+        self.on_promise = on_promise
+        """Called with the node (None: no node) of each reservation that begins or stops taking room."""
+        self._recent = RecentPlacements(self)
+
+    def set_node(self, fact: NodeFact) -> None:
+        """Add or change a node; the inverse of `remove_node`."""
+        known = self._node_index.fact(fact.name)
+        if known == fact:
+            return
+        if known is not None:
+            self._forget_kinds(known)
+        self._change_node(fact.name, known, fact)
+        self._values.add(fact)
+        self._choice.add_node(fact)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its pods stay until they are removed themselves."""
+        known = self._node_index.fact(name)
+        if known is not None:
+            self._forget_kinds(known)
+            self._change_node(name, known, None)
+
+    def _forget_kinds(self, node: NodeFact) -> None:
+        self._values.remove(node)
+        self._choice.remove_node(node)
+
+    def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
+        """Set the facts of a node, and recompute its pods' memory if its cards changed."""
+        pods = self._pods_on(name) if cards_of(known) != cards_of(fact) else []
+        for pod in pods:
+            self._usage.remove(pod, memory_of_pod(pod, known))
+        self._node_index.set_fact(name, fact)
+        for pod in pods:
+            self._usage.add(pod, memory_of_pod(pod, fact))
+            self.set_pod(pod)
+
+    def _pods_on(self, name: str) -> list[PodFact]:
+        account = self._node_index.accounts.get(name)
+        claims = account.claims.values() if account is not None else ()
+        return [claim for claim in claims if isinstance(claim, PodFact)]
+
+    def _memory_of(self, pod: PodFact) -> GpuMemory:
+        return memory_of_pod(pod, self._node_of(pod))
+
+    def _node_of(self, pod: PodFact) -> NodeFact | None:
+        node = pod.node or pod.promised_node
+        return self._node_index.fact(node) if node is not None else None
+
+    def set_pod(self, fact: PodFact) -> None:
+        """Add or change a pod; the inverse of `remove_pod`."""
+        known = self._pods.get(fact.key)
+        if fact.pooled or (fact.gpus and is_instance(fact.gpus[-1][0])):
+            fact = with_instance_worth(fact, self._node_of(fact))
+        if known == fact:
+            return
+        self.remove_pod(fact.key)
+        if fact.is_over:
+            return
+        self._pods[fact.key] = fact
+        self._usage.add(fact, self._memory_of(fact))
+        self._add_claim(fact.key, fact)
+        if known is None:
+            self._show_up(fact)
+
+    def _show_up(self, fact: PodFact) -> None:
+        """End the reservation of a new pod. A pod that names it later could only be a copy."""
+        reservation = self._reservations.get(fact.reservation)
+        if reservation is not None and reservation.became(fact):
+            self._end(reservation)
+        else:
+            self._recent.retire(fact)
+
+    def remove_pod(self, key: PodKey) -> None:
+        """Remove a pod."""
+        known = self._pods.pop(key, None)
+        if known is not None:
+            self._usage.remove(known, self._memory_of(known))
+            self._remove_claim(key, known)
+
+    def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
+        """Replace all nodes and pods by a full list. Reservations stay until they expire."""
+        listed_nodes = {node.name: node for node in nodes}
+        listed_pods = {pod.key: pod for pod in pods}
+        for key in self._pods.keys() - listed_pods.keys():
+            self.remove_pod(key)
+        for name in self._node_index.accounts.keys() - listed_nodes.keys():
+            self.remove_node(name)
+        for node in listed_nodes.values():
+            self.set_node(node)
+        for pod in listed_pods.values():
+            self.set_pod(pod)
+
+    def expire(self, now: float, known_until: float | None = None) -> bool:
+        """End expired reservations, at most `MAX_ENDED_AT_ONCE`; return whether more may be left.
+
+        Reservations whose pods should have appeared by now stop taking room, and quotas stop counting them.
+
+        Args:
+            now: seconds of any monotonic clock.
+            known_until: up to when the cluster's state is known, if not `now`. A reservation neither ends nor
+                frees its room while its pod may exist unreported.
+        """
+        known_until = now if known_until is None else known_until
+        self._recent.expire(known_until)
+        counting = now if now - known_until <= QUIET_SECONDS else known_until
+        for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
+            self._usage.remove(late, late.gpu_memory)
+        aged = ended = 0
+        for late in islice(self._reservations.stop_holding(known_until), MAX_ENDED_AT_ONCE):
+            self._age(late)
+            aged += 1
+        while ended < MAX_ENDED_AT_ONCE and (over := self._reservations.first_expired(known_until)):
+            self._end(over)
+            ended += 1
+        return MAX_ENDED_AT_ONCE in {aged, ended}
+
+    def release(self, reservation: str) -> None:
+        """Give back the reservation of a name, if it still exists."""
+        former = self._reservations.get(reservation)
+        if former is not None:
+            self._end(former)
+        else:
+            self._recent.release(reservation)
+
+    @property
+    def reservations(self) -> int:
+        """Number of reservations that have neither become a pod nor ended."""
+        return len(self._reservations)
+
+    def is_reserved(self, reservation: str) -> bool:
+        """Whether a reservation of this name exists: its pod has not appeared, and it has not expired."""
+        return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
+
+    def _begin(self, reservation: Reservation) -> None:
+        """Add a reservation; the inverse of `_end`."""
+        self._reservations.add(reservation)
+        self._usage.add(reservation, reservation.gpu_memory)
+        self._add_claim(reservation.key, reservation)
+        self._notify(reservation)
+
+    def _end(self, reservation: Reservation) -> None:
+        was_counted, held = self._reservations.remove(reservation)
+        if was_counted:
+            self._usage.remove(reservation, reservation.gpu_memory)
+        if held:
+            self._remove_claim(reservation.key, reservation)
+            self._notify(reservation)
+        elif reservation.promised_node is not None:
+            self._node_index.remove_stale(reservation.promised_node, reservation)
+        else:
+            self._pending.add_stale(reservation, -1)
+
+    def _age(self, reservation: Reservation) -> None:
+        """Stop a reservation from taking room: its pod should have appeared by now."""
+        self._remove_claim(reservation.key, reservation)
+        if reservation.promised_node is not None:
+            self._node_index.add_stale(reservation.promised_node, reservation)
+        else:
+            self._pending.add_stale(reservation)
+        self._notify(reservation)
+
+    def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Add the sum of recently placed pods; the inverse of `remove_many`."""
+        self._usage.add(unit, unit.gpu_memory, pods)
+        self._add_claim(claim.key, claim)
+        self._notify(claim)
+
+    def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Remove the sum of recently placed pods; the inverse of `add_many`."""
+        self._usage.remove(unit, unit.gpu_memory, pods)
+        self._remove_claim(claim.key, claim)
+        self._notify(claim)
+
+    def _notify(self, reservation: Reservation) -> None:
+        if self.on_promise is not None:
+            self.on_promise(reservation.promised_node)
+
+    def _notify_owner(self, owner: str) -> None:
+        if self.on_promise is not None:
+            for node in self._owners.on_nodes(owner):
+                self.on_promise(node)
+
+    def _add_claim(self, key: ClaimKey, claim: Claim) -> None:
+        """Add a claim to its node, or to the pending ones; the inverse of `_remove_claim`."""
+        if claim.owner:
+            self._owners.add(claim)
+        node = claim.node or claim.promised_node
+        if node is not None:
+            self._node_index.take(node, key, claim)
+        elif claim.slices:
+            self._pending.add(key, claim)
+
+    def _remove_claim(self, key: ClaimKey, claim: Claim) -> None:
+        if claim.owner:
+            self._owners.remove(claim)
+        node = claim.node or claim.promised_node
+        if node is not None:
+            self._node_index.give_back(node, key)
+        elif claim.slices:
+            self._pending.remove(key)
