@@ -55,7 +55,7 @@ def read_gpu_kinds(annotations: Mapping[str, str]) -> GpuKinds | KindProblem:
         return patterns
     mib = memory_mib(memory) if memory is not None else 0
     if mib is None:
-        advice = f"write whole Mi or Gi such as {EXAMPLES}"
+        advice = f"use a whole number of Mi or Gi, such as {EXAMPLES}"
         return KindProblem(MIN_GPU_MEMORY_ANNOTATION, memory or "", advice)
     return GpuKinds(patterns, mib)
 
@@ -67,10 +67,10 @@ def is_pattern(text: str) -> bool:
 
 def _patterns(text: str) -> tuple[str, ...] | KindProblem:
     if len(text) > MAX_TEXT:
-        return KindProblem(GPU_MODEL_ANNOTATION, text, f"write at most {MAX_TEXT} characters")
+        return KindProblem(GPU_MODEL_ANNOTATION, text, f"use at most {MAX_TEXT} characters")
     patterns = tuple(part.strip() for part in text.split(","))
     if len(patterns) > MAX_PATTERNS or not all(map(_PATTERN.fullmatch, patterns)):
-        rule = f"write 1 to {MAX_PATTERNS} models, * for any part of a word, with commas between"
+        rule = f"use 1 to {MAX_PATTERNS} models with commas between them, and * for any part of a word"
         return KindProblem(GPU_MODEL_ANNOTATION, text, f"{rule}, {_EXAMPLE}")
     return patterns
 

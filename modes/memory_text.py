@@ -33,7 +33,7 @@ def memory_text(mib: int) -> str:
 def memory_rule(text: str, *, decimal: bool) -> str:
     """Return why a text is not an amount of memory, and what to write: for `4G` its amount in Mi."""
     if decimal:
-        return 'is not a whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
+        return 'is not a whole number of Mi, Gi, M or G: use a value such as "4Gi" or "4G"'
     meant = memory_mib(text, decimal=True)
     examples = EXAMPLES if meant is None else f'"{memory_text(meant)}"'
-    return f"is not a whole number of Mi or Gi: write it such as {examples}"
+    return f"is not a whole number of Mi or Gi: use a value such as {examples}"

@@ -42,9 +42,7 @@ class Mig(Mode):
         "pods of mode mig have no index to wait on: leave it out, or use mode per-gpu"
     )
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
-    several_containers_problem: ClassVar[str | None] = (
-        "a MIG instance goes to one container: leave the annotation out"
-    )
+    several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
     needs_cdi: ClassVar[bool] = True
     gives_instances: ClassVar[bool] = True
 

@@ -78,7 +78,7 @@ def _over_quota(result: OverQuota) -> str:
     """Say what is used and requested, and what can help: waiting only if there is something to wait for."""
     of = f'quota of {result.quota.scope} "{result.quota.name}"'
     if not result.limit:
-        return f"{of} is 0, so it takes no labelled pods: use another, or ask the admin"
+        return f"{of} is 0, which allows no labelled pods: use another, or ask the admin"
     unit = "MiB of GPU memory" if result.unit == "MiB" else result.unit
     used = f"{of}: {result.used} of {result.limit} {unit} are used, {result.asked} more requested"
     if result.unit == "pods":

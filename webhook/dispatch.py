@@ -26,7 +26,7 @@ from webhook.rules import may_be_alias
 NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
 TOO_COSTLY = Denial.of(
     Reason.TOO_COSTLY,
-    "it takes more CPU or memory to decide than a review may use: make it smaller, with fewer containers,"
+    "the pod takes more CPU or memory to decide than a review may use: use fewer containers,"
     " variables, annotations, amounts or values of affinity",
 )
 

@@ -22,7 +22,7 @@ def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> 
 def _problem(fraction: Fraction, policy: EffectivePolicy) -> str | None:
     """Return why there can be no such shares of several GPUs, and what to do; None if there can."""
     if fraction.is_whole:
-        return "the label asks for whole GPUs: write their number in the label alone"
+        return "the label requests whole GPUs: set their number only in the label"
     if policy.limiter.image_pattern is not None:
-        return f"limiter {policy.limiter.name} of policy {policy.name} limits one GPU: ask for a share of one"
+        return f"limiter {policy.limiter.name} of policy {policy.name} limits one GPU: request a share of one"
     return policy.mode.several_gpus_problem

@@ -19,7 +19,7 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
         return None
     allowed = f"use {_shortened(list(policy.fractions))}"
     if text in policy.left_out:
-        return f"it is no whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
+        return f"it is not a whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
 
@@ -29,7 +29,7 @@ def memory_problem(mib: int, policy: EffectivePolicy) -> str | None:
     bounds = policy.memory
     if bounds is None:
         advice = f"use {FRACTION_LABEL} instead, or ask the admin" if policy.fractions else "ask the admin"
-        return f"policy {policy.name} allows no amounts of memory: {advice}"
+        return f"policy {policy.name} allows no memory amounts: {advice}"
     if bounds.min_mib <= mib <= (bounds.max_mib or mib):
         return None
     least = f"at least {memory_text(bounds.min_mib)}" if bounds.min_mib else ""

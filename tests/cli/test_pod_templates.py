@@ -83,8 +83,8 @@ def test_the_label_on_a_workload_alone_is_denied_as_in_the_cluster(kind):
     facts = facts_of(as_yaml(found))
     assert (facts["allowed"], facts["code"], facts["patch"]) == (False, "label-not-on-template", [])
     assert facts["message"] == (
-        f"clearml-injector/fraction stands on the {kind} alone, its pods would get no share: "
-        f"write it in {LOCKED[kind]}.metadata.labels too"
+        f"clearml-injector/fraction is only on the {kind}, so its pods would get no share: set it in"
+        f" {LOCKED[kind]}.metadata.labels too"
     )
 
 

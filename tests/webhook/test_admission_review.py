@@ -108,7 +108,7 @@ def test_a_number_that_cannot_be_is_no_matter_in_an_unlabelled_object():
 def test_a_labelled_pod_without_containers_is_denied(spec):
     decided = decide({"metadata": LABELLED, "spec": spec})
     assert decided.code == "unreadable-object"
-    assert decided.message == f"a pod labelled {LABEL} needs spec.containers: give it one"
+    assert decided.message == f"a pod with the label {LABEL} needs spec.containers: add one"
 
 
 @pytest.mark.parametrize("quantity", ["1e400", "NaN", "1_000", "\u0661", "1 ", "", 10**30, -(10**30)])

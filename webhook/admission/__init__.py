@@ -1,1 +1,1 @@
-"""The rules: what is checked of a labelled pod, and what is written into it."""
+"""The rules: they check labelled pods and write patches."""

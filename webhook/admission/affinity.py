@@ -1,4 +1,4 @@
-"""Node affinity: the pod may only land where its MiB is right, and should land where there is room."""
+"""Node affinity: requires nodes on which the pod's MiB are right, and prefers a node with room."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PREFERRED = f"{_NODE_AFFINITY}/{_PREFERRED_NAME}"
 _Required = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of a requirement."""
 MAX_MODELS = 1000
-"""Of one expression of a pod that was injected before."""
+"""In one expression of a pod that was injected before."""
 MAX_MATCHED_MODELS = 64
-"""Different models of such a pod that are matched with its patterns; a cluster has a few."""
+"""Different models in such a pod that are matched with its patterns; a cluster has a few."""
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
-    """Terms of the pod's required node affinity; None when it has none."""
+    """Return the terms of the pod's required node affinity; None if it has none."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is None or affinity.required is None:
         return None
@@ -37,18 +37,18 @@ def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 
 def refuse_empty_affinity(spec: PodSpec) -> Denial | None:
-    """Refuse a required affinity whose terms are all empty: it matches no node, and must stay so."""
+    """Refuse a required affinity with only empty terms: it matches no node, and must not match one later."""
     terms = required_terms(spec) if spec.affinity is not None else None
     if terms is None or not all(term.is_empty for term in terms):
         return None
     return Denial.of(
         Reason.AFFINITY,
-        "the required node affinity has only empty terms, which match no node: give a term an expression",
+        "the required node affinity has only empty terms, which match no node: add an expression to a term",
     )
 
 
 def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
-    """Values of each `nvidia.com/gpu.memory In` of a required term, the user's and ours alike; each once."""
+    """Yield the values of each `nvidia.com/gpu.memory In` in a required term, the user's and ours, once."""
     for term in required_terms(spec) or ():
         yield from {
             requirement.values or (): None
@@ -58,7 +58,7 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
 
 
 def demanded_hosts(spec: PodSpec) -> tuple[str, ...]:
-    """Return the hosts that every term of the required affinity names last, the same in each; none else."""
+    """Return the hosts that each required term names last, if they are the same in all terms; else none."""
     named = {_last_hosts(term) for term in required_terms(spec) or () if not term.is_empty}
     hosts = named.pop() if len(named) == 1 else ()
     return hosts if len(hosts) <= MAX_HOSTS and all(len(host) <= MAX_LABEL_VALUE for host in hosts) else ()
@@ -74,9 +74,9 @@ def _last_hosts(term: NodeSelectorTerm) -> tuple[str, ...]:
 
 
 def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
-    """Whether every term of the required affinity names models, and only such as are taken, or hosts.
+    """Whether each term of the required affinity names only accepted models, or hosts.
 
-    Where labels of nodes tell no model that is taken, hosts are named whose agents tell it of their cards.
+    It names hosts if node labels have no accepted model, but agents report one.
     """
     if not kinds.models or demanded_hosts(spec):
         return True
@@ -86,14 +86,14 @@ def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
 
 
 class _MatchedModels:
-    """Matches each model once, and so many at most: the author of a pod writes patterns and models."""
+    """Matches each model once, up to a limit, because authors of pods write patterns and models."""
 
     def __init__(self, kinds: GpuKinds) -> None:
         self._kinds = kinds
         self._taken: dict[str, bool] = {}
 
     def are_all_of(self, requirement: Requirement) -> bool:
-        """Whether a requirement names models, and only such as are taken."""
+        """Whether a requirement names models, and only accepted ones."""
         is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
         return is_model and bool(requirement.values) and all(map(self._takes, requirement.values or ()))
 
@@ -108,9 +108,9 @@ class _MatchedModels:
 
 
 def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Operation]:
-    """Require a GPU memory among the placement's, and its models if any, and prefer its node.
+    """Require the placement's GPU memory values, and its models if any, and prefer its node.
 
-    The requirement goes into every term that is not empty.
+    Every term that is not empty gets the requirement.
     """
     required, node = _required(placement, kinds), placement.node
     if spec.affinity is None or spec.affinity.node_affinity is None:
@@ -124,7 +124,7 @@ def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Oper
 
 
 def binds_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> bool:
-    """Whether every required term that can match a node demands all that a placement depends on."""
+    """Whether every required term that can match a node has all requirements of a placement."""
     required = _required(placement, kinds)
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     return bool(terms or not required) and all(_demands(term, *one) for term in terms for one in required)
@@ -146,7 +146,7 @@ def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_th
 
 
 def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
-    """What is required of labels of nodes."""
+    """Return the requirements on node labels."""
     memory_values = placement.memory_values
     required: list[_Required] = [(GPU_MEMORY_LABEL, "In", memory_values)] if memory_values else []
     if placement.other_memory_values:

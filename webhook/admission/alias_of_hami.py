@@ -1,4 +1,4 @@
-"""A pod in HAMi's words: amounts of containers, and annotations about cards."""
+"""Translates a pod in HAMi's syntax: amounts of containers, and annotations about cards."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
 HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
 ALL = 100
-"""Per cent: a whole card's memory, or all of its compute, which HAMi gives to one container alone."""
+"""Percent: a whole card's memory, or all of its compute, which HAMi gives to only one container."""
 
 
 class HamiShare(msgspec.Struct, frozen=True, gc=False):
-    """What one container asks for, as HAMi reads it."""
+    """The request of one container, as HAMi reads it."""
 
     gpus: int
     mib: int
-    """Of each GPU; 0 where the percentage counts."""
+    """Of each GPU; 0 if the percentage counts."""
     percent: int
     cores: int
-    """Per cent of compute; 0 limits nothing."""
+    """Percent of compute; 0 limits nothing."""
     has_both: bool
-    """Whether a percentage stands beside MiB, which count."""
+    """Whether there is a percentage in addition to the MiB, which count."""
     ignores_cores: bool
-    """Whether compute was asked for that the policy ignores."""
+    """Whether it requests compute that the policy ignores."""
 
     @property
     def is_whole(self) -> bool:
@@ -62,7 +62,7 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         return not self.mib and self.percent == ALL
 
     def holds(self, other: HamiShare) -> bool:
-        """Whether it is as much as another, or more, whatever the card."""
+        """Whether it is at least as much as another, on any card."""
         if self.gpus < other.gpus:
             return False
         if self.mib and other.mib:
@@ -71,12 +71,12 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
 
 
 def asks_in_hamis_words(spec: PodSpec) -> bool:
-    """Whether some container asks for a share so."""
+    """Whether a container requests a share in this syntax."""
     return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
 def of_hami(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    """Return the pod in our words."""
+    """Return the translated pod."""
     container = _asking_container(spec)
     if isinstance(container, Denial):
         return container
@@ -107,24 +107,22 @@ def of_hami(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Ali
 
 
 def _asking_container(spec: PodSpec) -> Container | Denial:
-    """Return the one that asks of those that run beside each other."""
+    """Return the one container with a request, of those that run at the same time."""
     sidecars = [each for each in spec.init_containers or () if each.is_native_sidecar]
     asking: list[Container] = [each for each in (*(spec.containers or ()), *sidecars) if _asks(each)]
     if len(asking) > 1:
         first, second = (cut_text(each.name, MAX_CHARACTERS) for each in asking[:2])
         return denied(
-            f'containers "{first}" and "{second}" both ask in HAMi\'s words: leave it to one of them,'
+            f'containers "{first}" and "{second}" both request HAMi resources: use only one of them,'
             f" or use our label and {CONTAINERS_ANNOTATION}"
         )
     if not asking:
-        return denied(
-            f"of {HAMI_MEMORY} only init containers ask: ask in the container that comes after them"
-        )
+        return denied(f"only init containers request {HAMI_MEMORY}: request it in a regular container")
     return asking[0]
 
 
 def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
-    """Return the largest of what the container and its init containers ask for: HAMi counts that."""
+    """Return the largest request of the container and the init containers: HAMi counts that."""
     own = _share(container, policy)
     if isinstance(own, Denial):
         return own
@@ -136,14 +134,14 @@ def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> 
         if isinstance(found, Denial):
             return found
         if found.cores != own.cores:
-            return denied(f"{HAMI_CORES} differs between containers: write the same in each")
+            return denied(f"{HAMI_CORES} differs between containers: use the same value in each")
         if found.holds(largest):
             largest = found
         elif not largest.holds(found):
             name = cut_text(each.name, MAX_CHARACTERS)
             return denied(
-                f'init container "{name}" and its pod ask for shares of which neither holds the other:'
-                " write the same in both"
+                f'init container "{name}" and its pod request shares that cannot be compared:'
+                " use the same in both"
             )
     return largest
 
@@ -151,18 +149,18 @@ def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
     amounts = dict(_amounts(container.resources))
     if HAMI_CORES in amounts and policy.gpucores == "deny":
-        return denied(f"{HAMI_CORES} is not taken over, compute is the policy's to limit: leave it out")
+        return denied(f"policy {policy.name} does not accept {HAMI_CORES}: remove it, or ask the admin")
     memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
     gpus = _gpus(container.resources)
     if MIB.fullmatch(gpus) is None:
-        return denied(f"{HAMI_GPUS} {shown(gpus)} is no whole number from 1 up: mend it")
+        return denied(f"{HAMI_GPUS} {shown(gpus)} is not a whole number above 0: fix it")
     if memory != "0" and MIB.fullmatch(memory) is None:
         refused = memory_label(HAMI_MEMORY, memory)
         return refused if isinstance(refused, Denial) else denied(HAMI_MEMORY)
     if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
-        return denied(f"{HAMI_PERCENT} {shown(percent)} is no whole number from 0 to 100: mend it")
+        return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
-        return denied(f"{HAMI_CORES} {shown(cores)} is no whole number: mend it")
+        return denied(f"{HAMI_CORES} {shown(cores)} is not a whole number: fix it")
     is_ignored = policy.gpucores == "ignore" and HAMI_CORES in amounts
     has_both = memory != "0" and percent != "0"
     counted = 0 if is_ignored else int(cores)
@@ -178,7 +176,7 @@ def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
     allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
     label = f"the label {LABEL}"
     advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
-    return denied(f'{HAMI_PERCENT} "{share.percent}" is no fraction of policy {policy.name}: {advice}')
+    return denied(f'{HAMI_PERCENT} "{share.percent}" is not a fraction of policy {policy.name}: {advice}')
 
 
 def _as_decimal(percent: int) -> str:
@@ -186,15 +184,15 @@ def _as_decimal(percent: int) -> str:
 
 
 def _compute(share: HamiShare) -> str | Denial | None:
-    """Return the limit of compute that cores become; they are all of a card's where they are 100."""
+    """Return the limit of compute for the cores; 100 is a whole card."""
     if not share.cores or (share.is_whole and share.cores >= ALL):
         return None
     if share.is_whole:
-        return denied(f"{HAMI_CORES} {share.cores} limits no whole GPU here: leave it out")
+        return denied(f"{HAMI_CORES} {share.cores} cannot limit whole GPUs: remove it")
     if share.cores >= ALL:
         return denied(
-            f"{HAMI_CORES} {share.cores} takes a card for itself, and the pod asks for a part of one:"
-            " leave one of the two out"
+            f"{HAMI_CORES} {share.cores} takes a whole card, but the pod requests a part of one:"
+            " remove one of the two"
         )
     return str(share.cores)
 
@@ -204,7 +202,7 @@ def _asks(container: Container) -> bool:
 
 
 def _amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
-    """Yield what a container asks for; of a name in both, limits come last and count."""
+    """Yield a container's requests; if a name is in both, limits come last and count."""
     for amounts in (resources.requests, resources.limits) if resources is not None else ():
         for name, amount in (amounts or {}).items():
             if name in HAMI_RESOURCES:
@@ -219,7 +217,7 @@ def _gpus(resources: Resources | None) -> str:
 
 
 def _plain(amount: str | int) -> str:
-    """Return an amount in plain digits: the API server writes 3000 as "3k". As it is if it is no number."""
+    """Return a number in plain digits (the API server writes 3000 as "3k"), and other text unchanged."""
     try:
         digits = str(whole(amount))
     except ValueError:
@@ -230,7 +228,7 @@ def _plain(amount: str | int) -> str:
 def _in_our_words(
     containers: Sequence[Container], share: HamiShare, path: str, operations: list[Operation]
 ) -> list[Container]:
-    """Take HAMi's amounts out, and leave GPUs where they stood: init containers are found by them."""
+    """Remove HAMi's amounts, but keep `nvidia.com/gpu`: it marks init containers that use the GPU."""
     plain = []
     for at, container in enumerate(containers):
         if _asks(container):
@@ -258,7 +256,7 @@ def _with_gpus(
 
 
 def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]) -> str:
-    """Say what became of everything that the pod asked for."""
+    """Describe the translation of each request of the pod."""
     amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
     words = [words_of(amount, label)]
     if share.has_both:

@@ -1,4 +1,4 @@
-"""A pod in the words of KAI and Run:ai: annotations that ask for a share."""
+"""Translates a pod in the syntax of KAI and Run:ai: annotations that request a share."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from webhook.admission.pod import ObjectMeta, Pod
 
 
 def asks_in_kais_words(metadata: ObjectMeta) -> bool:
-    """Whether a pod asks for a share so, or for a limit of one."""
+    """Whether a pod requests a share in this syntax, or the limit of one."""
     return not (metadata.annotations or {}).keys().isdisjoint(KAI_AMOUNTS)
 
 
 def of_kai(pod: Pod, metadata: ObjectMeta, policy: EffectivePolicy) -> Alias | Denial:
-    """Return the pod in our words."""
+    """Return the translated pod."""
     theirs = metadata.annotations or {}
     fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
     if fraction is not None and mib is not None:
-        return denied(f"annotations {KAI_FRACTION} and {KAI_MEMORY} are two amounts: keep one")
+        return denied(f"annotations {KAI_FRACTION} and {KAI_MEMORY} both set an amount: keep one")
     refused = _refuse_limits(theirs)
     if refused is not None:
         return refused
     if theirs.get(KAI_MPS) == "true":
-        return denied(f"annotation {KAI_MPS} has no match here: leave it out")
+        return denied(f"annotation {KAI_MPS} is not supported: remove it")
     if mib is not None:
         label = memory_label(KAI_MEMORY, mib)
     else:
@@ -60,19 +60,17 @@ def of_kai(pod: Pod, metadata: ObjectMeta, policy: EffectivePolicy) -> Alias | D
 
 
 def _refuse_limits(theirs: Mapping[str, str]) -> Denial | None:
-    """Refuse a limit that is another amount than the share, up to which Run:ai would let the pod grow."""
+    """Refuse a limit that differs from the share: Run:ai would let the pod grow up to it."""
     for name, limit in KAI_LIMITS.items():
         asked, most = theirs.get(name), theirs.get(limit)
         if most is None:
             continue
         if asked is None:
-            return denied(
-                f"{limit} stands without {name}: write the amount there, a share here is its own limit"
-            )
+            return denied(f"{limit} needs {name}: set the amount there, since a share is its own limit")
         if not _are_same(asked, most):
             return denied(
-                f"{limit} {shown(most)} is not {name} {shown(asked)}, and a share here is its own limit:"
-                f" ask for the limit in {name}, or leave it out"
+                f"{limit} {shown(most)} is not {name} {shown(asked)}, but a share is its own limit:"
+                f" request that amount in {name}, or remove the limit"
             )
     return None
 

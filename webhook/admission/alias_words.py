@@ -1,4 +1,4 @@
-"""What rewriting has in common, whatever the other system: amounts as our labels, and the operations."""
+"""Common parts of the translation from any other system: amounts as our labels, and the patch operations."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from webhook.admission.json_patch import Operation, add, pointer, remove
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod
 
 MAX_CHARACTERS = 12
-"""Of an amount; a denial repeats no more."""
+"""Maximum characters of an amount in a denial."""
 MIB = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 Label = tuple[str, str]
-"""One of our labels, and its text."""
+"""One of our labels, and its value."""
 
 
 class Alias(msgspec.Struct, frozen=True, eq=False):
-    """A pod in our words."""
+    """A translated pod."""
 
     pod: Pod
     operations: list[Operation]
-    """What makes this pod of the one that came; the share's own patch follows."""
+    """Changes of the original pod into this one; the share's own patch follows."""
     words: str
-    """What was rewritten to what, for people."""
+    """Description of the translation, for users."""
 
 
 def denied(rule: str) -> Denial:
-    """Deny what has no match here."""
+    """Deny a pod with a setting that has no equivalent here."""
     return Denial.of(Reason.ALIAS, rule)
 
 
 def shown(text: str) -> str:
-    """Return a text of the pod as a denial quotes it."""
+    """Return a text of the pod, as a denial quotes it."""
     return f'"{cut_text(text, MAX_CHARACTERS)}"'
 
 
 def memory_label(what: str, text: str) -> Label | Denial:
-    """Return our label for so many MiB."""
+    """Return our label for an amount of MiB."""
     if MIB.fullmatch(text) is None:
-        return denied(f'{what} {shown(text)} is no whole number of MiB: write it such as "4096"')
+        return denied(f'{what} {shown(text)} is not a whole number of MiB: use a value such as "4096"')
     return MEMORY_LABEL, f"{text}Mi"
 
 
 def fraction_label(what: str, text: str, policy: EffectivePolicy) -> Label | Denial:
-    """Return our label with the text of the policy's table that means the same amount.
+    """Return our label with the policy's fraction for the same amount.
 
     Args:
         what: the other system's name for it.
@@ -60,12 +60,12 @@ def fraction_label(what: str, text: str, policy: EffectivePolicy) -> Label | Den
     if known is not None:
         return LABEL, known
     advice = label_advice(text[:MAX_CHARACTERS], policy)
-    advice = advice or f"policy {policy.name} allows no fraction: ask the admin"
-    return denied(f"{what} {shown(text)} is no fraction of policy {policy.name}: {advice}")
+    advice = advice or f"policy {policy.name} allows no fractions: ask the admin"
+    return denied(f"{what} {shown(text)} is not a fraction of policy {policy.name}: {advice}")
 
 
 def known_text(text: str, policy: EffectivePolicy) -> str | None:
-    """Return the text of the policy's table for a decimal's amount; None where it has none."""
+    """Return the policy's fraction for a decimal; None if it has none."""
     if len(text) > MAX_CHARACTERS:
         return None
     try:
@@ -78,7 +78,7 @@ def known_text(text: str, policy: EffectivePolicy) -> str | None:
 def rewritten(
     metadata: ObjectMeta, label: Label, ours: dict[str, str | None], theirs: list[str]
 ) -> tuple[ObjectMeta, list[Operation]]:
-    """Write our label and annotations in place of theirs; a forged marker of ours goes too."""
+    """Replace their annotations by our label and annotations; also remove a forged marker of ours."""
     labels, annotations = metadata.labels, metadata.annotations
     stale = [*theirs, *([INJECTED] if INJECTED in (annotations or ()) else [])]
     added = {name: text for name, text in ours.items() if text is not None}
@@ -102,6 +102,6 @@ def rewritten(
 
 
 def words_of(amount: str, label: Label) -> str:
-    """Say what became of an amount."""
+    """Describe the translation of an amount."""
     name, text = label
     return f'{amount} is {name} "{text}"'

@@ -1,7 +1,7 @@
-"""Other systems' ways to ask for a share, where a policy takes them for ours: KAI's (Run:ai's) and HAMi's.
+"""Translates pods in the syntax of other systems, if a policy accepts it: KAI (Run:ai) and HAMi.
 
-Such a pod carries no label of ours. It is rewritten to what its author would have written here, and decided
-as that pod: the rules know nothing of other systems.
+Such a pod has none of our labels. It becomes the pod that its author would have written for us, and the rules
+decide that pod: they do not know other systems.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from webhook.admission.pod import Pod
 
 _QUOTED = tuple(f'"{name}"'.encode() for name in (*KAI_AMOUNTS, *HAMI_RESOURCES))
 REWRITTEN = frozenset((*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER, *HAMI_ANNOTATIONS, *HAMI_RESOURCES))
-"""Annotations and resources of other systems that are taken away, as ours stand in their place."""
+"""Annotations and resources of other systems that ours replace."""
 _SPELLED = re.compile(rb"\\(?:/|u00[267])")
-"""How JSON can write a character of these words otherwise."""
+"""Escapes with which JSON can write a character of these words."""
 
 
 def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
-    """Return an unlabelled pod in our words; None where it asks in no words that the policy takes."""
+    """Return a translated unlabelled pod; None if it uses no syntax that the policy accepts."""
     metadata, spec = pod.metadata, pod.spec
     if metadata is None or spec is None:
         return None
@@ -36,12 +36,12 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
 
 
 def asks_in_other_words(pod: Pod) -> bool:
-    """Whether some policy might take a pod without our labels for one of ours."""
+    """Whether an unlabelled pod uses syntax that a policy may accept."""
     metadata, spec = pod.metadata, pod.spec
     is_kais = metadata is not None and asks_in_kais_words(metadata)
     return is_kais or (spec is not None and asks_in_hamis_words(spec))
 
 
 def is_surely_without_aliases(body: bytes) -> bool:
-    """Whether none of these words stands in a review, nor any escape that could spell one."""
+    """Whether a review contains none of these words, and no escape that could spell one."""
     return not any(word in body for word in _QUOTED) and _SPELLED.search(body) is None

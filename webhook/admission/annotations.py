@@ -1,4 +1,4 @@
-"""Annotations that say on the pod what was decided; each is ours alone, whatever a user wrote there."""
+"""Annotations that record the decision on the pod; a user's values are always overwritten."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def index_text(indices: tuple[int, ...]) -> str:
 
 
 def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Operation]:
-    """Set our annotations, and take away those of ours that do not hold for this pod."""
+    """Set our annotations, and remove those of ours that do not apply to this pod."""
     existing = metadata.annotations
     if existing is None:
         return [add(_PATH, values)]

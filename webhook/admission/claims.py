@@ -1,7 +1,8 @@
-"""Resource claims in a labelled pod: of devices that are no GPU, where the policy says so.
+"""Resource claims in a labelled pod: only for devices that are not GPUs, if the policy allows them.
 
-A review shows the name of a claim and of its template, not what they are of. So the name says the class, and
-the second lock holds the claim that is made of the template to it (docs/operating/limiters.md).
+A review has the names of a claim and of its template, but not their device class. Therefore the claim's name
+must contain the class, and the second lock checks the claim that is created from the template
+(docs/operating/limiters.md).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ _QUOTED = 40
 
 
 def refuse_claims(spec: PodSpec, allow: Allowances) -> Denial | None:
-    """Refuse claims that may be of GPUs."""
+    """Refuse claims that may be GPUs."""
     if not spec.resource_claims:
         return None
     names = allow.claims
     if not names:
         return _denial(
-            f"resourceClaims may be GPUs and cannot stand beside {LABEL}: remove them, or let the admin name"
-            " the DeviceClass of what is no GPU in allow.deviceClasses"
+            f"resourceClaims may be GPUs and cannot be combined with {LABEL}: remove them, or ask the admin"
+            " to list their DeviceClass in allow.deviceClasses"
         )
     return next((denial for claim in spec.resource_claims if (denial := _refuse(claim, names))), None)
 
@@ -31,12 +32,12 @@ def _refuse(claim: ResourceClaim, names: frozenset[str]) -> Denial | None:
     said = f'resource claim "{cut_text(claim.name or "", _QUOTED)}"'
     if claim.name not in names:
         return _denial(
-            f"{said} may be a GPU: if it is of a DeviceClass that the policy allows, call it"
+            f"{said} may be a GPU: if the policy allows its DeviceClass, rename the claim to"
             f" {' or '.join(sorted(names))}"
         )
-    # A claim that is there already was made without this name.
+    # An existing claim was not checked against this name.
     if not claim.resource_claim_template_name or claim.resource_claim_name:
-        return _denial(f"{said} must be made from a template: use resourceClaimTemplateName")
+        return _denial(f"{said} must come from a template: use resourceClaimTemplateName")
     return None
 
 

@@ -1,4 +1,4 @@
-"""The annotation by which a pod limits its own compute: never more loosely than its policy does."""
+"""The annotation that limits a pod's compute: never above the policy's limit."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import ObjectMeta
 
 MAX_SHOWN = 16
-"""Characters of what was written that a denial repeats."""
+"""Maximum characters of the value in a denial."""
 _PERCENT = re.compile(r"[1-9][0-9]?", re.ASCII)
 
 
 def asked_compute(metadata: ObjectMeta) -> str | None:
-    """Return per cent of each GPU's compute as the annotation has them; None without the annotation."""
+    """Return the annotation's percentage of each GPU's compute; None without the annotation."""
     return (metadata.annotations or {}).get(COMPUTE_ANNOTATION)
 
 
 def refuse_compute(
     metadata: ObjectMeta, fraction: Fraction, containers: Containers, policy: EffectivePolicy
 ) -> Denial | None:
-    """Deny an annotation that holds the pod to nothing, or to less than its policy does."""
+    """Deny an annotation that has no effect, or that is above the policy's limit."""
     text = asked_compute(metadata)
     if text is None:
         return None
     said = f'annotation {COMPUTE_ANNOTATION} "{cut_text(text, MAX_SHOWN)}"'
     if _PERCENT.fullmatch(text) is None:
-        return _denied(f"{said} is no whole number from 1 to 99: write the per cent of a GPU's compute")
+        return _denied(f"{said} is not a whole number from 1 to 99: set the percentage of a GPU's compute")
     problem = _problem_of_pod(fraction, containers, policy) or _problem_of_policy(policy)
     if problem is not None:
-        return _denied(f"{said} limits no compute, {problem}: leave it out")
+        return _denied(f"{said} has no effect, because {problem}: remove it")
     most = _most(fraction, policy)
     if int(text) <= most:
         return None
-    return _denied(f"{said} is more than the {most} of policy {policy.name}: write less, or leave it out")
+    return _denied(f"{said} is above the {most} of policy {policy.name}: use a lower value, or remove it")
 
 
 def _problem_of_pod(fraction: Fraction, containers: Containers, policy: EffectivePolicy) -> str | None:
-    """Return what of the pod keeps its compute from being limited so."""
+    """Return why the pod's compute cannot be limited by the annotation; None if it can."""
     if fraction.is_whole:
-        return "whole GPUs have all of theirs"
+        return "whole GPUs are not limited"
     if containers.parts:
-        return "it is for one container"
+        return "several containers share the GPU"
     if fraction.mib and policy.compute == "same-as-memory":
-        return f"policy {policy.name} limits it by the memory that is asked for"
+        return f"policy {policy.name} limits compute by memory"
     return None
 
 
 def _problem_of_policy(policy: EffectivePolicy) -> str | None:
-    """Return why nothing would hold a pod of the policy to it."""
+    """Return why nothing under the policy would enforce the limit; None if something does."""
     if policy.instance_mode is not None:
-        return "MIG instances have their own"
+        return "MIG instances have their own compute"
     if policy.limits_from == "agent":
-        return "the node's agent limits none"
+        return "the node's agent does not limit compute"
     if policy.limiter.preload is None:
-        return f"limiter {policy.limiter.name} of policy {policy.name} limits none"
+        return f"limiter {policy.limiter.name} of policy {policy.name} does not limit compute"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Which one of several containers is meant, where no annotation says how they share a GPU."""
+"""Chooses one of several containers for the share, if no annotation divides it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import ObjectMeta
 
 MAX_COMPARED = 32
-"""Containers of a pod beyond which none is looked up among the sidecars: no real pod has so many."""
+"""Beyond this number of containers, none is compared with the known sidecars."""
 
 
 def nameable(every: Sequence[ContainerRef]) -> list[ContainerRef]:
-    """Return the containers that an author may give a share by name: regular ones, then native sidecars."""
+    """Return the containers that may get a share by name: regular ones, then native sidecars."""
     return sorted([ref for ref in every if ref.runs_beside], key=lambda ref: ref.is_init)
 
 
 def choose(
     metadata: ObjectMeta, running: Sequence[ContainerRef], policy: EffectivePolicy
 ) -> ContainerRef | Denial:
-    """Choose one of the containers that run beside each other (docs/reference/admission.md).
+    """Choose one of the containers that run at the same time (docs/reference/admission.md).
 
-    What asks for a GPU goes before what only hints at it: a second review sees the same container ask,
-    whatever other webhooks have written since.
+    A request for a GPU takes precedence over hints: in a second review the same container has the request,
+    even if other webhooks have changed the pod.
     """
     wanted = (metadata.annotations or {}).get(CONTAINER_ANNOTATION)
     if wanted is not None:
@@ -44,7 +44,7 @@ def choose(
 def _by_hints(
     metadata: ObjectMeta, regular: list[ContainerRef], policy: EffectivePolicy
 ) -> ContainerRef | Denial:
-    """Choose by names that policy and pod give, then by what is known of sidecars."""
+    """Choose by names in the policy and the pod, then by known sidecars."""
     tasks = [ref for ref in regular if _is_task(ref, metadata, policy)]
     if len(tasks) == 1:
         return tasks[0]
@@ -57,7 +57,7 @@ def _by_hints(
         return left[0]
     return Denial.of(
         Reason.CONTAINER_AMBIGUOUS,
-        f"no single container can be chosen for the GPU: name it in the annotation {CONTAINER_ANNOTATION}"
+        f"several containers could get the GPU: name one in the annotation {CONTAINER_ANNOTATION}"
         f" ({_names(left or regular)})",
     )
 
@@ -81,19 +81,19 @@ def _named(wanted: str, running: Sequence[ContainerRef]) -> ContainerRef | Denia
             return ref
     return Denial.of(
         Reason.CONTAINER_UNKNOWN,
-        f'annotation {CONTAINER_ANNOTATION}: "{wanted}" is no container of this pod: use {_names(running)}',
+        f'annotation {CONTAINER_ANNOTATION}: the pod has no container "{wanted}": use {_names(running)}',
     )
 
 
 def both_ask(first: ContainerRef, second: ContainerRef) -> Denial:
-    """Deny a second container that asks for a GPU; an init container that ends can share with none."""
-    share = f", or say in {CONTAINERS_ANNOTATION} how they share it" if second.runs_beside else ""
+    """Deny a second container that requests a GPU; only containers that run at the same time can share."""
+    share = f", or divide the share in {CONTAINERS_ANNOTATION}" if second.runs_beside else ""
     if not (first.gpu_amounts and first.asks_for_gpu):
         return Denial.of(Reason.SEVERAL_GPU_CONTAINERS, f"{_only_one_asks(first, second)}{share}")
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
-        f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
-        f" leave it to one of them{share}",
+        f'containers "{first.container.name}" and "{second.container.name}" both request a GPU:'
+        f" remove one of the requests{share}",
     )
 
 
@@ -102,7 +102,7 @@ def _only_one_asks(chosen: ContainerRef, other: ContainerRef) -> str:
     resource = next(
         resource for resource, amount, kind in other.gpu_amounts if kind.asks and amount not in {"0", 0}
     )
-    gets = f'{role} "{name}" asks for {resource}, but the share is for container "{chosen.container.name}"'
+    gets = f'{role} "{name}" requests {resource}, but the share is for container "{chosen.container.name}"'
     return f"{gets}: remove it from the {role}"
 
 

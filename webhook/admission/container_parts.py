@@ -1,4 +1,4 @@
-"""How several containers of one pod share its part of a GPU, as an annotation says it."""
+"""The annotation that divides a pod's share between several containers."""
 
 from __future__ import annotations
 
@@ -16,37 +16,41 @@ from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
 _MAX_AMOUNT = 12
 MAX_TEXT = MAX_CONTAINERS * (MAX_NAME + _MAX_AMOUNT + 2)
-"""Characters of the annotation that are read."""
+"""Maximum characters of the annotation."""
 MAX_SHOWN = 24
-"""Characters of a container's name, or of what was written, that a denial repeats."""
+"""Maximum characters of a container's name or of an entry in a denial."""
 MAX_NAMED = 3
-"""Containers of the pod that a denial names."""
+"""Maximum containers of the pod in a denial."""
 _NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{MAX_NAME - 2}}}[a-z0-9])?"
 _PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_AMOUNT}}}(?:Mi|Gi)?)", re.ASCII)
-_OF_FRACTION, _OF_MEMORY = 'write such as "train=0.500,eval=0.250"', 'write such as "train=4Gi,eval=2Gi"'
+_OF_FRACTION, _OF_MEMORY = (
+    'use a value such as "train=0.500,eval=0.250"',
+    'use a value such as "train=4Gi,eval=2Gi"',
+)
 
 
 class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What one container gets of the pod's GPU."""
+    """One container's part of the pod's share."""
 
     ref: ContainerRef
     text: str
-    """Its amount as the annotation has it."""
+    """Its amount, as in the annotation."""
     fraction: Fraction
-    """Of MiB only `on_card` tells how many slices these are."""
+    """If it is in MiB, only `on_card` gives its slices."""
 
     @property
     def said(self) -> str:
-        """How a denial names it."""
+        """Return its text for a denial."""
         return f'{CONTAINERS_ANNOTATION} "{cut_text(self.ref.container.name, MAX_SHOWN)}={self.text}"'
 
 
 def container_parts(
     metadata: ObjectMeta, regular: list[ContainerRef], whole: Fraction, reserve_mib: int
 ) -> list[ContainerPart] | Denial:
-    """Return the parts that the annotation gives to containers, in its order; none without the annotation.
+    """Return the parts of containers in the order of the annotation; none without the annotation.
 
-    They must come to what the label asks for, `whole`: by slices, or by MiB, of which each has the reserve.
+    They must add up to the label's share, `whole`: in slices, or in MiB, where each part includes the
+    reserve.
     """
     annotations = metadata.annotations or {}
     text = annotations.get(CONTAINERS_ANNOTATION)
@@ -54,9 +58,9 @@ def container_parts(
         return []
     other = next((name for name in (CONTAINER_ANNOTATION, GPUS_ANNOTATION) if name in annotations), None)
     if other is not None:
-        return refuse_parts(f"stands beside {other}: leave one of the two out")
+        return refuse_parts(f"cannot be combined with {other}: remove one of the two")
     if whole.is_whole:
-        return refuse_parts(f"is for a part of one GPU by the label {LABEL}: leave it out")
+        return refuse_parts(f"cannot divide whole GPUs: remove it, or use a part of one GPU in {LABEL}")
     found = _read(text, {ref.container.name: ref for ref in regular}, whole, reserve_mib)
     return found if isinstance(found, Denial) else _disagreement(found, whole, reserve_mib) or found
 
@@ -64,11 +68,11 @@ def container_parts(
 def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int) -> Denial | None:
     if whole.mib:
         mib, asked = sum([part.fraction.mib - reserve_mib for part in parts]), whole.mib - reserve_mib
-        comes_to, label = f"{mib}Mi", f"{MEMORY_LABEL} to {asked}Mi"
+        comes_to, label = f"{mib}Mi", f"{MEMORY_LABEL} is {asked}Mi"
     else:
         mib, asked = sum([part.fraction.slices for part in parts]), whole.slices
-        comes_to, label = f"{mib} of {whole.slices_per_gpu} slices", f"{LABEL} to {asked}"
-    return None if mib == asked else refuse_parts(f"comes to {comes_to}, and {label}: make them agree")
+        comes_to, label = f"{mib} of {whole.slices_per_gpu} slices", f"{LABEL} is {asked}"
+    return None if mib == asked else refuse_parts(f"adds up to {comes_to}, but {label}: make them equal")
 
 
 def _read(
@@ -76,42 +80,44 @@ def _read(
 ) -> list[ContainerPart] | Denial:
     what, example = ("memory", _OF_MEMORY) if whole.mib else ("fraction", _OF_FRACTION)
     if len(text) > MAX_TEXT or text.count(",") >= MAX_CONTAINERS:
-        return refuse_parts(f"is for up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
+        return refuse_parts(f"can list up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
     parts: dict[str, ContainerPart] = {}
     for entry in text.split(","):
         match = _PART.fullmatch(entry)
         if match is None:
-            return refuse_parts(f'"{cut_text(entry, MAX_SHOWN)}" is no container with its {what}: {example}')
+            return refuse_parts(
+                f'has no container with its {what} in "{cut_text(entry, MAX_SHOWN)}": {example}'
+            )
         name, written = match.groups()
         if name not in by_name:
             return Denial.of(
                 Reason.CONTAINER_UNKNOWN,
-                f'annotation {CONTAINERS_ANNOTATION}: "{cut_text(name, MAX_SHOWN)}" is no container'
-                f" of this pod: use {_names(by_name)}",
+                f"annotation {CONTAINERS_ANNOTATION}: the pod has no container"
+                f' "{cut_text(name, MAX_SHOWN)}": use {_names(by_name)}',
             )
         if name in parts:
-            return refuse_parts(f'names "{cut_text(name, MAX_SHOWN)}" twice: give it one {what}')
+            return refuse_parts(f'lists "{cut_text(name, MAX_SHOWN)}" twice: give it one {what}')
         amount = _memory(written, whole, reserve_mib) if whole.mib else _slices(written, whole)
         if isinstance(amount, str):
-            return refuse_parts(f'"{cut_text(entry, MAX_SHOWN)}" {amount}: mend it')
+            return refuse_parts(f'has "{cut_text(entry, MAX_SHOWN)}", which {amount}: fix it')
         parts[name] = ContainerPart(by_name[name], written, amount)
     return list(parts.values())
 
 
 def _memory(text: str, whole: Fraction, reserve_mib: int) -> Fraction | str:
-    """Return the MiB that a container asks for, with the policy's reserve, or what is wrong with the text."""
+    """Return a container's MiB with the policy's reserve, or why the text is invalid."""
     mib = memory_mib(text)
     if mib is None:
-        return f"is no whole number of Mi or Gi, as {MEMORY_LABEL} is"
+        return "is not a whole number of Mi or Gi"
     return Fraction.of_memory(mib + reserve_mib, whole.slices_per_gpu)
 
 
 def _slices(text: str, whole: Fraction) -> Fraction | str:
-    """Return the slices that a container asks for, or what is wrong with the text."""
+    """Return a container's slices, or why the text is invalid."""
     try:
         return Fraction.from_text(text, whole.slices_per_gpu)
     except ValueError:
-        return f"is no whole number of slices of {whole.slices_per_gpu}"
+        return f"is not a whole number of slices of {whole.slices_per_gpu}"
 
 
 def _names(by_name: dict[str, ContainerRef]) -> str:
@@ -120,5 +126,5 @@ def _names(by_name: dict[str, ContainerRef]) -> str:
 
 
 def refuse_parts(rule: str) -> Denial:
-    """Deny what the annotation says."""
+    """Deny the annotation."""
     return Denial.of(Reason.CONTAINERS, f"annotation {CONTAINERS_ANNOTATION} {rule}")

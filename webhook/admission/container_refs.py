@@ -10,7 +10,7 @@ from webhook.admission.host_paths import normalised
 from webhook.admission.pod import Container, PodSpec, Resources
 
 GpuAmount = tuple[str, str | int, ResourceKind]
-"""A resource of limits or requests that has to do with GPUs, its amount, and what the name means."""
+"""A GPU resource in limits or requests, its amount, and the meaning of its name."""
 
 
 class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -21,13 +21,13 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
     container: Container
     is_init: bool
     paths: list[tuple[str, str]]
-    """Where it sees something that its image does not bring, mounts first: as written, and normalised."""
+    """Paths in it that do not come from its image, mounts first: as written, and normalised."""
     gpu_amounts: list[GpuAmount]
-    """Of limits, then of requests; what has nothing to do with GPUs is left out."""
+    """GPU resources in limits, then in requests."""
 
     @property
     def asks_for_gpu(self) -> bool:
-        """Whether it asks for more than zero of a GPU, in the user's words or in ours."""
+        """Whether it requests more than zero of a GPU resource, the user's or ours."""
         for _, amount, kind in self.gpu_amounts:  # noqa: SIM110 any() with a generator takes twice as long
             if kind.asks and amount not in {"0", 0}:
                 return True
@@ -35,7 +35,7 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def runs_beside(self) -> bool:
-        """Whether it runs while regular containers do: it is one, or a native sidecar."""
+        """Whether it is a regular container or a native sidecar, which run at the same time."""
         return not self.is_init or self.container.is_native_sidecar
 
 

@@ -1,4 +1,4 @@
-"""Which container gets the share: picked by name and by what it asks for, never by position."""
+"""Chooses the container that gets the share: by name and by requests, never by position."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ _CHOOSING = frozenset({CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION})
 
 
 class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The containers of a pod, told apart."""
+    """The containers of a pod, by their part in the share."""
 
     chosen: ContainerRef
-    """Of several the first that the annotation names."""
+    """If several share the GPU, the first in the annotation."""
     gpu: list[ContainerRef]
-    """The chosen container and every init container that asks for a GPU."""
+    """The chosen container and every init container that requests a GPU."""
     others: list[ContainerRef]
     parts: list[ContainerPart] = []
-    """Where several regular containers share the GPU: what each gets, in the annotation's order."""
+    """Parts of the containers that share the GPU, in the annotation's order; empty if only one gets the
+    share."""
 
     @property
     def names(self) -> str:
-        """Of the regular GPU containers, joined by commas."""
+        """Names of the regular GPU containers, joined by commas."""
         return ",".join([part.ref.container.name for part in self.parts]) or self.chosen.container.name
 
     def place_of(self, ref: ContainerRef) -> int | None:
-        """Return the place in `parts` of what a container gets; None where it gets all of the pod's share."""
+        """Return the position in `parts` of a container's part; None if it gets all of the pod's share."""
         return next((at for at, part in enumerate(self.parts) if part.ref is ref), None)
 
     def share_of(
         self, ref: ContainerRef, whole: Fraction, placement: Placement
     ) -> tuple[Fraction, tuple[int, ...]]:
-        """Return a GPU container's share, and its GPUs, in a pod that asks for `whole`.
+        """Return a GPU container's share, and its GPUs, in a pod with the share `whole`.
 
-        An init container gets all of it, and the first part where the parts are on different GPUs.
+        An init container gets all of it, or the first part if the parts are on different GPUs.
         """
         at = self.place_of(ref)
         if at is None and placement.containers:
@@ -63,7 +64,7 @@ def choose_containers(
     if isinstance(parts, Denial):
         return parts
     if parts and policy.mode.several_containers_problem is not None:
-        return refuse_parts(policy.mode.several_containers_problem)
+        return refuse_parts(f"is not allowed: {policy.mode.several_containers_problem}")
     chosen = parts[0].ref if parts else choose(metadata, running, policy)
     if isinstance(chosen, Denial):
         return chosen
@@ -80,9 +81,9 @@ def choose_containers(
 def _one_too_many(
     chosen: ContainerRef, every: list[ContainerRef], sharing: set[str], asking: list[ContainerRef]
 ) -> Denial | None:
-    """Refuse a container that asks for a GPU while one with a share runs, and has none itself.
+    """Refuse a container without a share that requests a GPU while one with a share runs.
 
-    An init container runs beside the native sidecars before it: Kubernetes counts what both ask for.
+    An init container runs at the same time as the native sidecars before it: Kubernetes adds their requests.
     """
     sidecar = next((at for at, ref in enumerate(every) if ref.is_init and ref.path in sharing), len(every))
     beside = {ref.path: every[sidecar] for ref in every[sidecar + 1 :] if not ref.runs_beside}

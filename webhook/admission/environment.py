@@ -1,4 +1,4 @@
-"""Environment of GPU containers and of all others (docs/reference/admission.md)."""
+"""Environment variables of GPU containers and of all others (docs/reference/admission.md)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ PRELOAD = "LD_PRELOAD"
 
 
 def refuse_preload_from(container: Container) -> Denial | None:
-    """Refuse LD_PRELOAD from a reference: its text is not known here, so ours cannot be put before it."""
+    """Refuse LD_PRELOAD from a reference: its value is unknown, so our library cannot be put before it."""
     for entry in container.env or ():
         if entry.name == PRELOAD and entry.value_from is not None:
             return Denial.of(
                 Reason.ENV_VALUE_FROM,
-                f'container "{container.name}": {PRELOAD} comes from valueFrom: give it as a plain value,'
-                " the limiter's library must go before it",
+                f'container "{container.name}": {PRELOAD} comes from valueFrom: set it as a plain value,'
+                " so that the limiter's library can be put before it",
             )
     return None
 
 
 def limit_env(ref: ContainerRef, wanted: Mapping[str, str], preload: str | None) -> list[Operation]:
-    """Set the variables of a GPU container: remove reserved copies, write ours once, join LD_PRELOAD."""
+    """Set the variables of a GPU container: remove reserved ones, add ours once, prepend to LD_PRELOAD."""
     existing = ref.container.env or []
     if not any(_is_ours(entry.name) or entry.name in wanted for entry in existing):
         return _add(ref, wanted if preload is None else {**wanted, PRELOAD: preload})
@@ -48,7 +48,7 @@ def limit_env(ref: ContainerRef, wanted: Mapping[str, str], preload: str | None)
 
 
 def hide_gpus(ref: ContainerRef) -> list[Operation]:
-    """Set NVIDIA_VISIBLE_DEVICES=void in a container without a share, whose image may ask for all GPUs."""
+    """Set NVIDIA_VISIBLE_DEVICES=void in a container without a share: its image may request all GPUs."""
     copies = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == VISIBLE_DEVICES]
     if not copies:
         return _add(ref, HIDDEN)
@@ -57,12 +57,12 @@ def hide_gpus(ref: ContainerRef) -> list[Operation]:
 
 
 def _is_ours(name: str) -> bool:
-    """Whether a variable of that name, when a pod brings it, is removed or joined."""
+    """Whether a pod's own variable with this name is removed or changed."""
     return is_reserved(name) or name == PRELOAD
 
 
 def _missing(existing: list[EnvEntry], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Those of the wanted variables that do not stand exactly once, with exactly our value."""
+    """Return the wanted variables that are not present exactly once with exactly our value."""
     present: dict[str, list[EnvEntry]] = {}
     for entry in existing:
         if entry.name in wanted:
@@ -79,7 +79,7 @@ def _is_kept(entry: EnvEntry, wanted: Mapping[str, str], missing: Mapping[str, s
 
 
 def _join_preload(ref: ContainerRef, library: str) -> tuple[list[Operation], set[int], dict[str, str]]:
-    """Put `library` before the effective (last) LD_PRELOAD; also name the copies to remove."""
+    """Put `library` before the effective (last) LD_PRELOAD; also return the copies to remove."""
     positions = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == PRELOAD]
     if not positions:
         return [], set(), {PRELOAD: library}

@@ -1,4 +1,4 @@
-"""Whether a JSON object of the pod is exactly what we would write, field by field."""
+"""Checks, field by field, if a JSON object of the pod is exactly what we would write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kube.quantity import parse_quantity
 Json = Mapping[str, Any]
 
 TOKENS = "/var/run/secrets/"
-"""The API server and cloud identity webhooks mount tokens below it, into every container."""
+"""The API server and cloud identity webhooks mount tokens below this path into every container."""
 TOKEN_SOURCES = ("projected", "secret")
 IDENTITY_VARIABLES = frozenset(
     {
@@ -21,7 +21,7 @@ IDENTITY_VARIABLES = frozenset(
         *("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"),
     }
 )
-"""What those webhooks tell every container of its token; nothing but their clouds' libraries reads it."""
+"""Variables about tokens that those webhooks add to every container; only the clouds' libraries read them."""
 _KEPT = [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")]
 _FILLED_BY_OTHERS: Mapping[str, Collection[Any] | None] = {
     "name": None,
@@ -32,11 +32,11 @@ _FILLED_BY_OTHERS: Mapping[str, Collection[Any] | None] = {
     "resizePolicy": (_KEPT, _KEPT[:1], _KEPT[1:]),
 }
 """Fields of an init container that we do not write, or that a LimitRange, AlwaysPullImages or the API
-server's defaults may set; with the values that they may set, None for any."""
+server's defaults may set, and their possible values; None for any."""
 
 
 def same(existing: Any, wanted: Any) -> bool:
-    """Whether two JSON values say the same; the API server leaves out what is empty."""
+    """Whether two JSON values are equal; the API server omits empty fields."""
     if isinstance(wanted, Mapping) and isinstance(existing, Mapping):
         return all(same(existing.get(key), wanted.get(key)) for key in existing.keys() | wanted.keys())
     if isinstance(wanted, list) and isinstance(existing, list):
@@ -47,15 +47,14 @@ def same(existing: Any, wanted: Any) -> bool:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a value is as good as an absent one. False is not: some fields are true by default."""
+    """Whether a value equals an absent one. False does not: some fields are true by default."""
     return value is None or (isinstance(value, str | list | Mapping) and not value)
 
 
 def volume_filled_by(container: Json, wanted: Json, path: str, volumes: Mapping[str, Json]) -> str | None:
-    """Name of the volume that an init container has at `path`, if it does exactly what `wanted` says.
+    """Return the volume that an init container mounts at `path`, if the container otherwise equals `wanted`.
 
-    `wanted` leaves the mounts out. Beside that one, others may only have given it tokens to read, and said
-    in variables where they are.
+    `wanted` has no mounts. Other webhooks may only have added mounts of tokens, and variables about them.
     """
     said = {field: value for field, value in container.items() if not _is_filled_by_others(field, value)}
     mounts = said.pop("volumeMounts", None) or ()
@@ -69,7 +68,7 @@ def volume_filled_by(container: Json, wanted: Json, path: str, volumes: Mapping[
 
 
 def is_token(mount: Json, volumes: Mapping[str, Json]) -> bool:
-    """Whether a mount only lets the container read a token."""
+    """Whether a mount only gives read access to a token."""
     name, path = mount.get("name"), str(mount.get("mountPath"))
     return (
         path.startswith(TOKENS)
@@ -80,13 +79,13 @@ def is_token(mount: Json, volumes: Mapping[str, Json]) -> bool:
 
 
 def is_about_identity(variable: Json) -> bool:
-    """Whether a variable, by its name, only says where a token is and for whom."""
+    """Whether a variable, by its name, only describes a token."""
     name, value = variable["name"], variable.get("value")
     return name in IDENTITY_VARIABLES and same(variable, {"name": name, "value": value})
 
 
 def is_empty_dir(volume: Json, size_limit: str) -> bool:
-    """Whether a volume is an emptyDir on disk of that size, which another webhook may write as it likes."""
+    """Whether a volume is an emptyDir on disk of that size, in any notation."""
     source = volume.get("emptyDir")
     if not isinstance(source, Mapping) or not _same_quantity(source.get("sizeLimit"), size_limit):
         return False

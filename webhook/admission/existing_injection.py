@@ -1,4 +1,4 @@
-"""The existing injection of a pod: what an earlier review wrote, found by content and never by a claim."""
+"""The existing injection of a pod: fields of an earlier review, recognised by content, never by a mark."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from webhook.admission.exact_match import Json, is_empty_dir, same, volume_fille
 
 
 class ExistingInjection:
-    """The whole object of a pod that says it was injected.
+    """The whole object of a pod that is marked as injected.
 
-    Only content counts, and all of it: with one field more or less on what is ours, or one container more
-    that mounts it, it is ours no longer. Then it is written again, into volumes that nobody else mounts.
+    Only exact content counts. If a volume or an init container of ours has one field more or less, or another
+    container mounts the volume, it is not ours. The limiter is then written again, into new volumes.
     """
 
     def __init__(self, pod: Json | None = None) -> None:
@@ -34,14 +34,14 @@ class ExistingInjection:
             mount["name"] for container in self._containers.values() for mount in _mounts(container)
         )
         self.is_empty = not spec
-        """Whether nothing can have been written before, so that nothing needs to be looked for."""
+        """Whether no earlier review can have written anything."""
 
     def library(self, gpu: Sequence[ContainerRef], filler: Json, library: LibraryVolume) -> str | None:
-        """Name of the volume with the limiter's library, for every GPU container; None if none has it.
+        """Return the volume with the limiter's library for all GPU containers; None if there is none.
 
-        An init container before them, which does what `filler` says, fills it. Nobody else mounts it: not
-        even to read, since the kubelet makes the folder of a subPath in it. Of several, the one that most
-        GPU containers mount already.
+        An init container that equals `filler` and runs before them fills it. No other container may mount it,
+        not even read-only: the kubelet creates the directory of a subPath in it. If there are several, the
+        volume that most GPU containers mount already is returned.
         """
         readers = {ref.path for ref in gpu}
         fillers = dict(self._fillers(readers, filler, library.mount_path))
@@ -59,7 +59,7 @@ class ExistingInjection:
         return max(ours, key=mounted.__getitem__, default=None)
 
     def cache(self, ref: ContainerRef, cache: CacheVolume) -> str | None:
-        """Name of the cache volume of a GPU container, which nobody else mounts; None if it has none."""
+        """Return the cache volume of a GPU container, which only it mounts; None if it has none."""
         for mount in _mounts(self._containers.get(ref.path, {})):
             name = mount["name"]
             if (
@@ -71,7 +71,7 @@ class ExistingInjection:
         return None
 
     def _fillers(self, readers: set[str], filler: Json, mount_path: str) -> Iterator[tuple[str, str]]:
-        """Paths of init containers that do what `filler` says before any reader runs, and their volumes."""
+        """Yield paths of init containers that equal `filler` and run before any reader, and their volumes."""
         for path, container in self._containers.items():
             if path in readers or not path.startswith("/spec/initContainers/"):
                 return
@@ -85,7 +85,7 @@ class ExistingInjection:
 
 
 def _mounts(container: Json) -> Iterator[Any]:
-    """Mounts of a container, and its block devices, which look like mounts of another kind."""
+    """Yield the mounts and the block devices of a container."""
     yield from container.get("volumeMounts") or ()
     devices = container.get("volumeDevices")
     if isinstance(devices, list):
@@ -93,4 +93,4 @@ def _mounts(container: Json) -> Iterator[Any]:
 
 
 NO_INJECTION = ExistingInjection()
-"""Of a pod that does not say it was injected."""
+"""For a pod that is not marked as injected."""

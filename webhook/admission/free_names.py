@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 
 MAX_NAME = 63
-"""Characters of a DNS label, which volumes and containers are named by."""
+"""Maximum characters of a DNS label, as names of volumes and containers are."""
 _DIGITS = 8
-"""Of the digest in a shortened name."""
+"""Digits of the digest in a shortened name."""
 
 
 class FreeNames:
-    """Gives out names that nobody has, and goes on from the last number that it gave."""
+    """Provides unused names, with increasing numbers."""
 
     def __init__(self, taken: set[str]) -> None:
-        """Start with the names that the pod brings; what is given out is added to them."""
+        """Start with the names in the pod; each new name is added to `taken`."""
         self._taken = taken
         self._numbers: dict[str, int] = {}
 
     def take(self, wanted: str) -> str:
-        """Return `wanted`, shortened to fit, numbered from 2 if it is taken; from then on it is."""
-        # Once for all numbers: the name of a container, which the pod's author writes, may be megabytes long.
+        """Return `wanted`, shortened to fit, numbered from 2 if it is taken; the name is then taken too."""
+        # Digest only once for all numbers: a container's name may have megabytes.
         is_short = len(wanted) <= MAX_NAME - _DIGITS
         digest = "" if is_short else hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
         number = self._numbers.get(wanted, 1)

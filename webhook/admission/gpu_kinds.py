@@ -1,4 +1,4 @@
-"""The annotations that narrow the kinds of GPU: patterns of the model, and the least memory of a card."""
+"""The annotations that limit the kinds of GPU: patterns of the model, and the least memory of a card."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import ObjectMeta
 
 MAX_SHOWN = 16
-"""Characters of an annotation that a denial repeats: what to do needs the room."""
+"""Maximum characters of an annotation in a denial, which also needs room for the advice."""
 
 
 def gpu_kinds(metadata: ObjectMeta) -> GpuKinds | Denial:
-    """Return the kinds of GPU that the annotations let a pod have, or deny a text that says none."""
+    """Return the kinds of GPU that the annotations allow, or deny an invalid annotation."""
     if not metadata.annotations:
         return EVERY_KIND
     found = read_gpu_kinds(metadata.annotations)

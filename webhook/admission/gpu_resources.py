@@ -1,4 +1,4 @@
-"""GPU amounts a pod brings, whether they agree with the label, and what replaces them."""
+"""GPU amounts in a pod: checks them against the label, and replaces them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ Amounts = dict[str, str | int]
 
 
 def check_amounts(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
-    """Check that a GPU container's limits agree with what the pod asks for (docs/reference/admission.md)."""
+    """Check that a GPU container's amounts match the requested share (docs/reference/admission.md)."""
     if not ref.gpu_amounts:
         return None
     denial = check_clearml_fractions(ref, fraction, said)
     for resource, amount, kind in ref.gpu_amounts:
         if denial is None and not kind.is_clearml and not fits(amount, kind, fraction):
-            denial = _differs(resource, amount, said, f"leave it out or use {choices(fraction)}")
+            denial = _differs(resource, amount, said, f"remove it or use {choices(fraction)}")
     return denial
 
 
 def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
-    """Check only `clear.ml/fraction-*`, which must equal what the pod says."""
+    """Check only `clear.ml/fraction-*`, which must equal the label."""
     for resource, amount, kind in ref.gpu_amounts:
         if kind.is_clearml and not fits(amount, kind, fraction):
-            return _differs(resource, amount, said, "leave it out, or write what the label says")
+            return _differs(resource, amount, said, "remove it, or use the value of the label")
     return None
 
 
 def replace_amounts(ref: ContainerRef, amounts: dict[str, str]) -> list[Operation]:
-    """Put the mode's amounts in limits and requests, and take the user's GPU resources out of both."""
+    """Write the mode's amounts into limits and requests, and remove the user's GPU resources from both."""
     path = ref.path + "/resources"
     resources = ref.container.resources
     if resources is None:
@@ -44,12 +44,12 @@ def replace_amounts(ref: ContainerRef, amounts: dict[str, str]) -> list[Operatio
 
 
 def take_out_clearml_fractions(ref: ContainerRef) -> list[Operation]:
-    """Take `clear.ml/fraction-*` out of limits and requests, and leave all else."""
+    """Remove only `clear.ml/fraction-*` from limits and requests."""
     return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml})
 
 
 def take_out_amounts(ref: ContainerRef) -> list[Operation]:
-    """Take what requests a share in ClearML's and NVIDIA's names out of limits and requests."""
+    """Remove ClearML's and NVIDIA's resources for a share from limits and requests."""
     return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced})
 
 
@@ -66,7 +66,7 @@ def _take_out(ref: ContainerRef, taken: set[str]) -> list[Operation]:
 
 
 def _differs(resource: str, amount: str | int, said: str, expected: str) -> Denial:
-    return Denial.of(Reason.GPU_AMOUNT, f"{resource}: {amount} does not fit {said}: {expected}")
+    return Denial.of(Reason.GPU_AMOUNT, f"{resource}: {amount} does not match {said}: {expected}")
 
 
 def _replace_in(

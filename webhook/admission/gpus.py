@@ -1,4 +1,4 @@
-"""Of how many GPUs a pod asks its share: the same part of each of several different ones of one node."""
+"""The annotation for several GPUs: the same share of each of several GPUs of one node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import ObjectMeta
 
 MAX_SHOWN = 16
-"""Characters of what was written that a denial repeats."""
+"""Maximum characters of the value in a denial."""
 
 
 def on_each_gpu(metadata: ObjectMeta, fraction: Fraction, policy: EffectivePolicy) -> Fraction | Denial:
-    """Return the label's fraction on as many GPUs as the annotation says; one where the pod has none."""
+    """Return the label's fraction on the number of GPUs in the annotation; on one GPU without it."""
     text = (metadata.annotations or {}).get(GPUS_ANNOTATION)
     if text is None:
         return fraction

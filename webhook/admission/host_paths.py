@@ -1,4 +1,4 @@
-"""Places on a node through which a pod could reach GPUs that it was not given."""
+"""Paths on a node that give access to GPUs outside the pod's share."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ PROTECTED = (
     "/var/snap/microk8s/common/run",
     "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
 )
-"""Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, sockets
-of runtimes and of their plugins (NRI), and the kubelet's device-plugin sockets. /var/run stands for /run,
-which it is a link to."""
+"""Device files (also through /proc/1/root), CDI specifications, driver and limiter files, sockets of runtimes
+and of their plugins (NRI), and the kubelet's device-plugin sockets. /run includes /var/run, which links to
+it."""
 
 
 def protected_place(
     path: str, allowed: Collection[HostPath] = (), further: tuple[str, ...] = ()
 ) -> str | None:
-    """Return the protected place that `path` is, contains or lies below; None if there is none.
+    """Return the protected path that equals, contains or is contained in `path`; None if there is none.
 
-    The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. What a policy
-    allowed is open but for the places below it that no policy can open. A place that a policy could open is
-    given only where that would help.
+    The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. A path that the
+    policy allows is open, except for paths below it that no policy can allow. A path that a policy could
+    allow is returned only if that would be enough.
 
     Args:
         path: on the node, as the pod writes it.
-        allowed: places that the policy opens.
-        further: places that the policy protects, normalised, unless it opens the very same.
+        allowed: paths that the policy allows.
+        further: paths that the policy protects, normalised, unless it allows the same path.
     """
     normal = normalised(path)
     if not _index(further).may_touch(normal):
@@ -63,16 +63,16 @@ def protected_place(
 
 
 class _Index(NamedTuple):
-    """Places, so that a path that touches none of them is known without comparing it with each."""
+    """An index of paths: tells without comparing them all that a path touches none."""
 
     places: frozenset[str]
     above: frozenset[str]
-    """The places, and all that contains one of them."""
+    """The paths, and all paths that contain one of them."""
     depth: int
-    """Of the deepest."""
+    """Depth of the deepest path."""
 
     def may_touch(self, normal: str) -> bool:
-        """Return whether a normalised path is, contains or lies below one of the places."""
+        """Return whether a normalised path may equal, contain or be contained in one of the paths."""
         if normal in self.above:
             return True
         end = 0
@@ -94,12 +94,12 @@ def _index(further: tuple[str, ...]) -> _Index:
 
 
 def touches(path: str, place: str) -> bool:
-    """Whether the normalised `path` is `place`, contains it or lies below it."""
+    """Whether the normalised `path` equals, contains or is contained in `place`."""
     return is_at_or_below(path, place) or is_at_or_below(place, path)
 
 
 def normalised(path: str) -> str:
-    """Write an absolute path in one way: no double or trailing slash, no dots, /run for /var/run."""
+    """Return an absolute path in normal form: no double or trailing slash, no dots, /run for /var/run."""
     is_plain = path.startswith("/") and not ("//" in path or "/." in path or path.endswith("/"))
     normal = path if is_plain else posixpath.normpath("/" + path.lstrip("/"))
     return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal

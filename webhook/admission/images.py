@@ -1,4 +1,4 @@
-"""Images that limit themselves: the chosen container's must fit the share (limiter clearml-image)."""
+"""Images with their own limit (limiter clearml-image): the chosen container's image must fit the share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from webhook.admission.json_patch import Operation, add
 def choose_image(
     ref: ContainerRef, limiter: EffectiveLimiter, share_mib: int | None, gpu_mib: int
 ) -> list[Operation] | Denial:
-    """Set the largest image that fits the share, or check the pod's own; nothing for other limiters.
+    """Set the largest image that fits the share, or check the pod's own; do nothing for other limiters.
 
-    `share_mib` and `gpu_mib` are MiB of the share and of the whole GPU; None for whole GPUs, left alone.
+    `share_mib` and `gpu_mib` are MiB of the share and of the whole GPU; `share_mib` is None for whole GPUs,
+    which keep their image.
     """
     if share_mib is None:
         return []
@@ -26,8 +27,8 @@ def choose_image(
     if needed is None:
         return Denial.of(
             Reason.IMAGE,
-            f'image "{image}" limits no memory by itself, which limiter {limiter.name} needs:'
-            " use an image of the kind the policy names",
+            f'image "{image}" has no memory limit of its own, which limiter {limiter.name} needs:'
+            " use an image that matches the policy",
         )
     if needed <= share_mib:
         return []
@@ -44,6 +45,6 @@ def _largest(ref: ContainerRef, limiter: EffectiveLimiter, share_mib: int) -> li
         return Denial.of(
             Reason.IMAGE,
             f"no image of limiter {limiter.name} fits the share of {share_mib} MiB:"
-            f" the smallest needs {limiter.images[-1].mib}; use a larger fraction",
+            f" use a larger fraction (the smallest image needs {limiter.images[-1].mib} MiB)",
         )
     return [] if ref.container.image == choice.image else [add(ref.path + "/image", choice.image)]

@@ -1,4 +1,4 @@
-"""MIG instances: the one that a pod itself asks for, and the one that it was given in an earlier review."""
+"""MIG instances: the one that a pod requests by name, and the one from an earlier review."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _NOTHING = {"0", 0}
 
 
 def named_instance(containers: Containers) -> str:
-    """Return the resource of MIG instances that GPU containers ask for; empty where they ask for none.
+    """Return the resource of the MIG instance that GPU containers request; empty if they request none.
 
-    It goes into a placement request, and so is cut to the length that a resource's name can have.
+    It becomes part of a placement request, so it is cut to the maximum length of a resource name.
     """
     return next(iter(_named(containers)), "")[:MAX_RESOURCE]
 
 
 def refuse_instances(containers: Containers) -> Denial | None:
-    """Refuse instances of two profiles, and one for several containers: a share is one instance."""
+    """Refuse instances of two profiles, and an instance for several containers: a share is one instance."""
     named = _named(containers)
     if named and containers.parts:
-        return refuse_parts(f"shares one GPU, and {named[0]} is for one container: leave one of them out")
+        return refuse_parts(f"divides one GPU, but {named[0]} is for one container: remove one of the two")
     if len(named) <= 1:
         return None
     return Denial.of(
-        Reason.GPU_AMOUNT, f"{named[0]} and {named[1]} are two MIG instances, and a share is one: keep one"
+        Reason.GPU_AMOUNT, f"{named[0]} and {named[1]} are two MIG instances, but a share is one: keep one"
     )
 
 
@@ -49,10 +49,10 @@ def _instances(ref: ContainerRef) -> set[str]:
 def kept_instance(
     pod: Pod, mode: Mode, fraction: Fraction, containers: Containers, slices: str | None
 ) -> Placement | None:
-    """Return the instance that a pod carries from an earlier review; None if it carries none that holds.
+    """Return the pod's instance from an earlier review; None if it has no valid one.
 
-    The models that the node affinity binds decide what the instance is worth, which must be what the
-    annotation says, and enough for what the pod asks for.
+    The models in the node affinity determine the size of the instance. It must equal the annotation, and be
+    enough for the pod's request.
     """
     resource = _only_resource(containers)
     if resource is None:
@@ -66,9 +66,9 @@ def kept_instance(
 
 
 def _only_resource(containers: Containers) -> str | None:
-    """Return the one resource of which every GPU container has one in limits and requests; None otherwise.
+    """Return the resource of which each GPU container has exactly one in limits and requests, or None.
 
-    An amount of zero, which users may write of other profiles, is none.
+    Amounts of zero, which users may write for other profiles, do not count.
     """
     names = {name for ref in containers.gpu for name, amount, _ in ref.gpu_amounts if amount not in _NOTHING}
     if len(names) != 1:
@@ -83,9 +83,9 @@ def _only_resource(containers: Containers) -> str | None:
 
 
 def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
-    """Return the sets of models that every term of the required affinity binds the pod to.
+    """Return the sets of models that every term of the required affinity contains.
 
-    Ours is among them, and the user may have written others, of as many values together.
+    Ours is among them. The user may have written others, with at most as many values in total.
     """
     terms = [term for term in (required_terms(spec) or () if spec is not None else ()) if not term.is_empty]
     bound = [_products(term) for term in terms]
@@ -95,7 +95,7 @@ def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
 
 
 def _products(term: NodeSelectorTerm) -> dict[tuple[str, ...], None]:
-    """Return what each requirement of a model in a term says, each once."""
+    """Return the models of each model requirement in a term, each once."""
     return {
         each.values: None
         for each in term.match_expressions or ()

@@ -1,4 +1,4 @@
-"""Jobs: `clear.ml/fraction-*` leaves the pod template, or the API server's own validation refuses the Job."""
+"""Jobs: removes `clear.ml/fraction-*` from the pod template, because the API server would reject the Job."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from webhook.admission.sizes import bounded, refuse_oversized
 
 
 def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
-    """Return the patch that takes `clear.ml/fraction-*` out of a labelled Job's template, which may be empty.
+    """Return the patch that removes `clear.ml/fraction-*` from a labelled Job's template; it may be empty.
 
-    Its pods are injected one by one later. A label or a size that no pod could be admitted with, or a label
-    that no pod would carry, denies the Job here, where its author sees it.
+    The pods are injected later, one by one. A Job is denied here, where its author sees it, if its pods would
+    be denied because of their label or size, or would not have the label.
     """
     template = job.spec.template if job.spec is not None else None
     if template is None or template.spec is None:
@@ -58,7 +58,7 @@ def _without_fractions(
     asked: Asked,
     policy: EffectivePolicy,
 ) -> list[Operation] | Denial:
-    """Take `clear.ml/fraction-*` out of all containers, or deny what the pod's words do not mean."""
+    """Remove `clear.ml/fraction-*` from all containers, or deny amounts that do not match the label."""
     parts = container_parts(metadata, nameable(every), fraction, policy.reserve_mib)
     if isinstance(parts, Denial):
         return parts
@@ -73,10 +73,10 @@ def _without_fractions(
 
 
 def label_not_on_template(kind: str, template: str, labels: Collection[str]) -> Denial:
-    """Deny a workload with such labels, while the template of its pods, at this path, has none of ours."""
+    """Deny a workload with our label in `labels` but not in its pod template, whose path is `template`."""
     label = LABEL if LABEL in labels else MEMORY_LABEL
     return Denial.of(
         Reason.LABEL_NOT_ON_TEMPLATE,
-        f"{label} stands on the {kind} alone, its pods would get no share:"
-        f" write it in {template}.metadata.labels too",
+        f"{label} is only on the {kind}, so its pods would get no share:"
+        f" set it in {template}.metadata.labels too",
     )

@@ -1,4 +1,4 @@
-"""JSON Patch operations (RFC 6902), built directly on the fields we know."""
+"""JSON Patch operations (RFC 6902) on known fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 Operation = dict[str, Any]
 
 encode = msgspec.json.Encoder().encode
-"""JSON text of operations, or of anything in them."""
+"""Returns the JSON text of operations, or of any value in them."""
 
 
 def pointer(key: str) -> str:
@@ -18,17 +18,17 @@ def pointer(key: str) -> str:
 
 
 def add(path: str, value: Any) -> Operation:
-    """Add a member, or insert into a list; an existing member is replaced."""
+    """Add or replace a member, or insert into a list."""
     return {"op": "add", "path": path, "value": value}
 
 
 def remove(path: str) -> Operation:
-    """Remove what must exist."""
+    """Remove an existing value."""
     return {"op": "remove", "path": path}
 
 
 def joined(operations: list[Operation], patch: bytes) -> bytes:
-    """Return the text of a patch with operations before it; an empty text is no operation."""
+    """Return the text of a patch with operations before it; an empty text is an empty patch."""
     first: bytes = encode(operations)
     return first[:-1] + b"," + patch[1:] if patch else first
 
@@ -44,7 +44,7 @@ def append(path: str, existing: list[Any] | None, values: list[Any]) -> list[Ope
 
 
 def merge(path: str, existing: dict[str, Any] | None, values: dict[str, Any]) -> list[Operation]:
-    """Set members of an object that may be missing or null; members that are so already stay untouched."""
+    """Set members of an object that may be missing or null; omit members that already have the value."""
     if existing is None:
         return [add(path, values)] if values else []
     return [add(path + pointer(key), value) for key, value in values.items() if existing.get(key) != value]

@@ -1,4 +1,4 @@
-"""The labels that ask for a share: a text of the policy's table, or an amount of memory."""
+"""The labels that request a share: one of the policy's fractions, or an amount of memory."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
-    """The texts of the labels that ask for a share; one of them at least is there."""
+    """Values of the labels that request a share; at least one is present."""
 
     fraction: str | None
     memory: str | None
 
     def __str__(self) -> str:
-        """Return the label as a denial quotes it."""
+        """Return the label for a denial."""
         if self.fraction is not None:
             return f'{LABEL} "{self.fraction}"'
         return f'{MEMORY_LABEL} "{self.memory}"'
 
 
 def asked_of(metadata: ObjectMeta | None) -> Asked | None:
-    """Return what the object's labels ask for, or None where it carries neither."""
+    """Return the request in the object's labels; None if it has neither label."""
     labels = metadata.labels if metadata is not None else None
     if not labels:
         return None
@@ -35,12 +35,12 @@ def asked_of(metadata: ObjectMeta | None) -> Asked | None:
 
 
 def read_label(asked: Asked, policy: EffectivePolicy) -> Fraction | Denial:
-    """Return what the label's text means under the policy, or deny it with what to write."""
+    """Return the label's share under the policy, or a denial with the allowed values."""
     if asked.memory is None:
         return _read_fraction(asked.fraction or "", policy)
     if asked.fraction is None:
         return _read_memory(asked.memory, policy)
-    why = "are two ways to ask for a share: keep one of the labels"
+    why = "both request a share: keep one of the labels"
     return Denial.of(Reason.LABEL, f"{LABEL} and {MEMORY_LABEL} {why}")
 
 
@@ -48,7 +48,7 @@ def _read_fraction(text: str, policy: EffectivePolicy) -> Fraction | Denial:
     fraction = policy.fractions.get(text)
     if fraction is not None:
         return fraction
-    advice = label_advice(text, policy) or f"policy {policy.name} allows no fraction at all: ask the admin"
+    advice = label_advice(text, policy) or f"policy {policy.name} allows no fractions: ask the admin"
     return Denial.of(Reason.LABEL, f'{LABEL} "{text}" is not allowed: {advice}')
 
 

@@ -16,11 +16,11 @@ from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
 
 INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
-"""Also how the name of everything begins that the limiter adds."""
+"""Prefix of all names that the limiter adds."""
 LIBRARY_VOLUME = f"{OUR_NAMES}-library"
 CACHE_VOLUME = f"{OUR_NAMES}-cache"
 MAX_CONTAINER_NAME = MAX_NAME - len(f"{CACHE_VOLUME}-")
-"""Characters up to which a container's name is in its cache volume's whole."""
+"""Maximum characters of a container's name that its cache volume's name can contain unshortened."""
 
 _SECURITY_CONTEXT = {
     "allowPrivilegeEscalation": False,
@@ -29,11 +29,11 @@ _SECURITY_CONTEXT = {
     "capabilities": {"drop": ["ALL"]},
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-"""Meets Pod Security "restricted" by itself: a warning of kubectl's fails a ClearML task."""
+"""Meets Pod Security "restricted": a warning of kubectl would fail a ClearML task."""
 
 
 class Volumes:
-    """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
+    """The limiter's volumes in one pod: those of an earlier review, or new ones with unused names."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Volumes:
         taken = {volume.name for volume in spec.volumes or ()}
         for ref in every:
             taken.add(ref.container.name)
-            # A mount without a volume is waiting for ours, to write into it.
+            # A mount without a volume could refer to ours, to write into it.
             for mount in ref.container.volume_mounts or ():
                 taken.add(mount.name)
         self._names = FreeNames(taken)
@@ -58,9 +58,9 @@ class Volumes:
         self._library_name = self._existing_library
 
     def mount(self, ref: ContainerRef) -> list[Operation]:
-        """Mount the library, read-only, and a cache of its own into one GPU container.
+        """Mount the library (read-only) and a separate cache into one GPU container.
 
-        What an earlier review did not write exactly so gives way: refuse_mounts let nothing else stand there.
+        Mounts at these paths that differ from ours are replaced; `refuse_mounts` has denied all others.
         """
         stale: list[int] = []
         mounts: list[dict[str, Any]] = []
@@ -81,11 +81,11 @@ class Volumes:
         return [*removals, *append(path, ref.container.volume_mounts, mounts)]
 
     def add(self) -> list[Operation]:
-        """Add the volumes that are new to the pod."""
+        """Add the new volumes to the pod."""
         return append("/spec/volumes", self._spec.volumes, self._added)
 
     def add_init_container(self, model: Container) -> list[Operation]:
-        """Put our init container first, with the cpu and memory of `model`, unless it is there."""
+        """Insert our init container as the first, with the cpu and memory of `model`, unless it exists."""
         init, library = self._limiter.init_container, self._limiter.library
         if init is None or library is None or self._existing_library is not None:
             return []
@@ -115,9 +115,10 @@ class Volumes:
 def refuse_mounts(
     gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
 ) -> Denial | None:
-    """Refuse whatever a user puts at or below a path where the limiter's volumes go.
+    """Refuse a user's mounts at or below the limiter's paths.
 
-    In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
+    In a pod that is marked as injected, one mount at exactly such a path may be ours; it is replaced if it is
+    not.
     """
     for ref in gpu_containers:
         for mount_path in limiter.mount_paths if ref.paths else ():
@@ -130,7 +131,7 @@ def refuse_mounts(
 
 
 def is_in_place(gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection) -> bool:
-    """Whether a pod has all of the limiter: the library in each GPU container, its writer, and the caches."""
+    """Whether a pod has the complete limiter: library in each GPU container, init container, and caches."""
     if limiter.library is not None:
         name, path = _library(gpu, limiter, existing), limiter.library.mount_path
         mounted = [{mount.name: mount.mount_path for mount in _mounts_of(ref)} for ref in gpu]
@@ -142,7 +143,7 @@ def is_in_place(gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing
 def _library(
     gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
 ) -> str | None:
-    """Name of the library volume that an earlier review wrote, with all that belongs to it."""
+    """Return the library volume of an earlier review, if it is complete."""
     init, library = limiter.init_container, limiter.library
     if existing.is_empty or init is None or library is None:
         return None
@@ -154,7 +155,7 @@ def _mounts_of(ref: ContainerRef) -> list[VolumeMount]:
 
 
 def _position(container: Container, path: str) -> int | None:
-    """Position of the first mount at exactly this path."""
+    """Return the position of the first mount at exactly this path."""
     return next(
         (at for at, mount in enumerate(container.volume_mounts or ()) if mount.mount_path == path), None
     )
@@ -163,14 +164,14 @@ def _position(container: Container, path: str) -> int | None:
 def _mount_taken(container: Container, path: str) -> Denial:
     return Denial.of(
         Reason.MOUNT_PATH,
-        f'container "{container.name}" mounts {path}, where the GPU memory limiter goes: use another path',
+        f'container "{container.name}" mounts {path}, a path of the GPU memory limiter: use another path',
     )
 
 
 def _init_container(init: InitContainer) -> dict[str, Any]:
-    """Return the part of our init container that is the same in all pods.
+    """Return the fields of our init container that are the same in all pods.
 
-    Not the pull policy: the API server's AlwaysPullImages sets that of every container to its own.
+    The pull policy is not among them: the API server's AlwaysPullImages changes it.
     """
     variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
     return {
@@ -182,7 +183,7 @@ def _init_container(init: InitContainer) -> dict[str, Any]:
 
 
 def _cpu_and_memory(model: Container) -> dict[str, Any]:
-    """Copy cpu and memory, nothing if there are none: anything else changes the pod's QoS class (seen)."""
+    """Copy cpu and memory, if present: anything else would change the pod's QoS class."""
     resources = model.resources
     if resources is None:
         return {}

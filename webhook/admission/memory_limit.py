@@ -1,4 +1,4 @@
-"""How much GPU memory a share is."""
+"""The GPU memory of a share."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from modes.fraction import Fraction
 
 
 def mib_of_each(fraction: Fraction, gpu_mib: int, reserve_mib: int) -> list[int] | None:
-    """MiB on each GPU after the policy's reserve, of the pod or of each container that shares its part.
+    """Return MiB on each GPU after the policy's reserve, for the pod or for each part of its share.
 
-    None for whole GPUs. Containers get what they asked for, or the pod's MiB by their slices, and together
-    never more.
+    None for whole GPUs. Containers get the MiB that they requested, or MiB in proportion to their slices; the
+    sum never exceeds the pod's MiB.
     """
     if fraction.is_whole:
         return None
@@ -21,5 +21,5 @@ def mib_of_each(fraction: Fraction, gpu_mib: int, reserve_mib: int) -> list[int]
 
 
 def mib_text(each: list[int]) -> str:
-    """Return MiB as the annotation has them."""
+    """Return MiB in the format of the annotation."""
     return ",".join(map(str, each))

@@ -1,4 +1,4 @@
-"""Mutate a validated pod: the patch that gives it the share of a placement."""
+"""Returns the patch that gives a validated pod the share of a placement."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from webhook.admission.validate import Validated
 
 
 class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What a labelled pod gets."""
+    """The result for a labelled pod."""
 
     patch: bytes
-    """JSON text of the JSON Patch; empty when nothing is missing."""
+    """JSON text of the JSON Patch; empty if nothing is missing."""
     container: str
-    """Name of the GPU container; of several, joined by commas."""
+    """Names of the GPU containers, joined by commas."""
     slices: int
     placement: Placement
     memory_mib: int | None
-    """MiB of the share on each of its GPUs; None for whole GPUs, and where the node's agent limits."""
+    """MiB of the share on each of its GPUs; None for whole GPUs, and with limits by the node's agent."""
     index: str | None
-    """Indices of its GPUs as the annotation has them; None where the kubelet chooses them."""
+    """Indices of its GPUs, as in the annotation; None if the kubelet chooses them."""
     alias: str | None = None
-    """What was rewritten to what, of a pod that asked in another system's words."""
+    """Description of the translation, for a pod in another system's syntax."""
 
 
 def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
-    """Return the patch of a validated pod for a placement, or the denial of one that is too small. Pure.
+    """Return the patch of a validated pod for a placement, or a denial if the share is too small. Pure.
 
-    Parents come before children, and what we insert at the front of a list comes last, so that each
-    path holds when it is applied.
+    Parents come before children, and insertions at the front of a list come last, so that each path is valid
+    when it is applied.
     """
     placed = as_placed(validated, placement)
     if placed is None:
@@ -72,7 +72,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
 
 
 def as_placed(validated: Validated, placement: Placement) -> Validated | None:
-    """Return a pod with its share as it is on the GPUs of a placement; None if these are too small."""
+    """Return a pod with its actual share on the GPUs of a placement; None if these are too small."""
     instance = placement.instance
     asked = validated.fraction.apart() if placement.containers else validated.fraction
     fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
@@ -98,7 +98,7 @@ def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operati
 
 
 def annotations_of(share: PodShare, containers: str, reservation: str | None) -> dict[str, str]:
-    """Return all annotations of a placed pod, and the only ones of ours that it may have."""
+    """Return all our annotations of a placed pod; it may have no others of ours."""
     values = {**share.annotations, GPU_CONTAINER: containers}
     if reservation is not None:
         values[RESERVATION] = reservation
@@ -129,7 +129,7 @@ def _pod(validated: Validated) -> list[Operation]:
         operations.append(add("/spec/runtimeClassName", policy.runtime_class_name))
     if not policy.tolerations:
         return operations
-    # The API server leaves empty texts out.
+    # The API server omits empty strings.
     present = {(t.key, t.operator, t.value or None, t.effect) for t in spec.tolerations or ()}
     missing = [
         dict(toleration)
@@ -154,6 +154,6 @@ def _no_memory(validated: Validated, placement: Placement) -> Denial:
     share, policy = validated.fraction.share_mib(placement.gpu_mib), validated.policy
     return Denial.of(
         Reason.MEMORY,
-        f"the share is {share} MiB of a GPU of {placement.gpu_mib}, and policy {policy.name} reserves"
-        f" {policy.reserve_mib} of it: use a larger fraction",
+        f"the share is {share} MiB of a GPU with {placement.gpu_mib} MiB, but policy {policy.name} reserves"
+        f" {policy.reserve_mib} MiB of it: use a larger fraction",
     )

@@ -1,4 +1,4 @@
-"""Reviews nested deeper than can be decoded: what can be read of them without decoding."""
+"""Reads parts of reviews that are nested too deeply to decode."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _HEAD = re.compile(
     rb'\s*\{\s*(?:"(?:kind|apiVersion)"\s*:\s*%b\s*,\s*){0,2}"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\]{1,63})"'
     % _TEXT
 )
-"""How a review begins, as an API server writes it."""
+"""The beginning of a review from an API server."""
 _VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"]*)"')
 
 
 def head_of(body: bytes) -> tuple[str, str] | None:
-    """Give API version and uid of a review; None if it does not begin and end as an API server's do."""
+    """Return API version and uid of a review; None if it does not begin and end like an API server's."""
     match = _HEAD.match(body)
     if match is None or not body.rstrip().endswith(b"}}"):
         return None
@@ -26,5 +26,5 @@ def head_of(body: bytes) -> tuple[str, str] | None:
 
 
 def is_surely_unlabelled(body: bytes) -> bool:
-    """Whether no label of ours stands in a review, nor any escape that could spell it."""
+    """Whether a review contains none of our labels, and no escape that could spell one."""
     return not any(label.encode() in body for label in ASKING_LABELS) and b"\\" not in body

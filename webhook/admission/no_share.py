@@ -1,4 +1,4 @@
-"""Labelled pods of queues or policies that give no share, such as ClearML's pipeline controllers."""
+"""Labelled pods of queues or policies without shares, such as ClearML's pipeline controllers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from webhook.admission.sizes import bounded, refuse_oversized
 
 
 def without_share(pod: Pod, policy: EffectivePolicy) -> bytes | Denial:
-    """Return the patch that takes label and GPUs out of a pod, hides all GPUs from it, and says so.
+    """Return the patch that removes label and GPUs from a pod, hides all GPUs from it, and records this.
 
-    What another system shares is left in: the pod is as any that its author could write without the label.
+    Resources of other GPU sharing systems stay, as in any pod without the label.
     """
     metadata, spec = pod.metadata, pod.spec
     if metadata is None or spec is None or not spec.containers:
-        return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
+        return Denial.of(Reason.UNREADABLE, f"a pod with the label {LABEL} needs spec.containers: add one")
     oversized = refuse_oversized(metadata, spec)
     if oversized is not None:
         return oversized

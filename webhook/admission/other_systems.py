@@ -1,4 +1,4 @@
-"""Annotations of other systems that share GPUs: KAI's, Run:ai's and HAMi's, each name once."""
+"""Names of annotations of other GPU sharing systems: KAI, Run:ai and HAMi."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kube.names import CONTAINER_ANNOTATION, GPU_MODEL_ANNOTATION, GPUS_ANNOTATI
 KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
 KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
 KAI_LIMITS = {KAI_FRACTION: "gpu-fraction-limit", KAI_MEMORY: "gpu-memory-limit"}
-"""Run:ai's: by what a pod is guaranteed, up to what it may grow."""
+"""Run:ai's annotations: from a guaranteed amount to the limit up to which a pod may grow."""
 KAI_MPS = "mps"
 KAI_AMOUNTS = (KAI_FRACTION, KAI_MEMORY, *KAI_LIMITS.values())
-"""A pod with one of them asks for a share."""
+"""A pod with one of them requests a share."""
 
 HAMI_USE_TYPE, HAMI_NO_TYPE = NVIDIA_DOMAIN + "use-gputype", NVIDIA_DOMAIN + "nouse-gputype"
 HAMI_USE_UUID, HAMI_NO_UUID = NVIDIA_DOMAIN + "use-gpuuuid", NVIDIA_DOMAIN + "nouse-gpuuuid"
@@ -28,7 +28,7 @@ HAMI_ANNOTATIONS = (
     HAMI_NODE_POLICY,
     HAMI_GPU_POLICY,
 )
-"""On which cards a pod of HAMi's may go."""
+"""HAMi's annotations about a pod's cards."""
 
 OURS_INSTEAD: Mapping[str, str | None] = {
     **dict.fromkeys((*KAI_AMOUNTS, *HAMI_ANNOTATIONS)),
@@ -36,4 +36,4 @@ OURS_INSTEAD: Mapping[str, str | None] = {
     KAI_CONTAINER: CONTAINER_ANNOTATION,
     HAMI_USE_TYPE: GPU_MODEL_ANNOTATION,
 }
-"""Each of them, and our annotation that says the same; None where there is none."""
+"""Each annotation, and our equivalent; None if there is none."""

@@ -1,7 +1,7 @@
-"""Checks a patch before it is sent: applied to its pod, it must give a pod that has its share and no more.
+"""Checks a patch before it is sent: applied to its pod, it must result in a pod with exactly its share.
 
-What holds is read off the patched pod by what reads pods, never by what writes patches. Then the pod is
-reviewed again, as an API server would: there must be nothing left to change.
+The checks use code that reads pods, never code that writes patches. Then the pod is reviewed again, as an API
+server would: nothing must be left to change.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _decode = msgspec.json.Decoder().decode
 def check_patch(
     found: dict[str, Any], patch: bytes, namespace: str, policy: EffectivePolicy, placement: Placement
 ) -> None:
-    """Apply a patch to the decoded pod that it is for, in place, and check what comes of it.
+    """Apply a patch to its decoded pod, in place, and check the result.
 
     Raises:
-        UnsoundPatchError: the patched pod is not what the placement gives it.
+        UnsoundPatchError: the patched pod does not match its placement.
     """
     others = REWRITTEN if policy.aliases else ()
     apply_patch(found, _decode(patch) if patch else [], policy.mode.kinds, others)
     pod = msgspec.convert(found, Pod)
     validated = validate(pod, namespace, policy, lambda: found)
     if isinstance(validated, Denial) and validated.reason is Reason.TOO_LARGE:
-        # With our own part it passes a bound, as a second review will say in its own words.
+        # With our part it exceeds a limit: a second review denies it with the reason.
         return
     if isinstance(validated, Denial):
         rule = _missing(pod, placement)
@@ -53,12 +53,12 @@ def check_patch(
         raise UnsoundPatchError("memory_limit: the share is too small")
     for rule, holds in _findings(placed, placement):
         if not holds:
-            raise UnsoundPatchError(f"{rule}: the patched pod does not have what it was given")
+            raise UnsoundPatchError(f"{rule}: the patched pod lacks a part of its share")
     _review_again(validated, placement)
 
 
 def _missing(pod: Pod, placement: Placement) -> str:
-    """Return the rule without which a second review takes a pod for one that was never injected."""
+    """Return the rule whose missing part would make a second review treat the pod as new."""
     metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
     kinds = gpu_kinds(metadata)
     if INJECTED not in (metadata.annotations or {}) or isinstance(kinds, Denial):
@@ -69,7 +69,7 @@ def _missing(pod: Pod, placement: Placement) -> str:
 def _review_again(validated: Validated, placement: Placement) -> None:
     kept = validated.kept
     if kept is None:
-        raise UnsoundPatchError("reinvocation: a second review does not know its placement")
+        raise UnsoundPatchError("reinvocation: a second review does not find its placement")
     known = msgspec.structs.replace(
         kept,
         reservation=placement.reservation,
@@ -85,7 +85,7 @@ def _review_again(validated: Validated, placement: Placement) -> None:
 
 
 def _findings(validated: Validated, placement: Placement) -> Iterator[tuple[str, bool]]:
-    """Yield each rule, and whether the pod has what it is to write."""
+    """Yield each rule, and whether the pod has everything that it writes."""
     share = share_of(validated, placement)
     yield "annotations", _has_annotations(validated, share, placement.reservation)
     for ref in validated.containers.gpu:
@@ -116,7 +116,7 @@ def _has_annotations(validated: Validated, share: PodShare, reservation: str | N
 def _has_variables(
     validated: Validated, own: ContainerShare, container: str, found: dict[str, list[str | None]]
 ) -> bool:
-    """Whether each of our variables is there once, no other reserved one is, and the library comes first."""
+    """Whether each of our variables exists once, no other reserved one exists, and the library is first."""
     wanted, preload = own.env.of(container), validated.limiter.preload
     if any(found.get(name) != [value] for name, value in wanted.items()):
         return False
@@ -127,7 +127,7 @@ def _has_variables(
 
 
 def _variables(env: Any) -> dict[str, list[str | None]]:
-    """Values of each variable of a container; None where one comes from elsewhere."""
+    """Return the values of each variable of a container; None for one from a reference."""
     found: dict[str, list[str | None]] = {}
     for entry in env or ():
         found.setdefault(entry.name, []).append(None if entry.value_from is not None else entry.value or "")

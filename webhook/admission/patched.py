@@ -1,4 +1,4 @@
-"""A pod after its patch: applies JSON Patch to a decoded object, and refuses what our rules never write."""
+"""Applies JSON Patch to a decoded pod, and refuses operations that our rules never write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.admission.json_patch import Operation
 class UnsoundPatchError(Exception):
     """A patch must not be sent.
 
-    Its text names the rule that wrote it, and nothing of the pod.
+    The text names the rule that wrote it, and contains nothing of the pod.
     """
 
 
@@ -23,13 +23,13 @@ def apply_patch(
     kinds: ResourceKinds,
     others: Collection[str] = (),
 ) -> None:
-    """Apply the operations to a decoded pod, in place; `kinds` are those of its policy's resource names.
+    """Apply the operations to a decoded pod, in place.
 
-    `others` are names of another system's annotations and resources, if the pod's are rewritten to ours.
+    `kinds` are the kinds of its policy's resource names. `others` are another system's annotations and
+    resources that the patch translates.
 
     Raises:
-        UnsoundPatchError: a place does not exist, or something would go that is not ours to take away: a
-            whole list or map, or a member that no rule removes.
+        UnsoundPatchError: a path does not exist, or an operation removes more than rules may remove.
     """
     for operation in operations:
         *parents, last = [_unescaped(part) for part in operation["path"].split("/")[1:]]
@@ -43,7 +43,7 @@ def apply_patch(
 
 
 def rule_of(path: str) -> str:
-    """Return the module of webhook/admission/ that writes at a path."""
+    """Return the module of webhook/admission/ that writes to a path."""
     parts = path.split("/")[1:]
     for part, rule in _RULES.items():
         if part in parts[:4]:
@@ -61,17 +61,17 @@ _RULES = {
     "image": "images",
     "initContainers": "limiter",
 }
-"""Rules by a part of the paths at which they write; of several the first."""
+"""Rules by a part of the paths to which they write; the first match counts."""
 
 
 def _apply(holder: Any, last: str, operation: Operation, may_go: bool) -> None:  # noqa: FBT001 private, once
     rule = rule_of(operation["path"])
     if operation["op"] == "remove":
         if not may_go:
-            raise UnsoundPatchError(f"{rule}: takes away what is not ours")
+            raise UnsoundPatchError(f"{rule}: removes a field that is not ours")
         del holder[int(last) if isinstance(holder, list) else last]
     elif operation["op"] != "add":
-        raise UnsoundPatchError(f"{rule}: an operation that is neither add nor remove")
+        raise UnsoundPatchError(f"{rule}: the operation is neither add nor remove")
     elif isinstance(holder, list):
         at = len(holder) if last == "-" else int(last)
         if not 0 <= at <= len(holder):
@@ -84,7 +84,7 @@ def _apply(holder: Any, last: str, operation: Operation, may_go: bool) -> None: 
 
 
 def _may_go(parents: Sequence[str], last: str, kinds: ResourceKinds) -> bool:
-    """Whether rules take such a member away: our annotations, variables, mounts, amounts of GPUs."""
+    """Whether rules may remove such a member: our annotations, variables, mounts, GPU amounts."""
     match parents[-1:]:
         case ["annotations"]:
             return last.startswith(PREFIX)

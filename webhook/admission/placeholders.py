@@ -1,4 +1,4 @@
-"""What the placeholders of limiters and policies stand for in one pod."""
+"""Values of the placeholders of limiters and policies in one pod."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from policies.model.placeholders import fill, used
 MEMORY = "memory_mib"
 _CONTAINER = "{container}"
 _OF_ONE_GPU = ("CUDA_DEVICE_MEMORY_LIMIT_", "CUDA_DEVICE_SM_LIMIT_")
-"""Begin the names of HAMi-core's limits of one GPU; its number follows, as the container counts its own."""
+"""Prefixes of HAMi-core's limits of one GPU, followed by its number in the container."""
 
 
 class Filled:
-    """Variables of a share, with every placeholder filled in but the container's name."""
+    """Variables of a share, with every placeholder filled in except the container's name."""
 
     def __init__(
         self,
@@ -25,7 +25,7 @@ class Filled:
         memory_mib: int | None,
         namespace: str,
     ) -> None:
-        """Fill in; without `memory_mib` (whole GPUs have none) variables that use it are left out."""
+        """Fill in; without `memory_mib` (as for whole GPUs) omit variables that use it."""
         values = {
             "slices": str(fraction.slices_on_each),
             "slices_per_gpu": str(fraction.slices_per_gpu),
@@ -51,7 +51,7 @@ class Filled:
 
 
 def _of_device(variables: Mapping[str, list[str]], device: int) -> dict[str, list[str]]:
-    """Return the limits of another GPU, which are those of the first, where nothing else is said of it."""
+    """Return the limits of another GPU: those of the first, unless the variables set others."""
     numbered = {f"{prefix}{device}": variables.get(f"{prefix}0") for prefix in _OF_ONE_GPU}
     return {name: parts for name, parts in numbered.items() if parts is not None and name not in variables}
 

@@ -1,4 +1,4 @@
-"""The placement request of a pod: what the ledger has to know to choose its GPUs."""
+"""The placement request of a pod: the data with which the ledger chooses its GPUs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from webhook.admission.scheduling_demands import refuse_many_demands
 from webhook.admission.validate import Validated
 
 MAX_KEPT_VALUES = 64
-"""Values of GPU memory, of those that a pod is bound to already, that the ledger is told."""
+"""Maximum values of GPU memory in the request, of those to which the pod is bound already."""
 
 
 def placement_request(validated: Validated, accounting: Accounting) -> PlacementRequest | Denial:
-    """Return the placement request of a validated pod, or the denial of what it demands.
+    """Return the placement request of a validated pod, or a denial of its demands.
 
-    Of a pod with an existing placement only the quotas are checked.
+    For a pod with an existing placement only the quotas are checked.
     """
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial = Constraints()
@@ -32,7 +32,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
     try:
         amounts = _amounts(spec)
     except ValueError as error:
-        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; write one")
+        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; use one")
     share = RequestedShare(
         fraction=validated.fraction,
         mode=policy.mode.name,
@@ -53,7 +53,7 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
 
 
 def _existing(validated: Validated) -> Placement | None:
-    """The pod's existing placement, without more than a pod of ours would hold."""
+    """Return the pod's existing placement, limited to what our own patch can contain."""
     kept = validated.kept
     if kept is None:
         return None
@@ -80,7 +80,7 @@ def _amounts(spec: PodSpec) -> EffectiveRequest:
 
 
 def _tolerations(spec: PodSpec, policy: EffectivePolicy) -> tuple[Toleration, ...]:
-    """The pod's own, and those that the policy adds."""
+    """Return the pod's own tolerations, and those that the policy adds."""
     own = tuple(spec.tolerations or ())
     if not policy.tolerations:
         return own

@@ -1,4 +1,4 @@
-"""The fields of a pod that a decision needs, decoded in one pass; all others are skipped and survive."""
+"""The fields of a pod that a decision needs, decoded in one pass; all others are skipped, and kept."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ class Resources(msgspec.Struct, gc=False):
 
 
 class VolumeMount(msgspec.Struct, rename="camel", gc=False):
-    """Where a container sees a volume."""
+    """A mount of a volume in a container."""
 
     name: str
     mount_path: str
 
 
 class VolumeDevice(msgspec.Struct, rename="camel", gc=False):
-    """Where a container sees a volume as a block device."""
+    """A volume as a block device in a container."""
 
     device_path: str
 
 
 class Capabilities(msgspec.Struct, gc=False):
-    """Linux capabilities that a container adds to the usual ones."""
+    """Linux capabilities that a container adds to the default ones."""
 
     add: list[str] | None = None
 
 
 class SecurityContext(msgspec.Struct, gc=False):
-    """Of a container's security context only what breaks isolation between GPUs."""
+    """The fields of a container's security context that can break isolation between GPUs."""
 
     privileged: bool | None = None
     capabilities: Capabilities | None = None
@@ -68,13 +68,13 @@ class Container(msgspec.Struct, rename="camel", gc=False):
     volume_mounts: list[VolumeMount] | None = None
     volume_devices: list[VolumeDevice] | None = None
     termination_message_path: str | None = None
-    """Where the kubelet mounts a file for the container's last words."""
+    """Path at which the kubelet mounts a file for the termination message."""
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
 
     @property
     def is_native_sidecar(self) -> bool:
-        """Whether an init container with this restart policy runs beside the regular ones."""
+        """Whether an init container with this restart policy runs at the same time as the regular ones."""
         return self.restart_policy == "Always"
 
 
@@ -92,7 +92,7 @@ class Volume(msgspec.Struct, rename="camel", gc=False):
 
 
 class ResourceClaim(msgspec.Struct, rename="camel", gc=False):
-    """What a pod claims of Dynamic Resource Allocation; what device it is of stands elsewhere."""
+    """A resource claim of a pod (Dynamic Resource Allocation); its device class is not in the pod."""
 
     name: str | None = None
     resource_claim_name: str | None = None
@@ -111,7 +111,7 @@ class NodeAffinity(msgspec.Struct, gc=False):
 
 
 class Affinity(msgspec.Struct, rename="camel", gc=False):
-    """Of the pod's affinity the part about nodes."""
+    """The part of the pod's affinity about nodes."""
 
     node_affinity: NodeAffinity | None = None
 
@@ -132,7 +132,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     resource_claims: list[ResourceClaim] | None = None
     overhead: dict[str, str | int] | None = None
     resources: Resources | None = None
-    """Requests of the pod as a whole, which take the place of its containers' sum."""
+    """Requests of the pod as a whole, which replace the sum of its containers'."""
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):

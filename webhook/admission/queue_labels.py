@@ -1,4 +1,4 @@
-"""The labels by which a pod names its ClearML queue: quotas count by them, so they must be valid."""
+"""The labels with a pod's ClearML queue: they must be valid, because quotas count by them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 
 
 def refuse_queue_labels(name: str | None, identity: str | None) -> Denial | None:
-    """Refuse a label that the API server would refuse later, when the ledger had counted by it already."""
+    """Refuse a label that the API server would reject only after the ledger has counted by it."""
     for label, value in ((QUEUE_NAME_LABEL, name), (QUEUE_ID_LABEL, identity)):
         if value is not None and not is_label_value(value):
             return Denial.of(
                 Reason.UNREADABLE,
-                f"label {label} is no label value: write at most {MAX_LABEL_VALUE} letters, digits, '-', '_'"
-                " or '.', with a letter or digit at both ends",
+                f"label {label} has an invalid value: use at most {MAX_LABEL_VALUE} letters, digits, '-', '_'"
+                " or '.', starting and ending with a letter or digit",
             )
     return None

@@ -1,4 +1,4 @@
-"""What no labelled pod may have: other GPU systems, ways around the share (docs/reference/admission.md)."""
+"""Refuses other GPU systems and means to bypass the share in labelled pods (docs/reference/admission.md)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ DEVICE_ANNOTATIONS = frozenset(
         "io.kubernetes.cri-o.Devices",
     }
 )
-"""Annotations by which runtimes, NVIDIA's toolkit and NRI plugins give devices, or mounts that select them.
-They read the bare name, and the name with /pod, /container.<name> or another suffix."""
+"""Annotations with which runtimes, NVIDIA's toolkit and NRI plugins inject devices, or mounts that select
+them. They read the name without a suffix, and with /pod, /container.<name> or another suffix."""
 
 DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
-"""With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
+"""With the volume-mounts strategy, the container toolkit reads device IDs from mounts below this path."""
 
 
 def refuse_pod(
@@ -44,7 +44,7 @@ def refuse_pod(
     limiter: EffectiveLimiter,
     policy: EffectivePolicy,
 ) -> Denial | None:
-    """Refuse what would break the share wherever it stands in the pod."""
+    """Refuse fields that would bypass the share, in any part of the pod."""
     return (
         _refuse_annotations(metadata)
         or _refuse_resources(every)
@@ -57,7 +57,7 @@ def refuse_pod(
 
 
 def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial | None:
-    """Refuse GPU containers, or where the policy says so any, that can make their own way to devices."""
+    """Refuse GPU containers, or all containers if the policy says so, that can access devices directly."""
     checked = containers.gpu
     if policy.refuse_privileged == "any-container":
         checked = [*checked, *containers.others]
@@ -67,7 +67,7 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
             return Denial.of(
                 Reason.PRIVILEGED,
                 f'container "{ref.container.name}" is privileged and would see every GPU of the node:'
-                f" drop securityContext.privileged or the label {LABEL}",
+                f" remove securityContext.privileged or the label {LABEL}",
             )
         denial = _refuse_capabilities(ref, policy.allow)
         if denial is not None:
@@ -78,7 +78,7 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
 def refuse_override_env(
     gpu_containers: Sequence[ContainerRef], limiter: EffectiveLimiter, allow: Allowances
 ) -> Denial | None:
-    """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
+    """Refuse mounts over the file from which a preloaded limiter reads settings."""
     if not limiter.is_preloaded or allow.override_env:
         return None
     for ref in gpu_containers:
@@ -86,21 +86,21 @@ def refuse_override_env(
             if touches(normal, OVERRIDE_ENV):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
-                    " memory limiter looks for settings: use another path",
+                    f'container "{ref.container.name}" mounts {path}; {OVERRIDE_ENV} is reserved for'
+                    " settings of the GPU memory limiter: use another path",
                 )
     return None
 
 
 def refuse_index(containers: Containers) -> Denial | None:
-    """Refuse resource names that pick a particular GPU: the index is chosen here."""
+    """Refuse resource names of a particular GPU: the injector chooses the index."""
     for ref in (*containers.gpu, *containers.others):
         for resource, _, kind in ref.gpu_amounts:
             if kind.is_index:
                 return Denial.of(
                     Reason.GPU_INDEX_SET,
-                    f'container "{ref.container.name}" asks for {resource}: leave it out,'
-                    f" the GPU of a pod labelled {LABEL} is chosen for it",
+                    f'container "{ref.container.name}" requests {resource}: remove it,'
+                    f" the injector chooses the GPU of a pod with the label {LABEL}",
                 )
     return None
 
@@ -117,12 +117,12 @@ def refuse_annotation(name: str) -> Denial | None:
     """Refuse an annotation of another GPU system, or one that injects devices."""
     if name in OURS_INSTEAD:
         ours = OURS_INSTEAD[name]
-        advice = f"write {ours} instead" if ours is not None else None
+        advice = f"use {ours} instead" if ours is not None else None
         return _other_system(f"annotation {name}", advice)
     if name.partition("/")[0] in DEVICE_ANNOTATIONS:
         return Denial.of(
             Reason.CDI_ANNOTATION,
-            f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
+            f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
         )
     return None
 
@@ -138,14 +138,17 @@ def _refuse_resources(every: Sequence[ContainerRef]) -> Denial | None:
 def _unknown_resource(resource: str) -> Denial:
     return Denial.of(
         Reason.OTHER_GPU_SYSTEM,
-        f"{resource} cannot stand beside {LABEL}: it may be a GPU; remove one of the two,"
-        " or let the admin name it in the policy's allow.resources",
+        f"{resource} may be a GPU and cannot be combined with {LABEL}: remove one of the two,"
+        " or ask the admin to list it in the policy's allow.resources",
     )
 
 
 def _other_system(what: str, advice: str | None = None) -> Denial:
-    advice = advice or "one pod, one way to share a GPU; remove one of the two"
-    return Denial.of(Reason.OTHER_GPU_SYSTEM, f"{what} cannot stand beside {LABEL}: {advice}")
+    advice = advice or "remove one of the two"
+    return Denial.of(
+        Reason.OTHER_GPU_SYSTEM,
+        f"{what} is another way to share GPUs and cannot be combined with {LABEL}: {advice}",
+    )
 
 
 def _refuse_host_pid(spec: PodSpec, limiter: EffectiveLimiter) -> Denial | None:
@@ -153,7 +156,7 @@ def _refuse_host_pid(spec: PodSpec, limiter: EffectiveLimiter) -> Denial | None:
         return None
     return Denial.of(
         Reason.HOST_PID,
-        f"hostPID lets a pod reach its neighbours' processes on the GPU: remove it or the label {LABEL}",
+        f"hostPID gives access to other pods' processes on the GPU: remove it or the label {LABEL}",
     )
 
 
@@ -163,7 +166,7 @@ def _refuse_host_ipc(spec: PodSpec, allow: Allowances) -> Denial | None:
     return Denial.of(
         Reason.HOST_IPC,
         "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at"
-        " /dev/shm, or let the admin write allow.hostIPC",
+        " /dev/shm, or ask the admin to set allow.hostIPC",
     )
 
 
@@ -176,16 +179,16 @@ def _refuse_host_paths(spec: PodSpec, policy: EffectivePolicy) -> Denial | None:
         if place is None:
             continue
         if is_at_or_below(normalised(path), SHARED_MEMORY):
-            why = "is memory of the whole node: use an emptyDir with medium: Memory"
+            why = "is shared memory of the node: use an emptyDir with medium: Memory"
         else:
-            why = f"reaches {place}, and with it past the share: remove the volume"
-            why += ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
+            why = f"exposes {place} and bypasses the share: remove the volume"
+            why += ", or ask the admin to set allow.hostPaths" if place in HOST_PATHS else ""
         return Denial.of(Reason.HOST_PATH, f'volume "{volume.name}": hostPath {path} {why}')
     return None
 
 
 def refused_capability(name: str) -> str | None:
-    """Return a capability, written in whatever way, as a policy names it; None where none has to allow it."""
+    """Return a capability in the notation of policies; None if it needs no permission."""
     plain = name.upper().removeprefix("CAP_")
     return plain if plain in CAPABILITIES else None
 
@@ -197,8 +200,8 @@ def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
         if refused_capability(name) not in (None, *allow.capabilities):
             return Denial.of(
                 Reason.CAPABILITY,
-                f'container "{ref.container.name}" adds capability {name}, a way to every GPU of the node:'
-                f" drop it or the label {LABEL}",
+                f'container "{ref.container.name}" adds {name}, which gives access to every GPU of the node:'
+                f" remove it or the label {LABEL}",
             )
     return None
 
@@ -209,7 +212,7 @@ def _refuse_device_lists(every: Sequence[ContainerRef]) -> Denial | None:
             if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    f'container "{ref.container.name}" mounts {path}, which selects GPUs'
-                    " past the share: remove the mount",
+                    f'container "{ref.container.name}" mounts {path}, which selects GPUs in'
+                    " addition to the share: remove the mount",
                 )
     return None

@@ -1,4 +1,4 @@
-"""Reinvocation: a pod that is reviewed again keeps its index only if all its injected fields agree."""
+"""Reinvocation: a pod that is reviewed again keeps its index only if all its injected fields match."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
 MAX_MIB_DIGITS = 9
-"""Digits; more than any GPU memory has."""
+"""Maximum digits; no GPU memory has more."""
 MAX_MEMORY_VALUES = 1000
-"""Of one expression; every term of the affinity may get them all."""
+"""Maximum values in one expression; each term of the affinity may get them all."""
 
 
 def kept_placement(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, mode: Mode
 ) -> Placement | None:
-    """Return the placement that the pod already carries; None if it carries none that holds.
+    """Return the pod's placement from an earlier review; None if it has no valid one.
 
-    The marker alone is worth nothing: resource names and amounts, slices, index, container and the memory
-    that the node affinity binds must all agree with each other and with the policy
-    (docs/reference/admission.md).
+    A marker is not enough: resource names and amounts, slices, index, container, and the memory in the node
+    affinity must match each other and the policy (docs/reference/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     kept = None
@@ -81,7 +80,7 @@ def _kept_slices(
 
 
 def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) -> Placement | None:
-    """Return the GPUs of an earlier placement from its annotation; None if it cannot be one's."""
+    """Return the GPUs of an earlier placement from its annotation; None if it is invalid."""
     mode, containers = policy.mode, len(fraction.split)
     indices = None if fraction.is_apart else mode.read_indices(text, fraction)
     if indices is not None:
@@ -119,10 +118,10 @@ def _kept_instance(
 def may_be_assumed(
     metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy, fraction: Fraction, kept: Placement
 ) -> bool:
-    """Whether a placement that a pod carries may be an assumed one, which binds the pod to no memory.
+    """Whether a pod's placement may be an assumed one, which does not bind the pod to GPU memory.
 
-    Then only the ledger can tell. What its author demands in some terms may by chance be as many MiB, and
-    what we demand may be missing in a term that came later.
+    Only the ledger can decide that: the author's own terms may contain the same MiB by chance, and our
+    requirement may be missing in a term that was added later.
     """
     if kept.instance is not None or not _binds_memory(policy, fraction):
         return False
@@ -136,7 +135,7 @@ def may_be_assumed(
 
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
-    """Return an ask for MiB with the slices of an earlier review, which hang on the GPU that was chosen."""
+    """Return a request for MiB with the slices of an earlier review, which depend on the chosen GPU."""
     slices = label_number((metadata.annotations or {}).get(SLICES)) or 0
     if slices % fraction.parts or not fraction.parts <= slices <= fraction.slices_per_gpu * fraction.parts:
         return fraction
@@ -144,7 +143,7 @@ def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
 
 
 def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Fraction:
-    """Return an ask for MiB of several containers with the slices of an earlier review, likewise."""
+    """Return a request for MiB of several containers with the slices of an earlier review."""
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     is_apart = policy.containers == "any-gpu" and "," in said.get(GPU_INDEX, "")
     whole = fraction.apart() if is_apart else fraction
@@ -159,7 +158,7 @@ def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Frac
 
 
 def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
-    """Whether limits and requests both hold the amounts of this share, and no other GPU's."""
+    """Whether limits and requests have exactly the amounts of this share."""
     resources = ref.container.resources
     wanted = mode.amounts(fraction, indices)
     for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
@@ -172,7 +171,7 @@ def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tu
 
 
 def _is_another(mode: Mode, resource: str, amount: str | int) -> bool:
-    """Whether a container has another GPU, or a MIG instance, beside its share; zero instances are none."""
+    """Whether a container has another GPU or MIG instance besides its share; amounts of 0 do not count."""
     kind = mode.kinds[resource]
     return kind is not None and (kind.is_index or (kind.is_instance and str(amount) != "0"))
 
@@ -180,7 +179,7 @@ def _is_another(mode: Mode, resource: str, amount: str | int) -> bool:
 def _memory(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
 ) -> tuple[int, tuple[str, ...]] | None:
-    """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
+    """Return MiB of one GPU and the label values to which the pod is bound, if they match its annotation."""
     if not _binds_memory(policy, fraction):
         return (0, ()) if said is None else None
     for values in _by_terms(pod.spec) if pod.spec is not None else ():
@@ -193,9 +192,9 @@ def _memory(
 
 
 def _by_terms(spec: PodSpec) -> list[tuple[str, ...]]:
-    """The sets of memory that terms of the required affinity demand, those that most of them demand first.
+    """Return the sets of memory values in required terms, the most frequent first.
 
-    Ours is in every term, after what the pod's author wrote there: of equals the last comes first.
+    Ours is in every term, after the author's own: if two are equally frequent, the last one comes first.
     """
     terms: Counter[tuple[str, ...]] = Counter()
     for values in demanded_memories(spec):
@@ -212,12 +211,12 @@ def _mib_of_label(value: str) -> int | None:
 
 
 def _binds_memory(policy: EffectivePolicy, fraction: Fraction) -> bool:
-    """Whether a placement of slices binds the pod to cards of some memory, by `is_bound_by_memory`."""
+    """Whether a placement of slices binds the pod to GPU memory values, by `is_bound_by_memory`."""
     return not fraction.is_whole and (policy.writes_limits or fraction.mib > 0)
 
 
 def _comes_to(said: str | None, gpu_mib: int | None, fraction: Fraction, policy: EffectivePolicy) -> bool:
-    """Whether the share of such a GPU is the MiB that the pod says: none where the node's agent limits."""
+    """Whether the share of such a GPU has the pod's MiB; with limits by the node's agent there are none."""
     if not gpu_mib:
         return False
     if fraction.mib and fraction.on_card(gpu_mib) != fraction:

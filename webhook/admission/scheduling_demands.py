@@ -1,6 +1,6 @@
-"""How much a pod may demand of its node: nobody else is placed while the ledger looks its demands up.
+"""Limits a pod's demands on its node: no other pod is placed while the ledger looks them up.
 
-The API server checks lengths only after mutation, so a key or value here may be as long as the pod.
+The API server checks lengths only after mutation, so a key or value may be as long as the pod.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import PodSpec
 
 MAX_DEMANDS = 100
-"""Of one kind: nodeSelector labels, tolerations, terms, expressions and fields of required node affinity."""
+"""Of each kind: nodeSelector labels, tolerations, terms, expressions and fields of required node affinity."""
 MAX_VALUES = 1000
-"""In all expressions and fields together."""
+"""In all expressions and fields."""
 MAX_WORD = 32
 """Characters of an operator or effect; Kubernetes' longest is PreferNoSchedule."""
 
 _Texts = Iterator[tuple[str, int, str | None]]
-"""What a text is, how long it may be, and the text."""
+"""A field's name, its maximum length, and its text."""
 
 
 def refuse_many_demands(spec: PodSpec) -> Denial | None:
-    """Refuse a pod that would keep the ledger from everybody else for seconds: 2,000 terms on 1,000 nodes."""
+    """Refuse a pod that would block the ledger for seconds, such as with 2,000 terms on 1,000 nodes."""
     if not (spec.node_selector or spec.tolerations or spec.node_name or spec.affinity is not None):
         return None
     terms = required_terms(spec) or ()
@@ -57,7 +57,7 @@ def _refuse_length(spec: PodSpec, terms: tuple[NodeSelectorTerm, ...]) -> Denial
             if text is not None and len(text) > most:
                 return Denial.of(
                     Reason.MANY_DEMANDS,
-                    f"{what} of the pod has {len(text)} characters, and Kubernetes allows {most}: shorten it",
+                    f"{what} of the pod has {len(text)} characters, but Kubernetes allows {most}: shorten it",
                 )
     return None
 
@@ -87,5 +87,5 @@ def _of_terms(terms: tuple[NodeSelectorTerm, ...]) -> _Texts:
 def _too_many(count: int, what: str, most: int) -> Denial:
     return Denial.of(
         Reason.MANY_DEMANDS,
-        f"the pod has {count} {what}, more than {most}: label the nodes, and ask for that label",
+        f"the pod has {count} {what}, more than {most}: label the nodes, and require that label",
     )

@@ -1,4 +1,4 @@
-"""The share that a placement gives a pod: amounts, annotations, variables."""
+"""The share of a placed pod: amounts, annotations, variables."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from webhook.admission.validate import Validated
 
 
 class ContainerShare(msgspec.Struct, frozen=True, eq=False):
-    """What one GPU container gets."""
+    """The share of one GPU container."""
 
     memory_mib: int | None
-    """MiB on each GPU after the policy's reserve; None for whole GPUs, and where the node's agent limits."""
+    """MiB on each GPU after the policy's reserve; None for whole GPUs, and with limits by the node's
+    agent."""
     amounts: dict[str, str]
-    """For limits and requests."""
+    """Amounts for limits and requests."""
     env: Filled
 
 
 class PodShare(msgspec.Struct, frozen=True, eq=False):
-    """What a placed pod gets, before it is written as a patch."""
+    """The share of a placed pod, before it is written as a patch."""
 
     whole: ContainerShare
-    """For the one GPU container, and for init containers: all of it, or the first part where these part."""
+    """For the only GPU container, and for init containers: all of it, or the first part if parts are on
+    different GPUs."""
     parts: dict[str, ContainerShare]
-    """By path, of the containers that share it."""
+    """Shares of the containers with parts, by path."""
     annotations: dict[str, str]
-    """All but the containers' names and the reservation."""
+    """All annotations except the containers' names and the reservation."""
     memory_mib: int | None
-    """MiB of all parts together."""
+    """MiB of all parts."""
     smallest_mib: int | None
-    """MiB of the smallest part, or of all where there are none; None where nothing is limited."""
+    """MiB of the smallest part, or of the whole share without parts; None if nothing is limited."""
 
     def of(self, ref: ContainerRef) -> ContainerShare:
-        """Return what a GPU container gets."""
+        """Return a GPU container's share."""
         return self.parts.get(ref.path, self.whole)
 
 
@@ -77,7 +79,7 @@ def _share_of(
 
 
 def _limited(variables: tuple[EnvVar, ...], compute: str | None) -> tuple[EnvVar, ...]:
-    """Return the limiter's variables with the compute that the pod itself asks to be held to."""
+    """Return the limiter's variables, with the pod's own limit of compute."""
     if compute is None:
         return variables
     own = EnvVar(COMPUTE_LIMIT, compute)

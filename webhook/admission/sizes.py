@@ -1,7 +1,7 @@
-"""How large a labelled pod may be, and how large its patch: bounds far beyond what any real pod needs.
+"""Limits the size of a labelled pod and of its patch, far above the needs of real pods.
 
 The API server checks names and numbers only after the mutating webhooks, so a pod of 3 MiB that no node could
-run reaches the rules too. What is refused here no rule walks.
+run also gets here. No rule walks a pod that is refused here.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from webhook.admission.json_patch import Operation, encode
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
 
 MAX_CONTAINERS = 200
-"""Regular and init containers together."""
+"""Regular and init containers."""
 MAX_VOLUMES = 500
 MAX_VARIABLES = 5000
-"""Of all containers together, as the other bounds are."""
+"""Of all containers together, like the other limits."""
 MAX_MOUNTS = 1000
-"""And block devices."""
+"""Also of block devices."""
 MAX_PATH_CHARACTERS = 100_000
-"""Of all mounts and hostPaths: every rule about paths normalises each of them."""
+"""Of all mounts and hostPaths, because each rule about paths normalises them all."""
 MAX_CAPABILITIES = 100
-"""Of one container; Linux knows 41."""
+"""Of one container; Linux has 41."""
 MAX_AMOUNTS = 2000
-"""Of resources, in limits, requests and overhead."""
+"""Resource amounts in limits, requests and overhead."""
 MAX_ANNOTATIONS = 1000
 MAX_TOLERATIONS = 1000
 MAX_TERMS = 200
-"""Of the required node affinity: after a first review up to twice what `scheduling_demands` allows."""
+"""Of the required node affinity: twice the limit in `scheduling_demands`, since a first review adds to it."""
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_VALUES = 10_000
 _MORE_WHERE_INJECTED = 5, 4
-"""By a quarter a pod may have more that says it was injected: what we wrote stands beside its own by then."""
+"""Factor of the limits for a pod that is marked as injected, because it also contains our part."""
 MAX_OPERATIONS = 500
-"""Of a patch: an API server moves the rest of a list for each, and 85,000 of them took it 34 s."""
+"""Of a patch: for each, an API server moves the rest of a list; 85,000 took 34 s."""
 MAX_PATCH_BYTES = 700_000
-"""In base64 and with the rest of an answer less than 1 MiB."""
+"""In base64 and with the rest of the answer below 1 MiB."""
 
 _SHORTEN = "use shorter paths"
 _SPLIT = "split it into several pods"
 _BYTES_OF_A_VARIABLE = len('{"name":""},')
 _BYTES_OF_A_MOUNT = len('{"name":"","mountPath":""},')
 MAX_BYTES_UNCOUNTED = min(_BYTES_OF_A_VARIABLE * MAX_VARIABLES, _BYTES_OF_A_MOUNT * MAX_MOUNTS)
-"""Of a review in which there cannot be too many variables or mounts, so that nobody has to count them."""
+"""A review of at most this size cannot have too many variables or mounts, so they need not be counted."""
 
 
 def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
-    """Deny a pod with more of anything than the bounds, or whose containers or volumes share a name.
+    """Deny a pod that exceeds a limit, or in which two containers or volumes have the same name.
 
-    The bounds of a pod that says it was injected are higher by a quarter.
+    For a pod that is marked as injected, the limits are a quarter higher.
     """
     volumes = spec.volumes or ()
     annotations = (metadata.annotations if metadata is not None else None) or ()
     more, one = _MORE_WHERE_INJECTED if INJECTED_ANNOTATION in annotations else (1, 1)
-    said = (len(annotations), MAX_ANNOTATIONS, "annotations", "leave some out")
-    # One by one: what is counted later is walked only where there is not too much of what holds it.
+    said = (len(annotations), MAX_ANNOTATIONS, "annotations", "remove some")
+    # In this order: a list is walked only after its length was checked.
     for count, most, what, advice in chain((said,), _counts(spec)):
         refused = _over(count, most * more // one, what, advice)
         if refused is not None:
@@ -74,35 +74,35 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
 
 
 def bounded(operations: list[Operation]) -> bytes | Denial:
-    """Return the text of a patch, empty where nothing changes; deny one that burdens an API server."""
+    """Return the text of a patch, empty if nothing changes; deny one that costs an API server too much."""
     if not operations:
         return b""
     if len(operations) > MAX_OPERATIONS:
         return Denial.of(
             Reason.TOO_LARGE,
-            f"the share takes {len(operations)} changes of the pod, more than {MAX_OPERATIONS}: leave out"
-            " variables and clear.ml/fraction-* that the injector takes away",
+            f"the share needs {len(operations)} changes of the pod, more than {MAX_OPERATIONS}: remove"
+            " variables and clear.ml/fraction-* that the injector removes",
         )
     patch = encode(operations)
     if len(patch) <= MAX_PATCH_BYTES:
         return patch
     return Denial.of(
         Reason.TOO_LARGE,
-        f"the share takes a patch of {len(patch)} bytes, more than {MAX_PATCH_BYTES}:"
+        f"the share needs a patch of {len(patch)} bytes, more than {MAX_PATCH_BYTES}:"
         " shorten LD_PRELOAD, names and amounts",
     )
 
 
 def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
-    """Yield what a pod has of each thing, how much it may have, what it is called, and what to do."""
+    """Yield each count of a pod, its maximum, its name, and what to do."""
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    yield len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "leave some out"
-    yield len(spec.volumes or ()), MAX_VOLUMES, "volumes", "project several into one"
+    yield len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "remove some"
+    yield len(spec.volumes or ()), MAX_VOLUMES, "volumes", "combine several in a projected volume"
     yield len(every), MAX_CONTAINERS, "containers", _SPLIT
     variables = sum([len(each.env) for each in every if each.env])
-    yield variables, MAX_VARIABLES, "variables", "give them in a file or by envFrom"
+    yield variables, MAX_VARIABLES, "variables", "pass them in a file or by envFrom"
     mounts = sum([len(each.volume_mounts) for each in every if each.volume_mounts])
-    yield mounts, MAX_MOUNTS, "volume mounts", "mount the directory above them"
+    yield mounts, MAX_MOUNTS, "volume mounts", "mount a parent directory"
     devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
     yield devices, MAX_MOUNTS, "volume devices", _SPLIT
     yield sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
@@ -111,13 +111,13 @@ def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
     characters = sum(map(len, host_paths)) + sum(map(len, device_paths))
     yield characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
     capabilities = max([_capabilities(each) for each in every], default=0)
-    yield capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once"
+    yield capabilities, MAX_CAPABILITIES, "capabilities in one container", "list each once"
     amounts = sum([_amounts(each.resources) for each in (*every, spec)])
     yield (
         len(spec.overhead or ()) + amounts,
         MAX_AMOUNTS,
         "resource amounts",
-        "leave out what it does not use",
+        "remove unused ones",
     )
 
 
@@ -140,7 +140,7 @@ def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
     shown = cut_text(duplicate, MAX_NAME)
     return Denial.of(
         Reason.DUPLICATE_NAME,
-        f'several {what} of the pod are named "{shown}": give each a name of its own',
+        f'several {what} of the pod are named "{shown}": give each its own name',
     )
 
 
@@ -150,7 +150,7 @@ def _amounts(resources: Resources | None) -> int:
 
 def _refuse_affinity(spec: PodSpec) -> Denial | None:
     terms = required_terms(spec) or ()
-    advice = "label the nodes, and ask for that label"
+    advice = "label the nodes, and require that label"
     refused = _over(len(terms), MAX_TERMS, "terms in required node affinity", advice)
     if refused is not None:
         return refused

@@ -1,4 +1,4 @@
-"""Validate a labelled pod against its policy: everything that can be decided before a GPU is chosen."""
+"""Validates a labelled pod against its policy: all rules that need no GPU yet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from webhook.admission.sizes import refuse_oversized
 
 
 class Validated(msgspec.Struct, frozen=True, eq=False):
-    """A labelled pod that passed all rules; it lacks only a GPU."""
+    """A labelled pod that passed all rules and needs only a GPU."""
 
     namespace: str
     metadata: ObjectMeta
@@ -42,28 +42,28 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     mode: Mode
     fraction: Fraction
     limiter: EffectiveLimiter
-    """The policy's; one that does nothing for whole GPUs, which have no neighbour to protect."""
+    """The policy's; a limiter that does nothing for whole GPUs, which no other pod shares."""
     every: list[ContainerRef]
     containers: Containers
     kept: Placement | None
-    """The placement that the pod already carries from an earlier review."""
+    """The pod's placement from an earlier review."""
     existing_injection: ExistingInjection
     kinds: GpuKinds
-    """Of GPU, that the pod takes."""
+    """The kinds of GPU that the pod accepts."""
 
     @property
     def resource(self) -> str:
-        """Of MIG instances, that the pod itself asks for; empty where it leaves the choice."""
+        """The MIG instance that the pod requests by name; empty if it names none."""
         return named_instance(self.containers)
 
     @property
     def compute(self) -> str | None:
-        """Per cent of each GPU's compute that the pod asks to be held to; None where the policy decides."""
+        """The pod's own limit of each GPU's compute in percent; None if the policy decides."""
         return asked_compute(self.metadata)
 
     @property
     def keeps_assumption(self) -> bool:
-        """Whether only the policy's `assume` may vouch for the memory that the pod says it was given."""
+        """Whether only the policy's `assume` may confirm the pod's memory annotation."""
         kept = self.kept
         return kept is not None and may_be_assumed(self.metadata, self.spec, self.policy, self.fraction, kept)
 
@@ -73,12 +73,12 @@ def validate(
 ) -> Validated | Denial:
     """Check a labelled pod against the policy (docs/reference/admission.md).
 
-    `whole_object` decodes the pod with all its fields; called only where it says that it was injected before.
+    `whole_object` decodes the pod with all its fields; it is called only if the pod is marked as injected.
     """
     metadata, spec = pod.metadata, pod.spec
     asked = asked_of(metadata)
     if metadata is None or asked is None or spec is None or not spec.containers:
-        return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
+        return Denial.of(Reason.UNREADABLE, f"a pod with the label {LABEL} needs spec.containers: add one")
     existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
@@ -103,7 +103,7 @@ def validate(
 
 
 def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers) -> Fraction:
-    """Return the share with what each of several containers gets of it."""
+    """Return the share with the parts of several containers."""
     if not containers.parts:
         return fraction
     shared = fraction.shared_by([part.fraction for part in containers.parts])
@@ -113,7 +113,7 @@ def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: C
 def _kept(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
 ) -> tuple[Fraction, Placement | None]:
-    """Return the share as it lies at the placement of an earlier review, and that placement, if it holds."""
+    """Return the share at the placement of an earlier review, and that placement, if it is valid."""
     if pod.spec is None or not _says_injected(pod.metadata) or not demands_models(pod.spec, kinds):
         return fraction, None
     kept = kept_placement(pod, policy, fraction, containers, policy.mode)
@@ -125,7 +125,7 @@ def _kept(
 
 
 def _are_too_small(kept: Placement, kinds: GpuKinds) -> bool:
-    """Whether a pod is bound to cards of which none has the memory that it takes."""
+    """Whether a pod is bound only to cards with less memory than it accepts."""
     values = kept.memory_values
     return bool(values) and all(int(value) < kinds.min_mib for value in values)
 
@@ -137,7 +137,7 @@ def _says_injected(metadata: ObjectMeta | None) -> bool:
 def _wanted(
     metadata: ObjectMeta, asked: Asked, policy: EffectivePolicy
 ) -> tuple[Fraction, GpuKinds] | Denial:
-    """Return the share that labels and annotations ask for, and of which kinds of GPU."""
+    """Return the share and the kinds of GPU that labels and annotations request."""
     labelled = read_label(asked, policy)
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
@@ -151,7 +151,7 @@ def _wanted(
 def _existing_injection(
     metadata: ObjectMeta, whole_object: Callable[[], Json | Denial]
 ) -> ExistingInjection | Denial:
-    """Return what an earlier review may have written; decoding it costs more than all that the rules read."""
+    """Return fields that an earlier review may have written; decoding them costs more than all others."""
     if not _says_injected(metadata):
         return NO_INJECTION
     whole = whole_object()

@@ -170,7 +170,7 @@ def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(chec
     code, _, err = check_memory("4G")
     assert code == 1
     assert 'labels."clearml-injector/gpu-memory": "4G" is not a whole number of Mi or Gi' in err
-    assert 'write it such as "3814Mi"' in err
+    assert 'use a value such as "3814Mi"' in err
 
 
 def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(

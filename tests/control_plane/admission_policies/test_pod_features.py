@@ -153,7 +153,7 @@ def test_an_image_volume_stays_beside_the_limiters_volumes(create):
 @needs("HAS_IMAGE_VOLUMES")
 @pytest.mark.parametrize("path", ["/usr/local/vgpu", "/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu-cache"])
 def test_an_image_cannot_be_mounted_where_the_limiter_goes(create, path):
-    with pytest.raises(ApiError, match=f"mounts {path}, where the GPU memory limiter goes: use another path"):
+    with pytest.raises(ApiError, match=f"mounts {path}, a path of the GPU memory limiter: use another path"):
         create(with_image_volume(path))
 
 

@@ -8,8 +8,8 @@ from tests.control_plane.admission_policies.support import KINDS, LABELLED, OLD,
 def message(kind):
     path = ("spec.jobTemplate." if kind == "CronJob" else "") + "spec.template.metadata.labels"
     return (
-        f"clearml-injector/fraction stands on the {kind} alone, its pods would get no share: "
-        f"write it in {path} too"
+        f"clearml-injector/fraction is only on the {kind}, so its pods would get no share: set it in"
+        f" {path} too"
     )
 
 

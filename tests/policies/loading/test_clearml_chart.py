@@ -155,15 +155,15 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         (
             annotated('{clearml-injector/gpu-model: "!"}'),
             (
-                f'values.yaml:6: {ANNOTATIONS}/gpu-model": "!": write 1 to 8 models, * for any part of a'
-                ' word, with commas between, such as "A100-80,H100*"'
+                f'values.yaml:6: {ANNOTATIONS}/gpu-model": "!": use 1 to 8 models with commas between'
+                ' them, and * for any part of a word, such as "A100-80,H100*"'
             ),
         ),
         (
             annotated('{clearml-injector/min-gpu-memory: "4G"}'),
             (
-                f'values.yaml:6: {ANNOTATIONS}/min-gpu-memory": "4G": write whole Mi or Gi such as "512Mi"'
-                ' or "4Gi"'
+                f'values.yaml:6: {ANNOTATIONS}/min-gpu-memory": "4G": use a whole number of Mi or Gi, such as'
+                ' "512Mi" or "4Gi"'
             ),
         ),
         (

@@ -28,7 +28,7 @@ def test_the_table_is_named_and_the_text_of_the_same_amount(text, hint):
 
 def test_a_text_of_the_contract_that_the_slices_cannot_express_is_told_why():
     assert advice("0.125", "slicesPerGpu: 4") == (
-        "it is no whole number of slices (slicesPerGpu 4): use 0.250, 0.500, 0.750"
+        "it is not a whole number of slices (slicesPerGpu 4): use 0.250, 0.500, 0.750"
     )
 
 

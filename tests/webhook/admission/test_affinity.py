@@ -61,7 +61,7 @@ def test_a_required_affinity_of_empty_terms_alone_is_denied(terms):
     decided = decide(pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}))
     assert decided.code == "affinity-matches-nothing"
     assert decided.message == (
-        "the required node affinity has only empty terms, which match no node: give a term an expression"
+        "the required node affinity has only empty terms, which match no node: add an expression to a term"
     )
 
 

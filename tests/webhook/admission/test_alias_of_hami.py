@@ -44,7 +44,7 @@ def test_memory_goes_before_a_percentage():
 def test_a_percentage_that_hami_refuses_is_refused_beside_memory_too(text):
     decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: text}))
     assert decided.code == "alias-not-allowed"
-    assert decided.message.startswith(f'{PERCENT} "{text}" is no whole number from 0 to 100')
+    assert decided.message.startswith(f'{PERCENT} "{text}" is not a whole number from 0 to 100')
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_amount_of_zero_is_none_and_all_memory_is_a_whole_gpu(amounts, labels
 def test_a_whole_gpu_that_the_policy_does_not_list_is_denied_as_it_was_written():
     denied = decide(hami({GPU: "1", PERCENT: "100"}))
     assert denied.code == "alias-not-allowed"
-    assert denied.message.startswith(f'{PERCENT} "100" is no fraction of policy default')
+    assert denied.message.startswith(f'{PERCENT} "100" is not a fraction of policy default')
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_amounts_of_which_none_is_the_largest_are_denied(task, init):
     denied = decide(hami(task, initContainers=[container("w" * 63, limits=init)]))
     assert denied.code == "alias-not-allowed"
     assert denied.message == (
-        f'init container "{"w" * 12}..." and its pod ask for shares of which neither holds the other:'
-        " write the same in both"
+        f'init container "{"w" * 12}..." and its pod request shares that cannot be compared: use the same'
+        " in both"
     )
 
 
@@ -114,9 +114,9 @@ def test_a_native_sidecar_that_alone_asks_in_hamis_words_gets_the_share():
 @pytest.mark.parametrize("cores", ["0", "30", "100"])
 def test_cores_are_denied_by_name_unless_the_policy_says_otherwise(cores):
     denied = decide(hami({GPU: "1", MEM: "15000", CORES: cores}))
-    assert (denied.code, denied.message.partition(",")[0]) == (
+    assert (denied.code, denied.message.partition(":")[0]) == (
         "alias-not-allowed",
-        f"{CORES} is not taken over",
+        f"policy default does not accept {CORES}",
     )
 
 
@@ -151,11 +151,11 @@ def test_cores_that_limit_nothing_become_nothing(amounts):
     [
         (
             {MEM: "15000", CORES: "100"},
-            f"{CORES} 100 takes a card for itself, and the pod asks for a part of one",
+            f"{CORES} 100 takes a whole card",
         ),
-        ({MEM: "15000", CORES: "500"}, f"{CORES} 500 takes a card for itself"),
-        ({PERCENT: "100", CORES: "30"}, f"{CORES} 30 limits no whole GPU here: leave it out"),
-        ({MEM: "15000", CORES: "-1"}, f'{CORES} "-1" is no whole number: mend it'),
+        ({MEM: "15000", CORES: "500"}, f"{CORES} 500 takes a whole card"),
+        ({PERCENT: "100", CORES: "30"}, f"{CORES} 30 cannot limit whole GPUs: remove it"),
+        ({MEM: "15000", CORES: "-1"}, f'{CORES} "-1" is not a whole number: fix it'),
     ],
 )
 def test_cores_that_have_no_match_are_denied(amounts, message):
@@ -168,7 +168,7 @@ def test_differing_cores_of_init_containers_are_denied_where_they_would_limit():
     warm = container("warm", limits={GPU: "1", MEM: "15000", CORES: "50"})
     found = hami({GPU: "1", MEM: "15000", CORES: "30"}, initContainers=[warm])
     denied = decide(found, policy(gpucores="compute"))
-    assert denied.message == f"{CORES} differs between containers: write the same in each"
+    assert denied.message == f"{CORES} differs between containers: use the same value in each"
     assert decide(found, policy(gpucores="ignore")).allowed
 
 

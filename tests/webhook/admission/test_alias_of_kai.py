@@ -176,8 +176,8 @@ def test_limits_of_run_ais_are_never_ignored(said: dict[str, str], ours: Verdict
         assert "limit" not in " ".join(webhook_of(KAI).decide(kai(**said)).annotations)
 
 
-ITS_OWN = "and a share here is its own limit: ask for the limit in"
-ALONE = "gpu-memory-limit stands without gpu-memory: write the amount there, a share here is its own limit"
+ITS_OWN = "but a share is its own limit: request that amount in"
+ALONE = "gpu-memory-limit needs gpu-memory: set the amount there, since a share is its own limit"
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,14 @@ ALONE = "gpu-memory-limit stands without gpu-memory: write the amount there, a s
     [
         (
             {"fraction": "0.25", "fraction_limit": "0.8"},
-            f'gpu-fraction-limit "0.8" is not gpu-fraction "0.25", {ITS_OWN} gpu-fraction, or leave it out',
+            (
+                'gpu-fraction-limit "0.8" is not gpu-fraction "0.25",'
+                f" {ITS_OWN} gpu-fraction, or remove the limit"
+            ),
         ),
         (
             {"memory": "2000", "memory_limit": "4G"},
-            f'gpu-memory-limit "4G" is not gpu-memory "2000", {ITS_OWN} gpu-memory, or leave it out',
+            f'gpu-memory-limit "4G" is not gpu-memory "2000", {ITS_OWN} gpu-memory, or remove the limit',
         ),
         ({"memory_limit": "4000"}, ALONE),
         ({"fraction": "0.5", "memory_limit": "4000"}, ALONE),
@@ -205,7 +208,7 @@ def test_mps_which_kai_puts_into_such_a_pod_is_denied_by_name() -> None:
     denied = webhook_of(KAI).decide(found)
     assert (denied.code, denied.message) == (
         "alias-not-allowed",
-        "annotation mps has no match here: leave it out",
+        "annotation mps is not supported: remove it",
     )
     found["metadata"]["annotations"]["mps"] = "false"
     assert webhook_of(KAI).decide(found).allowed

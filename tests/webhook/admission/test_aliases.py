@@ -99,14 +99,14 @@ def test_a_forged_marker_of_ours_is_not_believed():
 @pytest.mark.parametrize(
     ("annotations", "message"),
     [
-        ({"fraction": "0.5", "memory": "100"}, "are two amounts: keep one"),
-        ({"fraction": "0.3"}, 'gpu-fraction "0.3" is no fraction of policy default: use 0.125'),
-        ({"fraction": "1"}, 'gpu-fraction "1" is no fraction'),
-        ({"fraction": "nan"}, 'gpu-fraction "nan" is no fraction'),
-        ({"fraction": "9" * 100_000}, 'gpu-fraction "999999999999..." is no fraction'),
-        ({"memory": "4Gi"}, 'gpu-memory "4Gi" is no whole number of MiB'),
-        ({"memory": "0"}, 'gpu-memory "0" is no whole number of MiB'),
-        ({"memory": "1" * 100_000}, "is no whole number of MiB"),
+        ({"fraction": "0.5", "memory": "100"}, "both set an amount: keep one"),
+        ({"fraction": "0.3"}, 'gpu-fraction "0.3" is not a fraction of policy default: use 0.125'),
+        ({"fraction": "1"}, 'gpu-fraction "1" is not a fraction'),
+        ({"fraction": "nan"}, 'gpu-fraction "nan" is not a fraction'),
+        ({"fraction": "9" * 100_000}, 'gpu-fraction "999999999999..." is not a fraction'),
+        ({"memory": "4Gi"}, 'gpu-memory "4Gi" is not a whole number of MiB'),
+        ({"memory": "0"}, 'gpu-memory "0" is not a whole number of MiB'),
+        ({"memory": "1" * 100_000}, "is not a whole number of MiB"),
     ],
 )
 def test_amounts_that_have_no_match_are_denied(annotations, message):
@@ -142,12 +142,15 @@ def test_a_percentage_of_hamis_is_the_fraction_of_the_same_amount():
 @pytest.mark.parametrize(
     ("amounts", "message"),
     [
-        ({GPU: "1", MEM: "100", "nvidia.com/gpucores": "30"}, "nvidia.com/gpucores is not taken over"),
-        ({GPU: "1", MEM: "1G"}, f'{MEM} "1G" is no whole number of MiB'),
-        ({GPU: "1", PERCENT: "101"}, f'{PERCENT} "101" is no whole number from 0 to 100'),
+        (
+            {GPU: "1", MEM: "100", "nvidia.com/gpucores": "30"},
+            ("policy default does not accept nvidia.com/gpucores"),
+        ),
+        ({GPU: "1", MEM: "1G"}, f'{MEM} "1G" is not a whole number of MiB'),
+        ({GPU: "1", PERCENT: "101"}, f'{PERCENT} "101" is not a whole number from 0 to 100'),
         (
             {GPU: "1", PERCENT: "33"},
-            f'{PERCENT} "33" is no fraction of policy default: use 25, 50, 75, or the label {LABEL}',
+            f'{PERCENT} "33" is not a fraction of policy default: use 25, 50, 75, or the label {LABEL}',
         ),
     ],
 )
@@ -162,7 +165,7 @@ def test_two_containers_of_hamis_are_denied():
     denied = webhook_of(HAMI).decide(found)
     assert denied.code == "alias-not-allowed"
     assert denied.message == (
-        'containers "train" and "second" both ask in HAMi\'s words: leave it to one of them,'
+        'containers "train" and "second" both request HAMi resources: use only one of them,'
         " or use our label and clearml-injector/containers"
     )
 
@@ -189,7 +192,7 @@ def test_an_init_container_of_hamis_alone_is_denied_and_not_left_to_wait_for_eve
     denied = webhook_of(HAMI).decide(found)
     assert (denied.code, denied.message) == (
         "alias-not-allowed",
-        f"of {MEM} only init containers ask: ask in the container that comes after them",
+        f"only init containers request {MEM}: request it in a regular container",
     )
     assert webhook_of(None).decide(found).code == "not-labelled"
 
@@ -199,7 +202,7 @@ def test_a_sidecar_of_hamis_beside_its_container_is_one_too_many():
     denied = webhook_of(HAMI).decide(hami({GPU: "1", MEM: "100"}, initContainers=[side]))
     assert denied.code == "alias-not-allowed"
     assert denied.message.startswith(
-        'containers "train" and "side" both ask in HAMi\'s words: leave it to one'
+        'containers "train" and "side" both request HAMi resources: use only one'
     )
 
 

@@ -30,8 +30,8 @@ def test_without_the_policy_the_message_says_what_the_admin_would_write():
     decided = decide(claiming(OF_TEMPLATE))
     assert decided.code == "other-gpu-system"
     assert decided.message == (
-        "resourceClaims may be GPUs and cannot stand beside clearml-injector/fraction: remove them, or let"
-        " the admin name the DeviceClass of what is no GPU in allow.deviceClasses"
+        "resourceClaims may be GPUs and cannot be combined with clearml-injector/fraction: remove them,"
+        " or ask the admin to list their DeviceClass in allow.deviceClasses"
     )
 
 
@@ -40,7 +40,7 @@ def test_a_claim_of_another_name_may_be_a_gpu(name):
     decided = decide(claiming(OF_TEMPLATE, {"name": name, "resourceClaimTemplateName": "anything"}), ALLOWS)
     assert decided.code == "other-gpu-system"
     assert decided.message.endswith(
-        "may be a GPU: if it is of a DeviceClass that the policy allows, call it"
+        "may be a GPU: if the policy allows its DeviceClass, rename the claim to"
         " not-a-gpu-dpu-example-com or not-a-gpu-rdma-example-com"
     )
     assert len(decided.message) <= 200
@@ -54,7 +54,7 @@ def test_a_claim_that_is_there_already_holds_what_nobody_checked(claim):
     decided = decide(claiming(claim), ALLOWS)
     assert (decided.code, decided.message) == (
         "other-gpu-system",
-        f'resource claim "{NIC}" must be made from a template: use resourceClaimTemplateName',
+        f'resource claim "{NIC}" must come from a template: use resourceClaimTemplateName',
     )
 
 

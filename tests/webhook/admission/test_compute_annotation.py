@@ -34,31 +34,35 @@ def test_it_may_be_as_tight_as_the_policys_or_tighter(compute, text):
 def test_it_may_not_be_looser_than_the_policys(compute, most):
     denied = decide(braked(str(most + 1)), policies(f"compute: {compute}"))
     assert denied.code == "compute-not-allowed"
-    said = f'annotation {COMPUTE} "{most + 1}" is more than the {most} of policy default'
-    assert denied.message == f"{said}: write less, or leave it out"
+    said = f'annotation {COMPUTE} "{most + 1}" is above the {most} of policy default'
+    assert denied.message == f"{said}: use a lower value, or remove it"
 
 
 @pytest.mark.parametrize("text", ["0", "100", "", "30%", "030", "x", "9" * 100_000])
 def test_other_texts_are_denied(text):
     denied = decide(braked(text))
     assert denied.code == "compute-not-allowed"
-    assert "is no whole number from 1 to 99" in denied.message
+    assert "is not a whole number from 1 to 99" in denied.message
 
 
 @pytest.mark.parametrize(
     ("fields", "text", "why"),
     [
-        ({"fraction": "1"}, 'fractions: {"1": 8}', "whole GPUs have all of theirs"),
-        ({}, "limiter: none", "limiter none of policy default limits none"),
-        ({}, "limits: {from: agent}", "the node's agent limits none"),
-        ({}, "resources: {prefer: [mig, per-gpu]}", "MIG instances have their own"),
-        ({"annotations": {"clearml-injector/containers": "train=0.500"}}, "", "it is for one container"),
+        ({"fraction": "1"}, 'fractions: {"1": 8}', "whole GPUs are not limited"),
+        ({}, "limiter: none", "limiter none of policy default does not limit compute"),
+        ({}, "limits: {from: agent}", "the node's agent does not limit compute"),
+        ({}, "resources: {prefer: [mig, per-gpu]}", "MIG instances have their own compute"),
+        (
+            {"annotations": {"clearml-injector/containers": "train=0.500"}},
+            "",
+            "several containers share the GPU",
+        ),
     ],
 )
 def test_where_nothing_would_hold_the_pod_to_it_it_is_denied(fields, text, why):
     denied = decide(braked("30", **fields), policies(text))
     assert denied.code == "compute-not-allowed"
-    assert denied.message == f'annotation {COMPUTE} "30" limits no compute, {why}: leave it out'
+    assert denied.message == f'annotation {COMPUTE} "30" has no effect, because {why}: remove it'
 
 
 def test_memory_under_a_policy_that_follows_memory_is_denied():

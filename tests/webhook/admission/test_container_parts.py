@@ -128,7 +128,7 @@ def test_the_users_amounts_must_be_those_of_the_part():
     denied = two_gpus().decide(shared(containers=asks))
     assert (denied.code, denied.message) == (
         "gpu-amount",
-        f'nvidia.com/gpu: 4 does not fit {CONTAINERS} "eval=0.250": leave it out or use 1 or 2',
+        f'nvidia.com/gpu: 4 does not match {CONTAINERS} "eval=0.250": remove it or use 1 or 2',
     )
 
 
@@ -143,24 +143,36 @@ LONG = "a" * 63
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [
-        ("", "containers-not-allowed", '"" is no container with its fraction'),
-        ("train", "containers-not-allowed", '"train" is no container with its fraction'),
-        ("train=0.500,", "containers-not-allowed", '"" is no container with its fraction'),
-        ("train=0.500, eval=0.250", "containers-not-allowed", '" eval=0.250" is no container'),
-        ("train=1e-1,eval=0.250", "containers-not-allowed", '"train=1e-1" is no container'),
-        ("TRAIN=0.500", "containers-not-allowed", '"TRAIN=0.500" is no container'),
-        ("train=0.5.0", "containers-not-allowed", "is no whole number of slices of 8"),
-        ("train=0.1", "containers-not-allowed", '"train=0.1" is no whole number of slices of 8'),
-        ("train=0,eval=0.750", "containers-not-allowed", '"train=0" is no whole number of slices'),
-        ("train=0.500,train=0.250", "containers-not-allowed", 'names "train" twice'),
-        ("train=0.500,eval=0.500", "containers-not-allowed", "comes to 8 of 8 slices, and"),
-        ("train=0.500", "containers-not-allowed", "comes to 4 of 8 slices, and"),
-        ("train=2,eval=0.750", "containers-not-allowed", "comes to 22 of 8 slices"),
-        ("none-such=0.750", "container-unknown", '"none-such" is no container of this pod: use train, eval'),
-        (f"{LONG}=0.750", "container-unknown", f'"{LONG[:24]}..." is no container of this pod'),
-        (f"{LONG}{LONG}=0.750", "containers-not-allowed", f'"{LONG[:24]}..." is no container with'),
-        ("train=0.125," * 16 + "eval=0.125", "containers-not-allowed", "is for up to 16 containers"),
-        ("x" * 250_000, "containers-not-allowed", "is for up to 16 containers"),
+        ("", "containers-not-allowed", 'has no container with its fraction in ""'),
+        ("train", "containers-not-allowed", 'has no container with its fraction in "train"'),
+        ("train=0.500,", "containers-not-allowed", 'has no container with its fraction in ""'),
+        (
+            "train=0.500, eval=0.250",
+            "containers-not-allowed",
+            ('has no container with its fraction in " eval=0.250'),
+        ),
+        (
+            "train=1e-1,eval=0.250",
+            "containers-not-allowed",
+            ('has no container with its fraction in "train=1e-1'),
+        ),
+        ("TRAIN=0.500", "containers-not-allowed", 'has no container with its fraction in "TRAIN=0.500'),
+        ("train=0.5.0", "containers-not-allowed", "is not a whole number of slices of 8"),
+        ("train=0.1", "containers-not-allowed", '"train=0.1", which is not a whole number of slices of 8'),
+        (
+            "train=0,eval=0.750",
+            "containers-not-allowed",
+            ('"train=0", which is not a whole number of slices'),
+        ),
+        ("train=0.500,train=0.250", "containers-not-allowed", 'lists "train" twice'),
+        ("train=0.500,eval=0.500", "containers-not-allowed", "adds up to 8 of 8 slices, but"),
+        ("train=0.500", "containers-not-allowed", "adds up to 4 of 8 slices, but"),
+        ("train=2,eval=0.750", "containers-not-allowed", "adds up to 22 of 8 slices"),
+        ("none-such=0.750", "container-unknown", 'has no container "none-such": use train, eval'),
+        (f"{LONG}=0.750", "container-unknown", f'has no container "{LONG[:24]}..."'),
+        (f"{LONG}{LONG}=0.750", "containers-not-allowed", f'in "{LONG[:24]}...": use a value'),
+        ("train=0.125," * 16 + "eval=0.125", "containers-not-allowed", "can list up to 16 containers"),
+        ("x" * 250_000, "containers-not-allowed", "can list up to 16 containers"),
     ],
 )
 def test_what_is_no_agreement_is_denied_in_short_words(text, code, message):
@@ -174,14 +186,16 @@ def test_what_is_no_agreement_is_denied_in_short_words(text, code, message):
 def test_one_annotation_says_which_containers_get_the_gpu(name):
     decided = decide(shared(annotations={name: "train" if name.endswith("r") else "2"}))
     assert decided.code == "containers-not-allowed"
-    assert decided.message == f"annotation {CONTAINERS} stands beside {name}: leave one of the two out"
+    assert decided.message == (
+        f"annotation {CONTAINERS} cannot be combined with {name}: remove one of the two"
+    )
 
 
 def test_whole_gpus_are_not_shared_between_containers():
     whole = policies('fractions: {"1": 8}')
     decided = decide(shared("train=0.500,eval=0.500", "1"), whole)
     assert decided.code == "containers-not-allowed"
-    assert "for a part of one GPU" in decided.message
+    assert "cannot divide whole GPUs" in decided.message
 
 
 def shared_memory(text="train=4Gi,eval=2Gi", asked="6Gi", **fields):
@@ -281,19 +295,27 @@ def test_a_second_review_of_memory_in_a_pool_leaves_the_pod_alone():
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [
-        (SHARED, "6Gi", '"train=0.500" is no whole number of Mi or Gi, as clearml-injector/gpu-memory is'),
-        ("train=4Gi,eval=2Gi", "0.750", '"train=4Gi" is no whole number of slices of 8: mend it'),
-        ("train=4Gi", "6Gi", "comes to 4096Mi, and clearml-injector/gpu-memory to 6144Mi: make them agree"),
-        ("train=4Gi,eval=4Gi", "6Gi", "comes to 8192Mi, and"),
-        ("train=4.5Gi,eval=1536Mi", "6Gi", '"train=4.5Gi" is no whole number of Mi or Gi'),
-        ("train=0Gi,eval=6Gi", "6Gi", '"train=0Gi" is no whole number of Mi or Gi'),
+        (SHARED, "6Gi", '"train=0.500", which is not a whole number of Mi or Gi'),
+        (
+            "train=4Gi,eval=2Gi",
+            "0.750",
+            ('has "train=4Gi", which is not a whole number of slices of 8: fix it'),
+        ),
+        (
+            "train=4Gi",
+            "6Gi",
+            ("adds up to 4096Mi, but clearml-injector/gpu-memory is 6144Mi: make them equal"),
+        ),
+        ("train=4Gi,eval=4Gi", "6Gi", "adds up to 8192Mi, but"),
+        ("train=4.5Gi,eval=1536Mi", "6Gi", '"train=4.5Gi", which is not a whole number of Mi or Gi'),
+        ("train=0Gi,eval=6Gi", "6Gi", '"train=0Gi", which is not a whole number of Mi or Gi'),
         (
             "train=4GB,eval=2Gi",
             "6Gi",
-            '"train=4GB" is no container with its memory: write such as "train=4Gi,',
+            'has no container with its memory in "train=4GB": use a value such as "train=4Gi,',
         ),
-        ("train=999999999Gi,eval=2Gi", "6Gi", "is no whole number of Mi or Gi"),
-        ("train=4Gi,train=2Gi", "6Gi", 'names "train" twice: give it one memory'),
+        ("train=999999999Gi,eval=2Gi", "6Gi", "is not a whole number of Mi or Gi"),
+        ("train=4Gi,train=2Gi", "6Gi", 'lists "train" twice: give it one memory'),
     ],
 )
 def test_amounts_that_are_not_the_labels_are_denied_in_short_words(text, asked, message):

@@ -26,7 +26,7 @@ def test_the_annotation_must_name_a_regular_container(wanted):
     decided = decide(found)
     assert decided.code == "container-unknown"
     assert decided.message == (
-        f'annotation clearml-injector/container: "{wanted}" is no container of this pod: use a, b'
+        f'annotation clearml-injector/container: the pod has no container "{wanted}": use a, b'
     )
 
 
@@ -36,8 +36,8 @@ def test_the_annotation_does_not_let_another_container_ask_for_a_gpu():
     decided = decide(found)
     assert decided.code == "several-gpu-containers"
     assert decided.message == (
-        'container "a" asks for nvidia.com/gpu, but the share is for container "main": remove it from the'
-        " container, or say in clearml-injector/containers how they share it"
+        'container "a" requests nvidia.com/gpu, but the share is for container "main": remove it from the'
+        " container, or divide the share in clearml-injector/containers"
     )
 
 
@@ -74,7 +74,7 @@ def test_where_none_or_several_could_be_meant_the_denial_names_the_annotation(na
     decided = decide(pod(containers=[container(name) for name in names]))
     assert decided.code == "container-ambiguous"
     assert decided.message == (
-        "no single container can be chosen for the GPU: name it in the annotation clearml-injector/container"
+        "several containers could get the GPU: name one in the annotation clearml-injector/container"
         f" ({', '.join(names)})"
     )
 
@@ -100,8 +100,8 @@ def test_a_native_sidecar_that_asks_beside_the_container_that_asks_is_denied():
     decided = decide(pod(containers=[container(limits=GPU)], initContainers=[sidecar]))
     assert decided.code == "several-gpu-containers"
     assert decided.message == (
-        'containers "train" and "side" both ask for a GPU: leave it to one of them,'
-        " or say in clearml-injector/containers how they share it"
+        'containers "train" and "side" both request a GPU: remove one of the requests, or divide the'
+        " share in clearml-injector/containers"
     )
 
 

@@ -8,8 +8,8 @@ from tests.webhook.support import Webhook, container, decide, pod, policies
 from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
 
 VERBS = (
-    "use|leave|write|drop|remove|give|name|wait|ask|try|mend|fix|add|shorten|split|label|"
-    "create|recreate|delete"
+    "use|remove|set|name|wait|ask|try|request|correct|change|fix|add|shorten|split|label|rename|list|pass|"
+    "combine|mount|create|recreate|delete|keep|make"
 )
 ADVICE = re.compile(rf"[:;,] (or |and )?({VERBS})\b[^:;]*$")
 LABEL = "clearml-injector/fraction"
@@ -60,8 +60,8 @@ def test_a_long_message_is_cut_where_it_quotes_and_keeps_what_to_do():
         ("slices: 7", 1, "0.500", "4 of 7 slices are used, 4 more requested: wait, use a smaller fraction,"),
         ("maxPods: 1", 1, "0.125", "1 of 1 pods are used, 1 more requested: wait until one ends, or"),
         ("slices: 2", 0, "0.500", "0 of 2 slices are used, 4 more requested: use a smaller fraction, or"),
-        ("slices: 0", 0, "0.125", " is 0, so it takes no labelled pods: use another, or"),
-        ("maxPods: 0", 0, "0.125", " is 0, so it takes no labelled pods: use another, or"),
+        ("slices: 0", 0, "0.125", " is 0, which allows no labelled pods: use another, or"),
+        ("maxPods: 0", 0, "0.125", " is 0, which allows no labelled pods: use another, or"),
     ],
 )
 def test_what_helps_against_a_quota_depends_on_what_it_counts(quota, taken, asked, expected):
@@ -78,7 +78,7 @@ def test_a_policy_without_fractions_shuts_its_namespaces():
     decided = decide(pod(), policies("fractions: {}"))
     assert (decided.code, decided.message) == (
         "label-not-allowed",
-        f'{LABEL} "0.500" is not allowed: policy default allows no fraction at all: ask the admin',
+        f'{LABEL} "0.500" is not allowed: policy default allows no fractions: ask the admin',
     )
 
 

@@ -98,8 +98,8 @@ def test_ld_preload_from_a_reference_is_denied(reference):
     decided = decide(pod(containers=[container(env=env)]))
     assert decided.code == "env-value-from"
     assert decided.message == (
-        'container "train": LD_PRELOAD comes from valueFrom: give it as a plain value,'
-        " the limiter's library must go before it"
+        'container "train": LD_PRELOAD comes from valueFrom: set it as a plain value,'
+        " so that the limiter's library can be put before it"
     )
 
 

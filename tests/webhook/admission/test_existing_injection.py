@@ -103,5 +103,5 @@ def test_a_second_mount_where_the_limiter_goes_is_denied(place, path, count):
     decided = webhook.decide(injected)
     assert decided.code == "mount-path"
     assert decided.message == (
-        f'container "train" mounts {path}, where the GPU memory limiter goes: use another path'
+        f'container "train" mounts {path}, a path of the GPU memory limiter: use another path'
     )

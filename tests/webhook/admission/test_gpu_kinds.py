@@ -141,7 +141,7 @@ def test_a_text_that_names_no_models_is_denied_in_one_line(text):
 def test_a_text_that_is_no_amount_of_memory_is_denied_in_one_line(text):
     decided = decide(of_kind(min_gpu_memory=text))
     assert decided.code == "gpu-kind"
-    assert decided.message.endswith('write whole Mi or Gi such as "512Mi" or "4Gi"')
+    assert decided.message.endswith('use a whole number of Mi or Gi, such as "512Mi" or "4Gi"')
     assert decided.message.startswith(LEAST)
 
 

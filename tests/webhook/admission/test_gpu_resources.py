@@ -28,7 +28,7 @@ def test_other_amounts_are_denied_with_both_values(amount):
     decided = resources_of({"nvidia.com/gpu": amount}, {})
     assert decided.code == "gpu-amount"
     assert decided.message == (
-        f'nvidia.com/gpu: {amount} does not fit clearml-injector/fraction "0.500": leave it out or use 1 or 4'
+        f'nvidia.com/gpu: {amount} does not match clearml-injector/fraction "0.500": remove it or use 1 or 4'
     )
 
 
@@ -48,8 +48,8 @@ def test_a_fraction_resource_that_differs_is_denied_with_both_values(amount):
     decided = resources_of({"clear.ml/fraction-1": amount}, {})
     assert decided.code == "gpu-amount"
     assert decided.message == (
-        f'clear.ml/fraction-1: {amount} does not fit clearml-injector/fraction "0.500": leave it out,'
-        " or write what the label says"
+        f'clear.ml/fraction-1: {amount} does not match clearml-injector/fraction "0.500": remove it, or'
+        " use the value of the label"
     )
 
 
@@ -77,7 +77,7 @@ def test_whole_gpus_take_one_n_or_eight_n(amount):
 def test_whole_gpus_in_another_number_are_denied():
     decided = resources_of({"nvidia.com/gpu": "8"}, {}, "2", policies(WHOLE))
     assert decided.message == (
-        'nvidia.com/gpu: 8 does not fit clearml-injector/fraction "2": leave it out or use 1 or 2 or 16'
+        'nvidia.com/gpu: 8 does not match clearml-injector/fraction "2": remove it or use 1 or 2 or 16'
     )
 
 

@@ -75,8 +75,8 @@ def test_one_is_what_a_pod_without_the_annotation_gets():
         ("maxGpus: 2", "3", 'use a whole number from "1" to "2"'),
         ("maxGpus: 1", "2", 'use a whole number from "1" to "1"'),
         (POOLED, "2", "the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"),
-        (IMAGES, "2", "limiter clearml-image of policy default limits one GPU: ask for a share of one"),
-        ('fractions: {"0.500": 4, "1.000": 8}', "2", "write their number in the label alone"),
+        (IMAGES, "2", "limiter clearml-image of policy default limits one GPU: request a share of one"),
+        ('fractions: {"0.500": 4, "1.000": 8}', "2", "set their number only in the label"),
     ],
 )
 def test_what_the_policy_cannot_keep_is_denied(text, gpus, advice):
@@ -97,7 +97,7 @@ def test_amounts_of_the_users_own_may_be_one_the_gpus_or_the_slices(amount):
 
 def test_other_amounts_are_denied():
     decided = decide(on_gpus("2", containers=[container(limits={"nvidia.com/gpu": "3"})]))
-    assert decided.message.endswith("leave it out or use 1 or 2 or 4 or 8")
+    assert decided.message.endswith("remove it or use 1 or 2 or 4 or 8")
 
 
 def test_a_second_review_keeps_both_gpus_and_reserves_nothing_more():

@@ -65,23 +65,32 @@ def test_the_word_that_begins_every_type_demands_nothing(text):
 @pytest.mark.parametrize(
     ("annotations", "message"),
     [
-        ({USE_TYPE: ","}, f'{USE_TYPE} "," names no 1 to 8 types of cards'),
-        ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" names no 1 to 8 types of cards'),
-        ({USE_TYPE: ",".join(f"A{n}" for n in range(9))}, "names no 1 to 8 types of cards"),
-        ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." names no 1 to 8 types of cards'),
-        ({NO_TYPE: "1080"}, f"{NO_TYPE} has no match here: write the types that it takes in {USE_TYPE}"),
-        ({USE_UUID: "GPU-1"}, f"{USE_UUID} has no match here, no pod chooses its card: leave it out"),
-        ({NO_UUID: "GPU-1"}, f"{NO_UUID} has no match here, no pod chooses its card: leave it out"),
-        ({MODE: "mig"}, f'{MODE} "mig": policy default gives hami-core: leave it out, or ask the admin'),
-        ({MODE: "mps"}, f'{MODE} "mps": policy default gives hami-core'),
-        ({MODE: ""}, f'{MODE} "": policy default gives hami-core'),
-        ({NODE_POLICY: "spread"}, f'{NODE_POLICY} "spread" is not how policy default places: leave it out'),
-        ({NODE_POLICY: "other"}, f'{NODE_POLICY} "other" is not how policy default places'),
-        ({GPU_POLICY: "spread"}, f'{GPU_POLICY} "spread" is not how policy default places'),
-        ({GPU_POLICY: "mutex"}, f'{GPU_POLICY} "mutex" is not how policy default places'),
-        ({GPU_POLICY: "binpack,numa"}, f'{GPU_POLICY} "binpack,numa" is not how policy default places'),
-        ({GPU_POLICY: "topology-aware"}, f'{GPU_POLICY} "topology-awa..." is not how policy default places'),
-        ({NUMA: "true"}, f"{NUMA} has no match here: leave it out"),
+        ({USE_TYPE: ","}, f'{USE_TYPE} "," does not list 1 to 8 types of cards'),
+        ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" does not list 1 to 8 types of cards'),
+        ({USE_TYPE: ",".join(f"A{n}" for n in range(9))}, "does not list 1 to 8 types of cards"),
+        ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." does not list 1 to 8 types of cards'),
+        ({NO_TYPE: "1080"}, f"{NO_TYPE} is not supported: list the accepted types in {USE_TYPE}"),
+        ({USE_UUID: "GPU-1"}, f"{USE_UUID} is not supported, since pods cannot choose their card: remove it"),
+        ({NO_UUID: "GPU-1"}, f"{NO_UUID} is not supported, since pods cannot choose their card: remove it"),
+        ({MODE: "mig"}, f'{MODE} "mig": policy default provides hami-core: remove it, or ask the admin'),
+        ({MODE: "mps"}, f'{MODE} "mps": policy default provides hami-core'),
+        ({MODE: ""}, f'{MODE} "": policy default provides hami-core'),
+        (
+            {NODE_POLICY: "spread"},
+            (f'{NODE_POLICY} "spread" differs from the placement of policy default: remove it'),
+        ),
+        ({NODE_POLICY: "other"}, f'{NODE_POLICY} "other" differs from the placement of policy default'),
+        ({GPU_POLICY: "spread"}, f'{GPU_POLICY} "spread" differs from the placement of policy default'),
+        ({GPU_POLICY: "mutex"}, f'{GPU_POLICY} "mutex" differs from the placement of policy default'),
+        (
+            {GPU_POLICY: "binpack,numa"},
+            (f'{GPU_POLICY} "binpack,numa" differs from the placement of policy default'),
+        ),
+        (
+            {GPU_POLICY: "topology-aware"},
+            (f'{GPU_POLICY} "topology-awa..." differs from the placement of policy default'),
+        ),
+        ({NUMA: "true"}, f"{NUMA} is not supported: remove it"),
     ],
 )
 def test_what_has_no_match_here_is_denied_by_name(annotations, message):
@@ -124,7 +133,7 @@ def test_beside_our_own_label_they_are_refused_by_name(name):
 
 def test_beside_our_own_label_the_denial_names_our_annotation_where_there_is_one():
     decided = decide(pod(metadata={"annotations": {USE_TYPE: "A100"}}))
-    assert decided.message.endswith(f"write {MODEL} instead")
+    assert decided.message.endswith(f"use {MODEL} instead")
 
 
 def test_pods_that_ask_for_whole_gpus_in_kubernetes_words_keep_hamis_annotations():

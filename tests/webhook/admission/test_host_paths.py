@@ -78,11 +78,10 @@ from webhook.admission.host_paths import PROTECTED, normalised, protected_place,
 )
 def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
     decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]))
-    advice = ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
+    advice = ", or ask the admin to set allow.hostPaths" if place in HOST_PATHS else ""
     assert decided.code == "host-path"
     assert decided.message == (
-        f'volume "host": hostPath {path} reaches {place}, and with it past the share:'
-        f" remove the volume{advice}"
+        f'volume "host": hostPath {path} exposes {place} and bypasses the share: remove the volume{advice}'
     )
 
 
@@ -99,7 +98,7 @@ def test_the_nodes_shared_memory_is_denied_with_what_to_use_instead(path):
     decided = decide(pod(volumes=[{"name": "shm", "hostPath": {"path": path}}]))
     assert decided.code == "host-path"
     assert decided.message == (
-        f'volume "shm": hostPath {path} is memory of the whole node: use an emptyDir with medium: Memory'
+        f'volume "shm": hostPath {path} is shared memory of the node: use an emptyDir with medium: Memory'
     )
 
 
@@ -144,7 +143,7 @@ def test_a_policy_shuts_further_places(path, place):
     decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]), shut)
     assert decided.code == "host-path"
     assert decided.message == (
-        f'volume "host": hostPath {path} reaches {place}, and with it past the share: remove the volume'
+        f'volume "host": hostPath {path} exposes {place} and bypasses the share: remove the volume'
     )
     assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": "/opt/agent2"}}]), shut).allowed
 

@@ -17,6 +17,6 @@ def test_clearml_images_need_the_hosts_pids_and_must_fit():
     )
     decided = decide(pod(), policy_set)
     assert decided.message == (
-        'image "example.com/train:1" limits no memory by itself, which limiter clearml-image needs:'
-        " use an image of the kind the policy names"
+        'image "example.com/train:1" has no memory limit of its own, which limiter clearml-image needs:'
+        " use an image that matches the policy"
     )

@@ -51,7 +51,7 @@ def test_a_fraction_resource_that_differs_denies_the_job(init):
     decided = decide(found, resource=JOB)
     assert decided.code == "gpu-amount"
     assert decided.message == (
-        f'clear.ml/fraction-1: 0.25 does not fit {LABEL} "0.500": leave it out, or write what the label says'
+        f'clear.ml/fraction-1: 0.25 does not match {LABEL} "0.500": remove it, or use the value of the label'
     )
 
 
@@ -66,8 +66,8 @@ def test_a_job_whose_template_lacks_the_label_is_denied_with_what_to_write(label
     decided = decide(job("0.500", template_labels=labels), resource=JOB)
     assert decided.code == "label-not-on-template"
     assert decided.message == (
-        f"{LABEL} stands on the Job alone, its pods would get no share: "
-        "write it in spec.template.metadata.labels too"
+        f"{LABEL} is only on the Job, so its pods would get no share: set it in"
+        " spec.template.metadata.labels too"
     )
 
 

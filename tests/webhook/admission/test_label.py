@@ -61,7 +61,7 @@ def test_a_text_of_the_contract_that_is_no_whole_number_of_slices_says_so():
     decided = decide(pod(fraction="0.125"), policies("slicesPerGpu: 4"))
     assert (
         decided.message
-        == f'{LABEL} "0.125" is not allowed: it is no whole number of slices (slicesPerGpu 4):'
+        == f'{LABEL} "0.125" is not allowed: it is not a whole number of slices (slicesPerGpu 4):'
         " use 0.250, 0.500, 0.750"
     )
 

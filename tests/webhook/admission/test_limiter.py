@@ -76,7 +76,7 @@ def test_a_user_mount_at_or_below_the_limiters_paths_is_denied(path):
     decided = decide(found)
     assert decided.code == "mount-path"
     assert decided.message == (
-        f'container "train" mounts {path}, where the GPU memory limiter goes: use another path'
+        f'container "train" mounts {path}, a path of the GPU memory limiter: use another path'
     )
 
 

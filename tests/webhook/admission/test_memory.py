@@ -74,7 +74,7 @@ def test_any_other_text_is_denied_in_one_line(text):
     shown = text.replace("\n", "?")
     assert decided.code == "label-not-allowed"
     assert decided.message == (
-        f'{MEMORY} "{shown}" is not a whole number of Mi or Gi: write it such as "512Mi" or "4Gi"'
+        f'{MEMORY} "{shown}" is not a whole number of Mi or Gi: use a value such as "512Mi" or "4Gi"'
     )
 
 
@@ -82,7 +82,7 @@ def test_both_labels_are_denied():
     decided = decide(pod(fraction="0.500", labels={MEMORY: "4Gi"}))
     assert (decided.code, decided.message) == (
         "label-not-allowed",
-        f"{LABEL} and {MEMORY} are two ways to ask for a share: keep one of the labels",
+        f"{LABEL} and {MEMORY} both request a share: keep one of the labels",
     )
 
 
@@ -101,10 +101,10 @@ def test_more_than_the_largest_card_is_denied_with_what_to_do():
         (
             "memory: {allowed: false}",
             "2Gi",
-            f"allows no amounts of memory: use {LABEL} instead, or ask the admin",
+            f"allows no memory amounts: use {LABEL} instead, or ask the admin",
         ),
-        ('fractions: {"0.500": 4}', "2Gi", f"allows no amounts of memory: use {LABEL} instead, or ask"),
-        ("fractions: {}", "2Gi", "allows no amounts of memory: ask the admin"),
+        ('fractions: {"0.500": 4}', "2Gi", f"allows no memory amounts: use {LABEL} instead, or ask"),
+        ("fractions: {}", "2Gi", "allows no memory amounts: ask the admin"),
     ],
 )
 def test_the_policy_bounds_what_may_be_asked(keys, text, told):
@@ -168,7 +168,7 @@ def test_a_pod_that_changed_its_slices_is_placed_anew():
 def test_fractions_of_clearml_cannot_stand_beside_memory():
     decided = decide(asking_memory("4Gi", containers=[container(limits={"clear.ml/fraction-1": "0.500"})]))
     assert decided.code == "gpu-amount"
-    assert f'does not fit {MEMORY} "4Gi": leave it out' in decided.message
+    assert f'does not match {MEMORY} "4Gi": remove it' in decided.message
 
 
 def test_one_gpu_beside_the_label_is_replaced():
@@ -229,7 +229,7 @@ def test_a_job_keeps_the_label_on_its_template():
     assert Webhook().send(review_of(job, resource=JOBS)).code == "label-not-allowed"
     del job["spec"]["template"]["metadata"]
     decided = Webhook().send(review_of(job, resource=JOBS))
-    assert decided.message.startswith(f"{MEMORY} stands on the Job alone")
+    assert decided.message.startswith(f"{MEMORY} is only on the Job")
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -275,15 +275,17 @@ def test_decimal_amounts_are_what_they_say_rounded_down_where_the_policy_takes_t
 def test_decimal_amounts_are_denied_elsewhere_with_as_much_in_mi(text, instead):
     decided = decide(asking_memory(text))
     examples = f'"{instead}"' if instead else '"512Mi" or "4Gi"'
-    rule = f"is not a whole number of Mi or Gi: write it such as {examples}"
-    assert decided.message == f'{MEMORY} "{text}" {rule}'
+    assert (
+        decided.message
+        == f'{MEMORY} "{text}" is not a whole number of Mi or Gi: use a value such as {examples}'
+    )
 
 
 @pytest.mark.parametrize("text", ["4g", "4.5G", "4GB", "04G", "0G", "1M", "4T", "4e9", "-4G", ""])
 def test_other_texts_are_denied_under_such_a_policy_too(text):
     decided = decide(asking_memory(text), policies("memory: {decimal: true}"))
     assert decided.message == (
-        f'{MEMORY} "{text}" is not a whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
+        f'{MEMORY} "{text}" is not a whole number of Mi, Gi, M or G: use a value such as "4Gi" or "4G"'
     )
 
 

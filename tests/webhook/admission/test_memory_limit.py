@@ -14,6 +14,6 @@ def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation():
     assert {gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus} == {0}
     assert decided.code == "memory-too-small"
     assert decided.message == (
-        "the share is 2878 MiB of a GPU of 23028, and policy default reserves 100000 of it:"
-        " use a larger fraction"
+        "the share is 2878 MiB of a GPU with 23028 MiB, but policy default reserves 100000 MiB of it: use"
+        " a larger fraction"
     )

@@ -42,7 +42,7 @@ def test_the_annotation_may_name_no_init_container_that_ends():
     decided = decide(with_sidecar({OURS + "container": "setup"}, [container("setup"), sidecar()]))
     assert (decided.code, decided.message) == (
         "container-unknown",
-        'annotation clearml-injector/container: "setup" is no container of this pod: use train, side',
+        'annotation clearml-injector/container: the pod has no container "setup": use train, side',
     )
 
 
@@ -58,7 +58,7 @@ def test_beside_several_containers_that_do_not_ask_it_gets_it_too():
 def test_two_native_sidecars_that_ask_are_denied():
     decided = decide(with_sidecar(inits=[sidecar("one", limits=GPU), sidecar("two", limits=GPU)]))
     assert decided.code == "several-gpu-containers"
-    assert decided.message.startswith('containers "one" and "two" both ask for a GPU')
+    assert decided.message.startswith('containers "one" and "two" both request a GPU')
 
 
 def test_a_native_sidecar_that_does_not_ask_is_no_candidate():
@@ -115,7 +115,7 @@ def test_an_init_container_that_asks_before_the_sidecar_gets_the_same_share(anno
 def test_an_init_container_that_asks_while_the_sidecar_runs_is_one_too_many(annotations):
     decided = decide(with_sidecar(annotations, [sidecar(limits=GPU), container("warm", limits=GPU)]))
     assert decided.code == "several-gpu-containers"
-    assert decided.message == ('containers "side" and "warm" both ask for a GPU: leave it to one of them')
+    assert decided.message == ('containers "side" and "warm" both request a GPU: remove one of the requests')
 
 
 def test_what_a_native_sidecar_holds_is_counted_once():

@@ -30,7 +30,7 @@ def test_a_privileged_gpu_container_is_denied():
     assert decided.code == "privileged"
     assert decided.message == (
         'container "train" is privileged and would see every GPU of the node:'
-        f" drop securityContext.privileged or the label {LABEL}"
+        f" remove securityContext.privileged or the label {LABEL}"
     )
 
 
@@ -49,7 +49,7 @@ def test_host_pid_is_denied_unless_the_limiter_needs_it():
     decided = decide(pod(hostPID=True))
     assert decided.code == "host-pid"
     assert decided.message == (
-        f"hostPID lets a pod reach its neighbours' processes on the GPU: remove it or the label {LABEL}"
+        f"hostPID gives access to other pods' processes on the GPU: remove it or the label {LABEL}"
     )
     image = container(image="clearml/fractional-gpu:u22-cu12.3-2gb")
     decided = decide(pod(hostPID=True, containers=[image]), policies("limiter: clearml-image"))
@@ -64,8 +64,8 @@ def test_a_capability_that_leads_to_every_gpu_is_denied_on_gpu_containers(name):
     decided = decide(pod(containers=[container(securityContext=adding("NET_ADMIN", name))]))
     assert decided.code == "capability"
     assert decided.message == (
-        f'container "train" adds capability {name}, a way to every GPU of the node:'
-        f" drop it or the label {LABEL}"
+        f'container "train" adds {name}, which gives access to every GPU of the node:'
+        f" remove it or the label {LABEL}"
     )
     init = container("init", limits={"nvidia.com/gpu": "1"}, securityContext=adding(name))
     assert decide(pod(initContainers=[init])).code == "capability"
@@ -100,8 +100,8 @@ def test_what_overrides_the_limiters_settings_is_denied(path, fields):
     decided = decide(pod(containers=[container(**fields(path))]))
     assert decided.code == "mount-path"
     assert decided.message == (
-        f'container "train" mounts {path}, and so /overrideEnv, where the GPU memory limiter looks for'
-        " settings: use another path"
+        f'container "train" mounts {path}; /overrideEnv is reserved for settings of the GPU memory limiter:'
+        " use another path"
     )
 
 
@@ -122,7 +122,7 @@ def test_whatever_covers_the_limiter_in_a_gpu_container_is_denied(path, fields):
     decided = decide(pod(containers=[container(**fields(path))]))
     assert decided.code == "mount-path"
     assert decided.message == (
-        f'container "train" mounts {path}, where the GPU memory limiter goes: use another path'
+        f'container "train" mounts {path}, a path of the GPU memory limiter: use another path'
     )
 
 
@@ -148,9 +148,10 @@ def test_another_way_to_a_gpu_is_denied_beside_the_label(resource, mode, in_a_si
     task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "1"}))
     decided = decide(pod(containers=[task, side]), policies(mode))
     assert decided.code == "other-gpu-system"
-    assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")
     can_be_opened = resource.startswith("nvidia.com/")
-    assert decided.message.endswith("name it in the policy's allow.resources") is can_be_opened
+    what = "may be a GPU" if can_be_opened else "is another way to share GPUs"
+    assert decided.message.startswith(f"{resource} {what} and cannot be combined with {LABEL}: ")
+    assert decided.message.endswith("list it in the policy's allow.resources") is can_be_opened
 
 
 def test_a_resource_of_nvidias_that_the_policy_knows_for_no_gpu_stays():
@@ -165,7 +166,7 @@ def test_annotations_by_which_a_runtime_or_its_plugins_give_devices_are_denied(n
     decided = decide(pod(metadata={"annotations": {name + suffix: "nvidia.com/gpu=all"}}))
     assert decided.code == "cdi-annotation"
     assert decided.message == (
-        f"annotation {name}{suffix} injects devices past the share: remove it or the label {LABEL}"
+        f"annotation {name}{suffix} injects devices in addition to the share: remove it or the label {LABEL}"
     )
 
 
@@ -190,7 +191,7 @@ def test_the_nodes_ipc_namespace_is_denied_unless_the_policy_says_so():
     assert decided.code == "host-ipc"
     assert decided.message == (
         "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at"
-        " /dev/shm, or let the admin write allow.hostIPC"
+        " /dev/shm, or ask the admin to set allow.hostIPC"
     )
     assert decide(pod(hostIPC=False)).allowed
     assert decide(pod(hostIPC=True), policies("allow: {hostIPC: true}")).allowed
@@ -209,7 +210,7 @@ def test_device_lists_by_mounts_are_denied_in_any_container(path):
     decided = decide(pod(containers=[container("task"), side]))
     assert decided.code == "mount-path"
     assert decided.message == (
-        f'container "side" mounts {path}, which selects GPUs past the share: remove the mount'
+        f'container "side" mounts {path}, which selects GPUs in addition to the share: remove the mount'
     )
 
 
@@ -228,7 +229,9 @@ def test_slices_under_the_name_of_another_policy_are_denied(own, others, resourc
     other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"
     decided = decide(pod(containers=[task, side]), policies(own, other=other))
     assert decided.code == "other-gpu-system"
-    assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")
+    assert decided.message.startswith(
+        f"{resource} is another way to share GPUs and cannot be combined with {LABEL}: "
+    )
 
 
 @pytest.mark.parametrize("field", ["limits", "requests"])
@@ -241,8 +244,8 @@ def test_a_gpu_index_brought_by_the_pod_is_denied(field, name):
     decided = decide(found)
     assert decided.code == "gpu-index-set"
     assert decided.message == (
-        f'container "{name}" asks for nvidia.com/gpu-3: leave it out,'
-        " the GPU of a pod labelled clearml-injector/fraction is chosen for it"
+        f'container "{name}" requests nvidia.com/gpu-3: remove it, the injector chooses the GPU of a pod'
+        " with the label clearml-injector/fraction"
     )
 
 
@@ -274,8 +277,8 @@ def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init
     decided = decide(found)
     assert decided.code == "other-gpu-system"
     assert decided.message == (
-        f"{resource} cannot stand beside clearml-injector/fraction:"
-        " one pod, one way to share a GPU; remove one of the two"
+        f"{resource} is another way to share GPUs and cannot be combined with clearml-injector/fraction:"
+        " remove one of the two"
     )
 
 
@@ -283,7 +286,9 @@ def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init
 def test_annotations_of_other_systems_are_denied(annotation):
     decided = decide(pod(metadata={"annotations": {annotation: "0.5"}}))
     assert decided.code == "other-gpu-system"
-    assert decided.message.startswith(f"annotation {annotation} cannot stand beside")
+    assert decided.message.startswith(
+        f"annotation {annotation} is another way to share GPUs and cannot be combined with"
+    )
 
 
 def test_resource_claims_are_denied():

@@ -30,7 +30,7 @@ def host(*names):
 def test_more_demands_than_can_be_put_to_every_node_are_denied(demands, what):
     decided = decide(pod(**demands))
     assert decided.code == "too-many-demands"
-    assert decided.message == f"the pod has {what}: label the nodes, and ask for that label"
+    assert decided.message == f"the pod has {what}: label the nodes, and require that label"
 
 
 def expression(**fields):

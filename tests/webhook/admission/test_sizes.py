@@ -146,8 +146,8 @@ def test_a_patch_of_too_many_operations_is_denied_and_nothing_stays_reserved():
     decided = webhook.decide(pod(containers=[container(env=copies)]))
     assert decided.code == "pod-too-large"
     assert decided.message == (
-        "the share takes 511 changes of the pod, more than 500: leave out variables and clear.ml/fraction-*"
-        " that the injector takes away"
+        "the share needs 511 changes of the pod, more than 500: remove variables and clear.ml/fraction-*"
+        " that the injector removes"
     )
     assert not any(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus)
 
