@@ -172,7 +172,7 @@ async def plugin_of(programs, driver, plugins):
         await process.wait()
 
 
-def test_the_device_plugin_registers_whole_cards_and_tells_of_an_xid(programs, driver):
+def test_the_device_plugin_registers_whole_cards_prefers_some_and_tells_of_an_xid(programs, driver):
     async def fall_ill():
         with node_folder() as node:
             async with (
@@ -181,6 +181,7 @@ def test_the_device_plugin_registers_whole_cards_and_tells_of_an_xid(programs, d
             ):
                 await kubelet.until_offered("nvidia.com/gpu", 2)
                 assert set(kubelet.devices["nvidia.com/gpu"]) == {FIRST, SECOND}
+                assert await kubelet.prefer("nvidia.com/gpu", [FIRST, SECOND], 1) in ([FIRST], [SECOND])
                 happened = []
 
                 def happen_again():  # it begins to wait for events when it likes

@@ -156,6 +156,20 @@ BODY(nvmlDeviceGetPciInfo_v3, nvmlPciInfo_t *pci) {
   return NVML_SUCCESS;
 }
 
+/* Cards of one machine, without links of their own: what the device plugin asks before it prefers some. */
+
+OF_DEVICE(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t other, unsigned *level)
+ASK(nvmlDeviceGetTopologyCommonAncestor, other, level)
+BODY(nvmlDeviceGetTopologyCommonAncestor, nvmlDevice_t other __attribute__((unused)), unsigned *level) {
+  *level = 40; /* NVML_TOPOLOGY_NODE */
+  return NVML_SUCCESS;
+}
+
+OF_DEVICE(nvmlDeviceGetNvLinkState, unsigned link, unsigned *is_active) ASK(nvmlDeviceGetNvLinkState, link, is_active)
+BODY(nvmlDeviceGetNvLinkState, unsigned link __attribute__((unused)), unsigned *is_active __attribute__((unused))) {
+  return NVML_ERROR_NOT_SUPPORTED;
+}
+
 OF_DEVICE(nvmlDeviceGetMemoryInfo, nvmlMemory_t *memory) ASK(nvmlDeviceGetMemoryInfo, memory)
 BODY(nvmlDeviceGetMemoryInfo, nvmlMemory_t *memory) {
   /* What the driver keeps counts as used here, and by itself in version 2. */
