@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
+.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -88,6 +88,9 @@ bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour 
 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)
+
+bench-gpu: $(READY) ## On a machine with a GPU, try what no test without one shows; LIMITER=FILE names libvgpu.so
+	$(BIN)/python -m bench.gpu $(if $(LIMITER),--limiter $(LIMITER)) $(BENCH)
 
 bench-mig: $(READY) ## Compare MIG cards divided on demand with the best fixed division; TRACE=DIR takes openb's shares
 	$(BIN)/python -m bench.mig $(if $(TRACE),--trace $(TRACE)) $(BENCH)

@@ -1,0 +1,180 @@
+"""Stages of the agent on this machine, with a kubelet's stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from agent.card_specification import FILE, CardSpecification
+from agent.cdi import CdiError
+from agent.gpu import Gpu
+from agent.kubelet_api import deviceplugin_pb2 as api
+from agent.kubelet_api.deviceplugin_pb2_grpc import (
+    DevicePluginStub,
+    RegistrationServicer,
+    add_RegistrationServicer_to_server,
+)
+from agent.options import AgentOptions
+from bench.gpu.driver import opened
+from bench.gpu.processes import ROOT
+from bench.gpu.stages import CannotError, Figures, Setting, WrongError
+
+SERVED_SECONDS = 60.0
+SLICES = 8
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+POLICY = "kind: Policy\nname: default\nlimits: {from: agent}\n"
+
+
+def cdi(setting: Setting) -> Figures:
+    """Have NVIDIA's generator name each card, and see that all files that it names are there."""
+    gpus = _gpus(setting)
+    folder = setting.scratch / "cdi"
+    folder.mkdir(exist_ok=True)
+    options = AgentOptions(
+        state_dir=str(setting.scratch),
+        cdi_dirs=(str(folder),),
+        driver_root=str(setting.driver_root),
+        host_driver_root=str(setting.driver_root),
+    )
+    try:
+        CardSpecification(_generator(setting), options).make(gpus)
+    except CdiError as error:
+        raise WrongError(str(error)) from error
+    content = json.loads((folder / FILE).read_text())
+    edits = [content["containerEdits"], *(each["containerEdits"] for each in content["devices"])]
+    paths = {mount["hostPath"] for each in edits for mount in each.get("mounts", ())}
+    hooks = sorted({hook["args"][1] for each in edits for hook in each.get("hooks", ())})
+    figures = {"cards": len(content["devices"]), "files": len(paths), "hooks": hooks}
+    if gone := sorted(path for path in paths if not Path(path).exists()):
+        raise WrongError(f"it names files that are not there: {', '.join(gone)}", figures)
+    return figures
+
+
+def _gpus(setting: Setting) -> Sequence[Gpu]:
+    with opened(setting) as source:
+        gpus = [gpu for gpu in source.list_gpus() if not gpu.mig]
+    if not gpus:
+        raise CannotError("there is no GPU out of MIG mode")
+    return gpus
+
+
+def _generator(setting: Setting) -> str:
+    program = shutil.which(setting.nvidia_ctk)
+    if program is None:
+        raise CannotError(f"there is no {setting.nvidia_ctk}: install NVIDIA's container toolkit")
+    return program
+
+
+class Kubelet(RegistrationServicer):
+    """Registers device plugins, and keeps what they offer first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.devices: dict[str, list[str]] = {}
+        self.stubs: dict[str, DevicePluginStub] = {}
+        self._followers: set[asyncio.Task[None]] = set()
+        self.changed = asyncio.Event()
+
+    async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:  # noqa: ARG002, N802 - the interface
+        """Follow a plugin."""
+        channel = grpc.aio.insecure_channel(f"unix:{self._folder / request.endpoint}")
+        stub = self.stubs[request.resource_name] = DevicePluginStub(channel)
+        follower = asyncio.create_task(self._follow(request.resource_name, stub))
+        self._followers.add(follower)
+        return api.Empty()
+
+    async def _follow(self, resource: str, stub: DevicePluginStub) -> None:
+        async for answer in stub.ListAndWatch(api.Empty()):
+            self.devices[resource] = [each.ID for each in answer.devices if each.health == "Healthy"]
+            self.changed.set()
+
+    def stop(self) -> None:
+        """Follow nothing any more."""
+        for follower in self._followers:
+            follower.cancel()
+
+
+def agent(setting: Setting) -> Figures:
+    """Run the agent, and see that each card offers eight slices, of which one is limited to an eighth."""
+    return asyncio.run(_agent(setting, _gpus(setting)))
+
+
+async def _agent(setting: Setting, gpus: Sequence[Gpu]) -> Figures:
+    wanted = {f"nvidia.com/gpu-{gpu.index}": gpu for gpu in gpus}
+    async with _kubelet(setting) as kubelet, _running(setting):
+        async with asyncio.timeout(SERVED_SECONDS):
+            while kubelet.devices.keys() != wanted.keys():
+                kubelet.changed.clear()
+                await kubelet.changed.wait()
+        offered = {name: len(ids) for name, ids in kubelet.devices.items()}
+        limits = {name: await _limit_of(kubelet, name) for name in wanted}
+    figures = {"offered": offered, "limits": limits}
+    expected = {name: f"{gpu.usable_mib // SLICES}m" for name, gpu in wanted.items()}
+    if set(offered.values()) != {SLICES} or limits != expected:
+        raise WrongError(f"limits should be {expected}, of {SLICES} slices each", figures)
+    return figures
+
+
+async def _limit_of(kubelet: Kubelet, resource: str) -> str:
+    [first, *_] = kubelet.devices[resource]
+    request = api.ContainerAllocateRequest(devices_ids=[first])
+    answer = await kubelet.stubs[resource].Allocate(api.AllocateRequest(container_requests=[request]))
+    return str(answer.container_responses[0].envs.get(LIMIT, ""))
+
+
+@asynccontextmanager
+async def _kubelet(setting: Setting) -> AsyncIterator[Kubelet]:
+    folder = setting.scratch / "device-plugins"
+    folder.mkdir(exist_ok=True)
+    kubelet, server = Kubelet(folder), grpc.aio.server()
+    add_RegistrationServicer_to_server(kubelet, server)
+    server.add_insecure_port(f"unix:{folder / 'kubelet.sock'}")
+    await server.start()
+    try:
+        yield kubelet
+    finally:
+        kubelet.stop()
+        await server.stop(None)
+
+
+@asynccontextmanager
+async def _running(setting: Setting) -> AsyncIterator[None]:
+    """Run the agent as its command does; without CDI, so that its answer says the limit."""
+    library = setting.scratch / "library" / "libvgpu.so"
+    library.parent.mkdir(exist_ok=True)
+    library.write_bytes(setting.limiter.read_bytes() if setting.limiter is not None else b"a stand-in\n")
+    policies = setting.scratch / "policies"
+    policies.mkdir(exist_ok=True)
+    (policies / "default.yaml").write_text(POLICY)
+    options: dict[str, Any] = {
+        "policies": policies,
+        "kubelet-dir": setting.scratch,
+        "state-dir": setting.scratch,
+        "device-list-strategy": "envvar",
+        "driver-root": setting.driver_root,
+        "health-port": 0,
+    }
+    command = [
+        "-m",
+        "cli.main",
+        "agent",
+        "--device-nodes",
+        *(f"--{key}={each}" for key, each in options.items()),
+    ]
+    with (setting.scratch / "agent.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *command, cwd=ROOT, stdout=log, stderr=log
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            await process.wait()
