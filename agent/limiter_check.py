@@ -35,6 +35,11 @@ class LimiterCheck:
         self._proc = proc
         self._known: Mapping[Process, bool] = {}
 
+    @property
+    def can_tell(self) -> bool:
+        """Whether there is a library to look for."""
+        return self._path is not None
+
     def has_limiter(self, processes: Iterable[Process]) -> Mapping[Process, bool]:
         """Return whether processes have the limiter loaded, of those of which it can be told. It blocks."""
         if self._path is None:

@@ -31,12 +31,13 @@ from agent.registration import Registrar, remove_stale_sockets
 from agent.runtime import cdi_problem
 from agent.settings import NO_LIMITER, AgentPolicy
 from agent.shares import uuid_of
-from agent.state import AgentState
+from agent.state import HELD, AgentState
 from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 INDEX = "{index}"
 RETRY_SECONDS = 1.0
+_NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
 LOOK_SECONDS = 1.0
 """An agent that starts waits no longer for what the kubelet counts."""
 
@@ -80,6 +81,10 @@ class DevicePlugins:
         self._driver: DriverLimits | None = None
         if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
             self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
+        elif driver_limits:
+            state.set_driver_limits(
+                "shares are held by strategy cdi alone, and where the policy has a limiter"
+            )
         self._kubelet = Kubelet(Path(options.kubelet_dir))
         self._lock = NodeLock(Path(options.state_dir))
         source = Path(options.library) if options.library is not None else None
@@ -206,6 +211,8 @@ class DevicePlugins:
     def _write_all(self, specifications: SliceSpecifications) -> None:
         for gpu in self._state.gpus:
             specifications.write(gpu, None)
+        if self._driver is not None:
+            self._state.set_driver_limits(HELD if self.are_limited_by_driver() else _NO_HOOK)
 
     def _write_again(self, specifications: SliceSpecifications) -> None:
         """Write by which hooks the driver limits containers that start from now on."""

@@ -145,6 +145,8 @@ class AgentProcess:
         self.state = AgentState(gpu for gpu in gpus if not gpu.mig and is_divided(gpu, divide))
         why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
         self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
+        if self._options.driver_limits:
+            self.state.set_driver_limits(why_none or "no share is prepared yet")
         agent = Agent(self._options, self._policy, self.state, self._source, self._registry, why_none is None)
         tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
         running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from agent.gpu import Gpu
 
+HELD = "held"
+"""Of limits by the driver: containers that start are held to their shares."""
+
 
 @dataclass(frozen=True, slots=True)
 class Registration:
@@ -58,7 +61,8 @@ class AgentState:
         self._registrations: dict[str, Registration] = {}
         self._held: Mapping[str, Held] | None = None
         self._withheld: frozenset[str] = frozenset()
-        self._unlimited: tuple[Unlimited, ...] = ()
+        self._unlimited: tuple[Unlimited, ...] | None = None
+        self._driver_limits: str | None = None
         self.registrations = 0
         """How often the kubelet took a resource."""
         self._version = 0
@@ -90,9 +94,14 @@ class AgentState:
         return self._withheld
 
     @property
-    def unlimited(self) -> Sequence[Unlimited]:
-        """Containers with programs on a GPU that their limiter does not limit."""
+    def unlimited(self) -> Sequence[Unlimited] | None:
+        """Containers with programs on a GPU that their limiter does not limit; None where nobody can tell."""
         return self._unlimited
+
+    @property
+    def driver_limits(self) -> str | None:
+        """`HELD`, or why the driver does not hold shares; None where it is not asked to."""
+        return self._driver_limits
 
     @property
     def missing(self) -> str | None:
@@ -145,10 +154,17 @@ class AgentState:
             self._withheld = ids
             self._say_changed()
 
-    def set_unlimited(self, found: Sequence[Unlimited]) -> None:
-        """Note which containers run programs without their limiter."""
-        if self._unlimited != tuple(found):
-            self._unlimited = tuple(found)
+    def set_unlimited(self, found: Sequence[Unlimited] | None) -> None:
+        """Note which containers run programs without their limiter; None where nobody can tell."""
+        known = tuple(found) if found is not None else None
+        if self._unlimited != known:
+            self._unlimited = known
+            self._say_changed()
+
+    def set_driver_limits(self, what: str) -> None:
+        """Note whether the driver holds shares, as it was asked to: `HELD`, or why it does not."""
+        if self._driver_limits != what:
+            self._driver_limits = what
             self._say_changed()
 
     def set_registration(self, resource: str, missing: str | None) -> None:

@@ -125,7 +125,10 @@ class Usage:
                 self._limit.labels(*labels).set(mib * _MIB)
                 if share.memory_mib is not None:
                     limits[labels] = share.memory_mib
-        self._state.set_unlimited(self._find_unlimited(uses, containers, with_limiter, limits))
+        unlimited = self._find_unlimited(uses, containers, with_limiter, limits)
+        # Without the containers' logs nobody knows which process is whose.
+        can_tell = self._check.can_tell and self._logs.is_dir()
+        self._state.set_unlimited(unlimited if can_tell else None)
 
     def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
         of_held = {ids: size for ids, size in divisions.items() if ids in held}

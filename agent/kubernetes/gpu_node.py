@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.gpu import Gpu
-from agent.state import Held
+from agent.state import Held, Unlimited
 from kube.names import API_VERSION
 
 MAX_GPUS = 64
@@ -16,8 +16,12 @@ MAX_TEXT = 1024
 MAX_BOOT_ID = 64
 MAX_NUMA_NODE = 1023
 """The kernel has no higher number."""
-NUMA_NODE = "numaNode"
-"""The youngest field of a card: a schema of before refuses it."""
+MAX_UNLIMITED = 16
+"""Containers that are named."""
+MAX_REASON = 256
+YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
+YOUNG_OF_STATUS = ("unlimited", "driverLimits")
+"""Fields that a schema of before does not know, and refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,10 @@ class NodeReport:
     """What containers hold, by uuid; None while the kubelet's books cannot be read."""
     whole: Collection[str] = ()
     """Uuids of the GPUs that are not divided."""
+    unlimited: Collection[Unlimited] | None = None
+    """Containers with programs on a GPU that no limiter limits; None where nobody can tell."""
+    driver_limits: str | None = None
+    """`agent.state.HELD`, or why the driver does not hold shares; None where it is not asked to."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -56,6 +64,10 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     }
     if missing is not None:
         status["missing"] = missing[:MAX_TEXT]
+    if report.unlimited is not None:
+        status["unlimited"] = _unlimited(report.unlimited)
+    if report.driver_limits is not None:
+        status["driverLimits"] = report.driver_limits[:MAX_REASON]
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -72,11 +84,12 @@ def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
         "uuid": gpu.uuid[:MAX_NAME],
         "model": gpu.model[:MAX_NAME],
         "memoryMiB": gpu.memory_mib,
+        "reservedMiB": gpu.reserved_mib,
         "healthy": why is None,
         "mig": gpu.mig,
     }
     if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
-        card[NUMA_NODE] = gpu.numa_node
+        card["numaNode"] = gpu.numa_node
     if gpu.uuid in report.whole:
         card["whole"] = True  # on no other: a schema of before refuses what it does not know
     if held is not None:
@@ -84,8 +97,32 @@ def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
 
 
-def without_numa_nodes(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the object as a schema takes it that does not know the NUMA nodes of cards."""
-    status = body["status"]
-    cards = [{key: value for key, value in card.items() if key != NUMA_NODE} for card in status["gpus"]]
+def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
+    first = sorted(found, key=lambda each: (each.namespace, each.pod, each.container, each.gpu))
+    named = [
+        {
+            "namespace": each.namespace,
+            "pod": each.pod,
+            "container": each.container,
+            "gpu": each.gpu,
+            "memoryMiB": each.memory_mib,
+        }
+        for each in first[:MAX_UNLIMITED]
+    ]
+    return {"count": len(found), "containers": named}
+
+
+def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] | None:
+    """Return the object as an older schema takes it; None if no field that it may not know was refused.
+
+    Args:
+        body: the object.
+        refused: what the API server says of it.
+    """
+    if not any(f".{name}:" in refused for name in (*YOUNG_OF_CARDS, *YOUNG_OF_STATUS)):
+        return None
+    status = {key: value for key, value in body["status"].items() if key not in YOUNG_OF_STATUS}
+    cards = [
+        {key: value for key, value in card.items() if key not in YOUNG_OF_CARDS} for card in status["gpus"]
+    ]
     return {**body, "status": {**status, "gpus": cards}}

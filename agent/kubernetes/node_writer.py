@@ -12,7 +12,7 @@ from agent.boot import boot_id
 from agent.divide import is_divided
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import NUMA_NODE, NodeReport, manifest, without_numa_nodes
+from agent.kubernetes.gpu_node import NodeReport, manifest, without_young_fields
 from agent.process import Agent, Extension
 from kube.names import GPU_NODES_PATH
 from service.background import BackgroundTask
@@ -113,14 +113,22 @@ class NodeWriter:
                 self._api.apply(path, body)
             except ApiServerError as error:
                 # During an upgrade, or after a rollback, the schema may be an older one.
-                if NUMA_NODE not in str(error):
+                if (older := without_young_fields(body, str(error))) is None:
                     raise
-                self._api.apply(path, without_numa_nodes(body))
+                self._api.apply(path, older)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state, divide = self._agent.state, self._agent.options.divide
         whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, divide)}
-        report = NodeReport(state.unhealthy, state.missing, self._boot_id, state.held, whole)
+        report = NodeReport(
+            state.unhealthy,
+            state.missing,
+            self._boot_id,
+            state.held,
+            whole,
+            state.unlimited,
+            state.driver_limits,
+        )
         return manifest(self._node, self._uid, gpus, report)
 
     def _uid_of_node(self) -> str:

@@ -38,9 +38,9 @@ class UnlimitedEvents:
         """Write until cancelled."""
         while True:
             seen = self._agent.state.version
-            await self.write(self._agent.state.unlimited)
+            await self.write(self._agent.state.unlimited or ())
             await asyncio.sleep(SECONDS_BETWEEN_WRITES)
-            if len(self._told) >= len(self._agent.state.unlimited):
+            if len(self._told) >= len(self._agent.state.unlimited or ()):
                 await self._agent.state.next_version(seen)
 
     async def write(self, found: Iterable[Unlimited]) -> None:

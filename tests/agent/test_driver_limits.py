@@ -90,6 +90,25 @@ def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(t
     asyncio.run(limited(look))
 
 
+WORDS = {
+    "held": ({}, "held"),
+    "an older driver": ({"can": False}, "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+    "an older toolkit": ({"hook": "update-ldcache"}, "container toolkit 1.20.1 or newer has it"),
+    "another strategy": ({"strategy": "envvar"}, "where the policy has a limiter"),
+    "not asked to": ({"driver_limits": False}, "None"),
+}
+
+
+@pytest.mark.parametrize("why", WORDS)
+def test_the_node_says_whether_the_driver_holds_shares_or_why_not(why):
+    options, said = WORDS[why]
+
+    async def look(node, kubelet, process):
+        assert said in str(process.state.driver_limits)
+
+    asyncio.run(limited(look, **options))
+
+
 SPOILED = {
     "gone": None,
     "empty": "",

@@ -55,7 +55,7 @@ def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_G
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
             for family in registry.collect()
             for sample in family.samples
-        } | {"unlimited": list(state.unlimited)}
+        } | {"unlimited": state.unlimited}
 
     return asyncio.run(measure())
 
@@ -148,13 +148,13 @@ def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_na
     maps = {10: CUDA, 11: CUDA + LIMITER.format(""), 12: CUDA + LIMITER.format(" (deleted)")}
     samples = of_one_pod(SHARE, maps)
     assert samples[UNLIMITED] == 1
-    assert samples["unlimited"] == [Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240)]
+    assert samples["unlimited"] == (Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240),)
 
 
 def test_limited_programs_are_counted_as_none():
     samples = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
     assert samples[UNLIMITED] == 0
-    assert samples["unlimited"] == []
+    assert samples["unlimited"] == ()
 
 
 @pytest.mark.parametrize(
@@ -165,14 +165,19 @@ def test_limited_programs_are_counted_as_none():
         (SHARE, None, PER_GPU),
         (SHARE, "", PER_GPU),
         (SHARE, CUDA * (MAX_MAPS // len(CUDA) + 2), PER_GPU),
-        (SHARE, CUDA, msgspec.structs.replace(PER_GPU, limiter=LimiterPart(name="none"))),
     ],
-    ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings", "no library to preload"],
+    ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings"],
 )
 def test_nothing_is_said_of_programs_that_need_no_limiter_or_cannot_be_looked_at(held, maps, policy):
     samples = of_one_pod(held, {10: maps}, policy=policy)
     assert UNLIMITED not in samples
-    assert samples["unlimited"] == []
+    assert samples["unlimited"] == ()
+
+
+def test_nobody_can_tell_without_the_containers_names_or_without_a_library_to_look_for():
+    no_library = msgspec.structs.replace(PER_GPU, limiter=LimiterPart(name="none"))
+    assert of_one_pod(SHARE, {10: CUDA}, policy=no_library)["unlimited"] is None
+    assert measured(SHARE, card(0, processes=(RunningProcess(10, 10),)))["unlimited"] is None
 
 
 def test_each_process_is_looked_at_once_and_so_many_at_a_time(tmp_path):

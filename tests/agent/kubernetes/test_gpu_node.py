@@ -7,8 +7,16 @@ import pytest
 import yaml
 
 from agent.gpu import Gpu
-from agent.kubernetes.gpu_node import MAX_GPUS, MAX_NUMA_NODE, MAX_TEXT, NodeReport, manifest
-from agent.state import Held
+from agent.kubernetes.gpu_node import (
+    MAX_GPUS,
+    MAX_NUMA_NODE,
+    MAX_REASON,
+    MAX_TEXT,
+    MAX_UNLIMITED,
+    NodeReport,
+    manifest,
+)
+from agent.state import HELD, Held, Unlimited
 from controller.watch.gpu_node import report_from_object, with_report
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.placement.cards import layout
@@ -68,10 +76,44 @@ def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
-    report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, whole={"GPU-a"})
+    report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD)
     told = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
     assert told.keys() == known.keys()
     assert told["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+    containers = known["unlimited"]["properties"]["containers"]["items"]["properties"]
+    assert told["unlimited"].keys() == known["unlimited"]["properties"].keys()
+    assert told["unlimited"]["containers"][0].keys() == containers.keys()
+
+
+def unlimited(pod):
+    return Unlimited("team", pod, "uid", "main", "c" * 64, 0, 5120)
+
+
+def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
+    found = [unlimited(f"pod-{number:03}") for number in reversed(range(100))]
+    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=found))["status"]["unlimited"]
+    assert told["count"] == 100
+    names = [f"pod-{number:03}" for number in range(MAX_UNLIMITED)]
+    assert [each["pod"] for each in told["containers"]] == names
+    assert told["containers"][0] == {
+        "namespace": "team",
+        "pod": "pod-000",
+        "container": "main",
+        "gpu": 0,
+        "memoryMiB": 5120,
+    }
+
+
+def test_what_nobody_looked_for_or_asked_for_is_not_told():
+    assert not {"unlimited", "driverLimits"} & status().keys()
+    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
+    assert told["status"]["unlimited"] == {"count": 0, "containers": []}
+    assert told["status"]["driverLimits"] == "x" * MAX_REASON
+
+
+def test_what_the_driver_keeps_of_a_card_is_told():
+    told = status([replace(SMALL, reserved_mib=583)])
+    assert told["gpus"][0]["reservedMiB"] == 583
 
 
 def test_numa_nodes_are_told_where_the_kernel_does_as_far_as_the_schema_takes_them():

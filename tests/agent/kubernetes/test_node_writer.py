@@ -151,21 +151,26 @@ def test_a_card_that_is_not_divided_is_told_as_whole(divide, whole):
 
 
 class OldApi(Api):
-    """An API server whose schema does not know NUMA nodes, with the answer of a real one."""
+    """An API server whose schema lacks what is young, with the answer of a real one."""
 
     def apply(self, path, body):
-        if any("numaNode" in gpu for gpu in body["status"]["gpus"]):
+        status = body["status"]
+        of_cards = {key for gpu in status["gpus"] for key in ("numaNode", "reservedMiB") if key in gpu}
+        refused = [f".status.gpus[0].{key}" for key in sorted(of_cards)]
+        refused += [f".status.{key}" for key in ("unlimited", "driverLimits") if key in status]
+        if refused:
+            told = " ".join(f"{path}: field not declared in schema" for path in refused)
             raise ApiServerError(
                 "the API server answered 500: failed to create typed patch object (/gpu-1;"
-                " clearml-injector.io/v1alpha1, Kind=GpuNode):"
-                " .status.gpus[0].numaNode: field not declared in schema"
+                f" clearml-injector.io/v1alpha1, Kind=GpuNode): errors: {told}"
             )
         super().apply(path, body)
 
 
-def test_an_older_schema_gets_all_but_the_numa_nodes(monkeypatch):
+def test_an_older_schema_gets_all_but_what_it_does_not_know(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "GPU", replace(GPU, numa_node=1))
-    [(_, status)] = writes(OldApi())
+    begin = {"begin": lambda state: state.set_unlimited([])}
+    [(_, status)] = writes(OldApi(), **begin)
     assert [gpu["uuid"] for gpu in status["gpus"]] == ["GPU-a"]
     [(_, status)] = writes(Api())
     assert [gpu["numaNode"] for gpu in status["gpus"]] == [1]
