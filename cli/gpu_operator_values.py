@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kube.names import NVIDIA_DOMAIN
+from kube.names import AGENT_TAINT, NVIDIA_DOMAIN
 from modes.mode import ModeName, OperatorValues
 from policies.model.effective import EffectivePolicy
 
@@ -15,7 +15,8 @@ CONFIG_MAP = "fraction-injector-device-plugin"
 CONFIG_KEY = "slices"
 MIG_CONFIG_MAP = "fraction-injector-mig"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
-PLUGIN_OFF = "nvidia.com/gpu.deploy.device-plugin=false"
+PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+PLUGIN_OFF = f"{PLUGIN}=false"
 """Label by which the operator keeps its device plugin off a node."""
 
 
@@ -41,6 +42,8 @@ class ValuesRequest:
     """None: what the mode needs."""
     mig: bool = False
     """Nodes' cards are divided into MIG instances, on demand perhaps."""
+    agent: bool = False
+    """The chart's agent offers the GPUs of nodes that opt in."""
 
 
 Variables = list[tuple[str, str, str]]
@@ -100,20 +103,26 @@ def render(policy: EffectivePolicy, wanted: ValuesRequest, mode: ModeName | None
     Raises:
         CannotWorkError: the combination cannot work.
     """
-    cdi = policy.mode.needs_cdi if wanted.cdi is None else wanted.cdi
-    _refuse(policy, mode, cdi=cdi)
+    cdi = wanted.agent or policy.mode.needs_cdi if wanted.cdi is None else wanted.cdi
+    _refuse_other_mode(policy, mode)
+    if wanted.agent:
+        return "\n".join(_for_agent(policy, wanted, cdi=cdi)) + "\n"
+    _refuse(policy, cdi=cdi)
     own = policy.mode.operator_values(wanted.gpus)
     head = _head(policy, wanted, own, cdi=cdi)
     body = _openshift(policy, wanted, own, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
     return "\n".join([*head, *(body or _values(policy, wanted, own, cdi=cdi))]) + "\n"
 
 
-def _refuse(policy: EffectivePolicy, mode: ModeName | None, *, cdi: bool) -> None:
+def _refuse_other_mode(policy: EffectivePolicy, mode: ModeName | None) -> None:
     if mode is not None and mode != policy.mode.name:
         raise CannotWorkError(
             f"--mode {mode}: policy {policy.name} says resources.mode {policy.mode.name}, and pods would ask"
             " for names that no node has; change the policy or leave --mode out"
         )
+
+
+def _refuse(policy: EffectivePolicy, *, cdi: bool) -> None:
     if policy.limiter.name == "nvidia-driver" and not cdi:
         raise CannotWorkError(
             f"limiter nvidia-driver of policy {policy.name} works with CDI only, which is off here;"
@@ -139,6 +148,44 @@ def _head(policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *
         f"# {own.note}",
         f"# A node with the chart's agent takes no other plugin: kubectl label node NAME {PLUGIN_OFF}",
     ]
+
+
+def _for_agent(policy: EffectivePolicy, wanted: ValuesRequest, *, cdi: bool) -> Iterator[str]:
+    own = policy.mode.operator_values(wanted.gpus)
+    if not own.is_shared:
+        raise CannotWorkError(
+            f"policy {policy.name} says resources.mode {policy.mode.name}, and instances are offered by"
+            " NVIDIA's own device plugin: leave --agent out"
+        )
+    if not cdi:
+        raise CannotWorkError("the agent hands GPUs over by CDI: leave --cdi off out")
+    yield f"# GPU-operator values for nodes of {wanted.gpus} GPUs of our agent, policy {policy.name}."
+    yield "# A node opts in by one label, and out by the same with true:"
+    yield f"#   kubectl label node NAME {PLUGIN_OFF} --overwrite"
+    yield "# On all other nodes the operator's own device plugin stays."
+    values = [*_cdi(cdi=True), *_tolerations(), *_dcgm(own, ""), *(_mig("") if wanted.mig else ())]
+    if toolkit := _toolkit(wanted.platform, cdi=True):
+        values += ["toolkit:", "  env:", *_env(toolkit, "    ")]
+    if wanted.platform is not Platform.OPENSHIFT:
+        yield from values
+        return
+    yield "# OpenShift's operator has no Helm values: patch the ClusterPolicy with"
+    yield "#   oc patch clusterpolicy gpu-cluster-policy --type merge --patch-file <this file>"
+    yield from ["spec:", *(f"  {line}" for line in values)]
+
+
+def _tolerations() -> Iterator[str]:
+    yield "daemonsets:"
+    yield "  # This replaces the list that the operator has: add yours."
+    yield "  tolerations:"
+    yield "    # The operator's own."
+    yield from _toleration("nvidia.com/gpu")
+    yield "    # No new pods come until the agent serves, and it needs driver and toolkit."
+    yield from _toleration(AGENT_TAINT)
+
+
+def _toleration(key: str) -> Iterator[str]:
+    yield from (f"    - key: {key}", "      operator: Exists", "      effect: NoSchedule")
 
 
 def _values(

@@ -31,10 +31,14 @@ def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
     ] = None,
     cdi: Annotated[
         Switch | None,
-        typer.Option(show_default="off for per-gpu, on for pooled", help="Container Device Interface."),
+        typer.Option(show_default="off for per-gpu, else on", help="Container Device Interface."),
     ] = None,
     mig: Annotated[
         bool, typer.Option("--mig", help="Cards of some nodes are divided into MIG instances.")
+    ] = False,
+    agent: Annotated[
+        bool,
+        typer.Option("--agent", help="The chart's agent offers the GPUs of nodes that opt in by a label."),
     ] = False,
     policies: PoliciesOption = DEFAULT_POLICIES,
 ) -> None:
@@ -43,7 +47,7 @@ def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
     On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
     """
     policy = read_policies(policies).resolve("default", None, None)
-    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON, mig)
+    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON, mig, agent)
     try:
         typer.echo(render(policy, wanted, mode), nl=False)
     except CannotWorkError as error:

@@ -170,3 +170,49 @@ def test_without_mig_nothing_is_said_of_the_mig_manager():
     _, out = operator_values("--gpus", "1")
     assert "migManager" not in out
     assert "migStrategy: none" in out
+
+
+def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plugin_stays_elsewhere():
+    code, out = operator_values("--gpus", "2", "--agent")
+    assert code == 0
+    values = yaml.safe_load(out)
+    assert values.keys() == {"cdi", "daemonsets", "dcgmExporter"}
+    assert values["cdi"] == {"enabled": True}
+    assert values["daemonsets"]["tolerations"] == [
+        {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+        for key in ("nvidia.com/gpu", "clearml-injector.io/agent-not-ready")
+    ]
+    assert env(values["dcgmExporter"])["NVIDIA_RESOURCE_NAMES"] == "nvidia.com/gpu-0,nvidia.com/gpu-1"
+    assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false --overwrite" in out
+
+
+def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
+    _, k3s = operator_values("--gpus", "1", "--agent", "--platform", "k3s")
+    assert env(yaml.safe_load(k3s)["toolkit"]) == {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}
+    _, openshift = operator_values("--gpus", "1", "--agent", "--platform", "openshift")
+    _, plain = operator_values("--gpus", "1", "--agent")
+    assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}
+
+
+def test_cards_of_other_nodes_may_be_divided_beside_the_agents():
+    _, out = operator_values("--gpus", "1", "--agent", "--mig")
+    assert yaml.safe_load(out)["migManager"]["config"]["name"] == "fraction-injector-mig"
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments", "why"),
+    [
+        (
+            "resources: {mode: mig}",
+            [],
+            "resources.mode mig, and instances are offered by",
+        ),
+        ("", ["--cdi", "off"], "the agent hands GPUs over by CDI"),
+        ("", ["--mode", "pooled"], "policy default says resources.mode per-gpu"),
+    ],
+)
+def test_what_the_agent_cannot_do_is_refused_with_the_reason(tmp_path, policy, arguments, why):
+    folder = write(tmp_path, default=f"kind: Policy\nname: default\n{policy}\n")
+    code, message = operator_values("--gpus", "1", "--agent", *arguments, "--policies", folder)
+    assert code == 2
+    assert why in message

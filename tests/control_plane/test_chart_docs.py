@@ -17,6 +17,7 @@ PAGES = [
     "getting-started/install.md",
     "getting-started/clearml.md",
     "getting-started/gpu-operator.md",
+    "getting-started/other-device-plugins.md",
     "operating/uninstall.md",
     "operating/runbook.md",
     "operating/threat-model.md",
