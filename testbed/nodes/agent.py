@@ -36,6 +36,10 @@ CONTROLLERS = "/sys/fs/cgroup/cgroup.controllers"
 MEMORY = "/sys/fs/cgroup/memory"
 SAME_EVERYWHERE = "/run/gpu-node"
 """Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
+OPERATORS_DRIVER, OPERATORS_TOOLKIT = "/run/nvidia/driver", "/usr/local/nvidia/toolkit"
+"""Where the GPU operator has them, and each node too."""
+HOST_LIBRARIES, HOST_PROGRAMS = "/usr/lib/x86_64-linux-gnu", "/usr/bin"
+"""Where packages put them."""
 
 
 def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
@@ -149,9 +153,43 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         return self._toolkit / "nvidia-cdi-hook"
 
     def show_folder(self) -> None:
-        """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
-        self._sandbox.check("mkdir", "-p", SAME_EVERYWHERE)
-        self._sandbox.check("mount", "--bind", str(self._sandbox.folder), SAME_EVERYWHERE)
+        """Mount driver, toolkit and folder where the chart's agent looks; to be done after each boot."""
+        folder = self._sandbox.folder
+        upper, work = folder / "usr" / "upper", folder / "usr" / "work"
+        for made in (upper, work):
+            made.mkdir(parents=True, exist_ok=True)
+        # The machine's own /usr stays as it is.
+        layers = f"lowerdir=/usr,upperdir={upper},workdir={work}"
+        self._sandbox.check("mount", "-t", "overlay", "-o", layers, "overlay", "/usr")
+        for source, place in (
+            (folder, SAME_EVERYWHERE),
+            (self._driver.folder, OPERATORS_DRIVER),
+            (self._toolkit, OPERATORS_TOOLKIT),
+        ):
+            self._sandbox.check("mkdir", "-p", place)
+            self._sandbox.check("mount", "--bind", str(source), place)
+
+    def install_on_host(self) -> None:
+        """Put driver and toolkit where a node of packages has them, too."""
+        self._sandbox.check("cp", "-a", f"{self._driver.libraries}/.", HOST_LIBRARIES)
+        self._sandbox.check("cp", "-a", f"{self._toolkit}/.", HOST_PROGRAMS)
+
+    def upgrade_driver(self, version: str) -> None:
+        """Put another version of the driver in place of the one before, whose files are gone."""
+        self._node = replace(self._node, driver=version)
+        self._driver.install(self._node)
+
+    def run_device_plugin(self) -> list[str]:
+        """Return the command by which a pod with the node's root at /host runs NVIDIA's own device plugin."""
+        libraries = f"{OPERATORS_DRIVER}/{LIBRARIES}"
+        return [
+            *("/bin/busybox", "chroot", "/host", "/usr/bin/env", f"LD_LIBRARY_PATH={libraries}"),
+            str(self._programs.device_plugin),
+            "--device-list-strategy=cdi-cri",
+            f"--nvidia-driver-root={OPERATORS_DRIVER}",
+            f"--driver-root-ctr-path={OPERATORS_DRIVER}",
+            f"--nvidia-cdi-hook-path={OPERATORS_TOOLKIT}/nvidia-cdi-hook",
+        ]
 
     def start(self) -> None:
         """Start it; it is ready when the kubelet counts its slices. The runtime must serve already."""

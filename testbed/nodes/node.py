@@ -233,13 +233,20 @@ oom_score = 0
   restrict_oom_score_adj = true
   disable_apparmor = true
   enable_cdi = {"true" if cdi else "false"}
-  cdi_spec_dirs = ["{folder}/cdi"]
+  cdi_spec_dirs = ["{folder}/cdi", "/var/run/cdi"]
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["{parts.cni}"]
     conf_dir = "{folder}/cni"
-  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+{_runtime("runc", parts)}
+  # That of NVIDIA's toolkit adds nothing to a container that no driver can serve.
+{_runtime("nvidia", parts)}"""
+
+
+def _runtime(name: str, parts: Parts) -> str:
+    table = f'plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{name}'
+    return f"""  [{table}]
     runtime_type = "io.containerd.runc.v2"
-    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+    [{table}.options]
       BinaryName = "{parts.runc}"
       SystemdCgroup = false
 """
