@@ -19,6 +19,21 @@ from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.conftest import Say
 from tests.effort import by_turns
+from tests.real_nodes.agent_node import (
+    STREAM_ENDED,
+    allocatable,
+    amounts,
+    health_of_slices,
+    kill_main,
+    pooled,
+    restart,
+    restarts,
+    running_again,
+    start_anew,
+    taken_back,
+    until_offered,
+    why_waiting,
+)
 from tests.real_nodes.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 
 KILLS = int(os.environ.get("AGENT_KILLS", by_turns("real_nodes", usual=2, full=4)))
@@ -37,22 +52,6 @@ def pods(cluster: RealCluster) -> Iterator[Pods]:
     pods = Pods(cluster)
     yield pods
     pods.delete_all()
-
-
-def allocatable(cluster: RealCluster, prefix: str = "nvidia.com/gpu-") -> dict[str, str]:
-    """Slices that the node offers, by resources whose names begin so."""
-    [node] = [each for each in cluster.api.list("Node") if each["metadata"]["name"] == NODE]
-    return {
-        name: count
-        for name, count in node["status"]["allocatable"].items()
-        if name.startswith(prefix) and (prefix.endswith("-") or name == prefix)
-    }
-
-
-def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
-    """Wait until the node offers so many slices."""
-    wanted = {"nvidia.com/gpu-0": str(small), "nvidia.com/gpu-1": str(large)}
-    eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered")
 
 
 def test_the_limit_of_the_node_beats_what_the_pod_says_of_itself(pods):
@@ -96,13 +95,6 @@ def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
-def why_waiting(pods: Pods, name: str, kind: str = "containerStatuses") -> str:
-    """Why a pod's containers do not start."""
-    states = [each.get("state", {}) for each in pods.status(name).get(kind, [])]
-    messages = [str(state.get("waiting", {}).get("message", "")) for state in states]
-    return " ".join(filter(None, messages))
-
-
 def test_16_shares_fill_two_cards_and_one_more_waits(pods):
     names = [f"share-{number}" for number in range(16)]
     for number, name in enumerate(names):
@@ -140,11 +132,6 @@ def test_an_init_container_with_two_unequal_cards_does_not_start(pods):
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
-def restarts(pods: Pods, name: str) -> int:
-    """How often a pod's first container started again."""
-    return pods.status(name)["containerStatuses"][0]["restartCount"]
-
-
 def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_another_agent(cluster, pods):
     pods.run("again", container(gpu0=2), restartPolicy="Always")
     cluster.nodes[NODE].agent.stop()
@@ -156,17 +143,6 @@ def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_anoth
     assert pods.environment("again")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
 
 
-def kill_main(cluster: RealCluster, pods: Pods, name: str) -> None:
-    """Kill a pod's container as the kernel would."""
-    identity = pods.status(name)["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-    cluster.nodes[NODE].ctr("tasks", "kill", "--signal=SIGKILL", identity)
-
-
-def running_again(pods: Pods, name: str) -> bool:
-    """Whether a pod's first container runs."""
-    return "running" in pods.status(name)["containerStatuses"][0]["state"]
-
-
 @pytest.fixture
 def driver_limits(cluster: RealCluster) -> Iterator[AgentOnNode]:
     """The agent of a node whose driver can hold containers to GPU memory."""
@@ -174,16 +150,6 @@ def driver_limits(cluster: RealCluster) -> Iterator[AgentOnNode]:
     start_anew(cluster, offered=True)
     yield agent
     start_anew(cluster, offered=False)
-
-
-def start_anew(cluster: RealCluster, *, offered: bool) -> None:
-    """Start the agent anew, on a node whose driver can or cannot."""
-    agent = cluster.nodes[NODE].agent
-    agent.stop()
-    until_offered(cluster, 0, 0)
-    agent.set_driver_limits(offered=offered)
-    agent.start()
-    until_offered(cluster)
 
 
 def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_end(
@@ -292,12 +258,6 @@ def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
     assert pods.phase("resident") == "Running"
 
 
-def health_of_slices(pods: Pods, name: str) -> set[str]:
-    """What the kubelet tells in a pod's status of the slices of its first container."""
-    resources = pods.status(name)["containerStatuses"][0].get("allocatedResourcesStatus", [])
-    return {each["health"] for of_name in resources for each in of_name["resources"]}
-
-
 def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
     node = cluster.nodes[NODE]
     pods.run("before", container(gpu0=1))
@@ -336,21 +296,6 @@ def test_beside_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_na
         node.device_plugin.stop()
 
 
-STREAM_ENDED = "ListAndWatch ended unexpectedly"
-"""What the kubelet says of each name of a plugin that is gone."""
-
-
-def taken_back(log: str) -> bool:
-    """Whether both names were registered after another plugin took them."""
-    of_names = [
-        [line for line in log.splitlines() if f"nvidia.com/gpu-{n}" in line] for n in range(len(GPUS))
-    ]
-    return all(
-        any("counts another plugin" in line for line in lines) and '"registered"' in lines[-1]
-        for lines in of_names
-    )
-
-
 @pytest.fixture
 def half_divided(cluster: RealCluster) -> Iterator[AgentOnNode]:
     """The agent of a node of whose two cards only the large one is divided."""
@@ -358,16 +303,6 @@ def half_divided(cluster: RealCluster) -> Iterator[AgentOnNode]:
     restart(cluster, ("A100-80*",), small=0)
     yield agent
     restart(cluster, (), small=8)
-
-
-def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
-    """Start the agent anew, with other cards to divide."""
-    agent = cluster.nodes[NODE].agent
-    agent.stop()
-    until_offered(cluster, 0, 0)
-    agent.divide = divide
-    agent.start()
-    until_offered(cluster, small, 8)
 
 
 def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster, pods, half_divided):
@@ -426,18 +361,6 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
         pods.delete_all()
         agent.write_policy(LIMITS_BY_AGENT)
         until_offered(cluster)
-
-
-def pooled(slices: int) -> dict:
-    """A container that asks for slices of whatever card."""
-    asks = container()
-    asks["resources"]["limits"] = {"nvidia.com/gpu": str(slices)}
-    return asks
-
-
-def amounts(slices: int) -> set[str]:
-    """The limits that a share may have, by the card that it is of."""
-    return {f"{gpu.memory_mib * slices // 8}m" for gpu in GPUS}
 
 
 @pytest.mark.timeout(60 + 40 * KILLS, func_only=True)

@@ -3,43 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable
-from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from cluster.informer import Watcher
-from cluster.object_reader import StaleError
 from controller.placement_api import ControllerApi
 from controller.pods.pending_pod import StoredPod
 from controller.publish.gpu_ledger import status_of
 from controller.publish.ledger_stream import backlog_json, ledger_json
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.page import WaitingReasons
-from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
-from controller.watch.resources import nodes as node_resource
-from controller.watch.resources import pods as pod_resource
 from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
-from ledger.placement_request import AllocatedShare, Placement, PlacementRequest
+from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import COUNTED_SECONDS
-from modes.resource_names import ResourceNames
 from tests.campaign.controller import asks, cluster
 from tests.campaign.controller.cluster import Object
+from tests.campaign.controller.invariants import (
+    MOST_BYTES,
+    FoundError,
+    Granted,
+    check_capacity,
+    check_quota,
+    difference,
+    footprint,
+)
+from tests.campaign.controller.watched_objects import NAMES, WatchedObjects
 from tests.campaign.search.meter import LineCounts
 from tests.ledger.snapshot import books
 from tests.ledger.test_ledger import rebuilt
 
-NAMES = ResourceNames()
 HAPPENINGS = (
     ("ask", 30),
     ("pod_shows_up", 14),
@@ -57,57 +58,21 @@ HAPPENINGS = (
 """What can happen, and how often."""
 MOST_LINES = 400_000
 """Lines of Python that one batch of asks, or one event, may run in a cluster of a few nodes."""
-MOST_BYTES = 2**20
-"""That a ledger may hold of what it learnt from a cluster that is gone."""
 MOST_PODS = 60
-LATE = 6
-"""Events that may come once more, after others."""
 
 
-class FoundError(AssertionError):
-    """Something that does not hold."""
-
-
-class Granted(msgspec.Struct):
-    """A placement that was promised under a name."""
-
-    request: PlacementRequest
-    placement: Placement
-    at: float
-
-
-class Epoch:
+class Epoch(WatchedObjects):
     """A cluster from its first node to its end. `step` gives how many decisions were made."""
 
     def __init__(self, dice: random.Random, loop: asyncio.AbstractEventLoop, counts: Counter[str]) -> None:
-        self.dice, self._loop, self._counts = dice, loop, counts
         self.now = 0.0
-        self.store = LedgerStore(lambda: self.now)
+        super().__init__(LedgerStore(lambda: self.now), loop)
+        self.dice, self._counts = dice, counts
         leadership: Any = SimpleNamespace(leads=True, leader="https://a:1", transition=1)
         self._api = ControllerApi(self.store, leadership, ControllerMetrics(CollectorRegistry()))
         self.reasons = WaitingReasons(self.store, NAMES, self._demands, clock=lambda: self.now)
-        self._objects: dict[str, dict[tuple[str, str], Object]] = {
-            "nodes": {},
-            "pods": {},
-            "gpunodes": {},
-        }
-        resources: dict[str, Any] = {
-            "nodes": (node_resource(NAMES), self.store.watched_nodes),
-            "pods": (pod_resource(NAMES, with_mig=True), self.store.watched_pods),
-            "gpunodes": (gpu_nodes(), self.store.watched_cards),
-        }
-        self._readers = {name: resource.reader for name, (resource, _) in resources.items()}
-        self._watchers = {
-            name: Watcher(self, resource, watched, self)  # type: ignore[arg-type]
-            for name, (resource, watched) in resources.items()
-        }
-        self._is_known = dict.fromkeys(self._objects, True)
-        """Whether all events of a resource came, each once and in order, since its last list."""
-        self._late: list[tuple[str, bytes]] = []
         self._granted: dict[str, Granted] = {}
         self._number = 0
-        self.last: Any = None
-        """What was done last, to show what was found."""
         for name in asks.NODES[: dice.randint(2, len(asks.NODES))]:
             self._set("nodes", cluster.node(name, dice), "ADDED")
         for name in self._objects:
@@ -119,22 +84,6 @@ class Epoch:
             return msgspec.convert(self._objects["pods"].get(pod.fact.key), StoredPod).constraints
         except msgspec.ValidationError:
             return None
-
-    # As an API server, and as who counts troubles.
-
-    async def request(self, _method: str, path: str, *, query: Any) -> bytes:
-        """Give a page of a list."""
-        found = list(self._objects[path.rpartition("/")[2]].values())
-        begin = int(query.get("continue", 0))
-        end = begin + min(query["limit"], 7)
-        metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(found) else {})
-        return msgspec.json.encode({"items": found[begin:end], "metadata": metadata})
-
-    def listed(self, _resource: str) -> None:
-        """Whole lists need no counting."""
-
-    def failed(self, _resource: str, _reason: str) -> None:
-        """Nor do broken ones."""
 
     # What can happen.
 
@@ -333,7 +282,7 @@ class Epoch:
         pods = {key: each.fact for key, each in store.pods.items()}
         kept, listed = books(ledger), books(rebuilt(facts, pods, ledger, self.now))
         if kept != listed:
-            found = _difference(kept, listed)
+            found = difference(kept, listed)
             raise FoundError(f"the ledger kept by events is not the one made of lists: {found}")
         for name, known in (("pods", pods), ("nodes", facts)):
             if self._is_known[name]:
@@ -363,7 +312,7 @@ class Epoch:
         left.pop("backlog")
         if any(value for value in left.values() if value not in ({}, ({}, {}), [])):
             raise FoundError(f"of an empty cluster is left: {str(left)[:500]}")
-        size = _footprint(self.store.ledger)
+        size = footprint(self.store.ledger)
         if size > MOST_BYTES:
             raise FoundError(f"the ledger of an empty cluster holds {size} bytes")
         return size
@@ -380,38 +329,12 @@ class Epoch:
             return
         allocated = request.share.allocated(answer)
         if answer.node is not None:
-            self._check_capacity(allocated, live)
+            check_capacity(self.store, allocated, live)
         for quota in request.accounting.quotas:
             if quota == asks.QUOTAS.get(request.accounting.namespace) and answer.instance is None:
-                self._check_quota(request.accounting.namespace, allocated.share.slices, live)
+                check_quota(self.store, request.accounting.namespace, allocated.share.slices, live)
         if answer.reservation is not None:
             live[answer.reservation] = self._granted[answer.reservation] = Granted(request, answer, self.now)
-
-    def _check_capacity(self, allocated: AllocatedShare, live: dict[str, Granted]) -> None:
-        answer = allocated.placement
-        node = self.store.nodes.get(answer.node or "")
-        if node is None:
-            raise FoundError(f"placed on {answer.node}, which is not there")
-        capacity = Counter(dict(node.fact.gpus)) + Counter(dict(node.fact.instances))
-        taken = Counter(dict(allocated.gpus))
-        for pod in self.store.pods.values():
-            if pod.fact.node == answer.node and not pod.fact.is_over:
-                taken.update(dict(pod.fact.gpus))
-        for each in live.values():
-            if each.placement.node == answer.node:
-                taken.update(dict(each.request.share.allocated(each.placement).gpus))
-        for index in answer.indices:
-            if taken[index] > capacity[index]:
-                raise FoundError(f"{answer.node} GPU {index}: {taken[index]} of {capacity[index]} slices")
-
-    def _check_quota(self, namespace: str, asked: int, live: dict[str, Granted]) -> None:
-        # As the ledger has them: what an instance is worth hangs on the card of its node.
-        pods = [self.store.ledger._pods[key] for key, pod in self.store.pods.items() if not pod.fact.is_over]
-        held = sum(each.slices for each in pods if each.namespace == namespace)
-        young = [each for each in live.values() if each.request.accounting.namespace == namespace]
-        promised = sum(each.request.share.allocated(each.placement).share.slices for each in young)
-        if held + promised + asked > asks.QUOTA:
-            raise FoundError(f"{namespace}: {held} held, {promised} promised, {asked} more of {asks.QUOTA}")
 
     def _young(self) -> dict[str, Granted]:
         """Promises that quotas still count."""
@@ -431,44 +354,6 @@ class Epoch:
             return self.dice.choice(list(self._granted))
         return f"{self.dice.getrandbits(64):016x}"
 
-    def _set(self, name: str, found: Object, kind: str) -> int:
-        metadata = found["metadata"]
-        self._objects[name][metadata.get("namespace", ""), metadata["name"]] = found
-        return self._take(name, msgspec.json.encode({"type": kind, "object": found}))
-
-    def _drop(self, name: str, key: tuple[str, str]) -> int:
-        found = self._objects[name].pop(key, None)
-        names = {"name": key[1]} | ({"namespace": key[0]} if key[0] else {})
-        found = {"metadata": names} if found is None else found
-        return self._take(name, msgspec.json.encode({"type": "DELETED", "object": found}))
-
-    def _take(self, name: str, line: bytes) -> int:
-        """Take in one line of a watch, as a watcher does: where it cannot go on, all is listed again."""
-        self.last = line
-        self._late = [*self._late[1 - LATE :], (name, line)]
-        try:
-            self._watchers[name]._take(line)
-        except StaleError:
-            self._list(name)
-        return 1
-
-    def _list(self, name: str) -> None:
-        self._loop.run_until_complete(self._watchers[name]._list())
-        self._is_known[name] = True
-
-
-def _footprint(root: object) -> int:
-    """Bytes of an object and of all that hangs on it, but for code."""
-    seen, waiting, size = {id(root)}, [root], 0
-    while waiting:
-        one = waiting.pop()
-        size += sys.getsizeof(one)
-        for each in gc.get_referents(one):
-            if id(each) not in seen and not isinstance(each, type | ModuleType | FunctionType | MethodType):
-                seen.add(id(each))
-                waiting.append(each)
-    return size
-
 
 def _reserves(raw: bytes) -> bool:
     """Whether a request, damaged or not, names a reservation."""
@@ -478,9 +363,3 @@ def _reserves(raw: bytes) -> bool:
 
 def _kind_of(answered: Any) -> str:
     return next(name for name in answered.__struct_fields__ if getattr(answered, name) is not None)
-
-
-def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
-    """Name the books that differ, and how they begin."""
-    found = [name for name in one if one[name] != other[name]]
-    return "; ".join(f"{name}: {str(one[name])[:400]} and {str(other[name])[:400]}" for name in found)

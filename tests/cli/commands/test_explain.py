@@ -1,15 +1,13 @@
-"""fraction-injector explain: decisions, exit statuses, the printed shapes, and its errors."""
+"""fraction-injector explain: decisions, exit statuses, and the printed shapes."""
 
 import json
 from pathlib import Path
 
 import jsonpatch
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from testbed.gpu_nodes import GpuNode
-from tests.cli.running import FIXTURES, INVENTORY, MANIFESTS, as_yaml, explain, facts_of, invoke, told
+from tests.cli.running import FIXTURES, INVENTORY, MANIFESTS, as_yaml, explain, facts_of, invoke
 from tests.webhook.support import LABEL, container, fixture_review, pod
 
 pytestmark = pytest.mark.slow
@@ -174,132 +172,6 @@ def test_people_are_told_the_same(name):
 def test_names_are_printed_as_they_are(name):
     result = invoke("-", "--inventory", INVENTORY, text=as_yaml(pod(metadata={"name": name})))
     assert result.stdout.startswith(f"{name}: allowed (injected)\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
-        ("---\n---\n", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
-        ("just text", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
-        ("- a", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
-        ("kind: [Pod]", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
-        (
-            '{"kind": "List", "items": [5]}',
-            "-: a document is no Kubernetes object: it needs apiVersion and kind",
-        ),
-        ("kind: Pod\nmetadata: x", "-: Pod: metadata is 'x': it must be an object"),
-        ("kind: Pod\nmetadata: {name: 5}", "-: Pod: metadata.name is 5: it must be text"),
-        ("kind: Pod\nmetadata: {namespace: [a]}", "-: Pod: metadata.namespace is ['a']: it must be text"),
-        ("kind: Pod\nspec: []", "-: Pod: spec is []: it must be an object"),
-        ("kind: Pod\napiVersion: 1", "-: Pod: apiVersion is 1: it must be text"),
-        ("kind: Job\nspec: x", "-: Job: spec is 'x': it must be an object"),
-        (
-            "kind: Deployment\nspec: {template: x}",
-            "-: Deployment: spec.template is 'x': it must be an object",
-        ),
-        (
-            "kind: Deployment\nspec: {template: {metadata: x}}",
-            "-: Deployment: spec.template.metadata is 'x': it must be an object",
-        ),
-        (
-            "kind: Job\nspec: {template: {spec: x}}",
-            "-: Job: spec.template.spec is 'x': it must be an object",
-        ),
-        (
-            "kind: CronJob\nspec: {jobTemplate: {spec: x}}",
-            "-: CronJob: spec.jobTemplate.spec is 'x': it must be an object",
-        ),
-        (
-            "kind: Service\nspec: {ports: [{port: 1}]}",
-            "-: kind Service is not explained: give Pods, AdmissionReviews, or what has pod templates",
-        ),
-        (
-            "kind: AdmissionReview",
-            "-: not a readable AdmissionReview: Object missing required field `request`",
-        ),
-        (
-            "kind: AdmissionReview\nrequest: {uid: 5}",
-            "-: not a readable AdmissionReview: Expected `str`, got `int` - at `$.request.uid`",
-        ),
-    ],
-)
-def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
-    assert told(invoke("-", "--inventory", INVENTORY, text=text)) == wrong
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("kind: Pod\nx: {", "-: is neither YAML nor JSON: "),
-        ('kind: Pod\nx: !!int "x"', "-: is neither YAML nor JSON: "),
-        ('kind: Pod\nx: !!timestamp "x"', "-: is neither YAML nor JSON: "),
-        ("kind: Pod\nx: !custom y", "-: is neither YAML nor JSON: "),
-        ('kind: Pod\nx: "\\ud800"', "-: is neither YAML nor JSON: "),
-        ("kind: Pod\nx: " + "9" * 5000, "-: is neither YAML nor JSON: "),
-        ("kind: Pod\nx: " + "[" * 20_000, "-: is nested more than 100 deep: no Kubernetes object is"),
-        ("kind: Pod\nx: &a [*a]", "-: holds *a within &a, which has no end: write it out"),
-        ("kind: Pod\nx: {~: y}", "-: Pod: is more than JSON can say: "),
-    ],
-)
-def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
-    assert told(invoke("-", "--inventory", INVENTORY, text=text)).startswith(wrong)
-
-
-def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
-    facts = facts_of("kind: Pod\nmetadata: {labels: {clearml-injector/fraction: 0.500}}\nspec: {}")
-    assert facts["message"] == (
-        "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`;"
-        " fix that field"
-    )
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    missing = tmp_path / "missing.yaml"
-    assert told(invoke(missing)) == f"{missing}: No such file or directory: name a file that can be read"
-    assert told(invoke(tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
-    binary = tmp_path / "binary.yaml"
-    binary.write_bytes(b"\xff\xfe\x00")
-    assert told(invoke(binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
-
-
-def test_a_policy_directory_with_a_typo_is_told_by_file_line_and_key(tmp_path):
-    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
-    result = invoke(MANIFESTS / "bare.yaml", "--policies", tmp_path)
-    assert result.exit_code == 2
-    assert f"{tmp_path} is no valid policy directory" in result.stderr
-    assert "default.yaml:3: limitr" in result.stderr
-
-
-def test_the_checkouts_own_policies_are_a_policy_directory():
-    policies = Path(__file__).parents[3] / "policies"
-    assert invoke(MANIFESTS / "bare.yaml", "--policies", policies).exit_code == 0
-
-
-@pytest.mark.parametrize("arguments", [[], ["--output", "xml", "x.yaml"], ["--nothing"]])
-def test_wrong_usage_has_status_two(arguments):
-    assert invoke(*arguments).exit_code == 2
-
-
-@pytest.mark.parametrize("command", [[], ["demo"], ["webhook"], ["explain"]])
-def test_help_is_worth_reading(command):
-    result = CliRunner().invoke(app, [*command, "--help"])
-    assert result.exit_code == 0
-    assert len(result.stdout.split()) > 30
-
-
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("kind: {")
-    files = [tmp_path / "missing.yaml", MANIFESTS / "bare.yaml", broken, MANIFESTS / "privileged.yaml"]
-    result = invoke(*files, "--inventory", INVENTORY)
-    assert result.exit_code == 2
-    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
-        str(tmp_path / "missing.yaml"),
-        str(broken),
-    ]
-    assert ": allowed (injected)" in result.stdout
-    assert ": denied (privileged)" in result.stdout
 
 
 @pytest.fixture

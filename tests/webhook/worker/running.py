@@ -25,6 +25,10 @@ PLACED = Placement((3,), 81920, ("81920",), "node", "a-reservation")
 BODY = as_body(review_of(pod()))
 
 
+def code(outcome):
+    return outcome.reason.value
+
+
 class Deciding:
     """A decider of one function; what it says is told in a denial's line."""
 

@@ -1,0 +1,72 @@
+"""What webhooks tell the leader of the pods that they denied: counted, and bounded."""
+
+import json
+
+import msgspec
+import pytest
+
+from ledger.messages import (
+    MAX_DENIAL_REPORT_BYTES,
+    MAX_DENIALS,
+    DenialCount,
+    DenialReport,
+)
+from tests.controller.test_placement_api import api, ask
+from tests.controller.watch.test_ledger_store import ready_state
+
+DENIED = DenialCount("over-quota", "team", 2, "wait, or ask the admin")
+
+
+def tell(api, *denials):
+    return ask(api, "POST", "/v1/denials", msgspec.json.encode(DenialReport(list(denials))))
+
+
+def test_the_leader_keeps_what_webhooks_deny_but_not_what_no_webhook_of_ours_says():
+    told = api(ready_state("a")[0])
+    strange = [DenialCount("made-up", "team", 1, "x"), DenialCount("over-quota", "<b>", 1, "x")]
+    assert tell(told, DENIED, *strange).status_code == 200
+    assert tell(told, DENIED).status_code == 200
+    assert told.denials() == [msgspec.structs.replace(DENIED, pods=4)]
+
+
+def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
+    standby = api(ready_state("a")[0], leads=False)
+    reply = tell(standby, DENIED)
+    assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
+    assert standby.denials() is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"pods": 0},
+        {"pods": 2**31 + 1},
+        {"pods": "1"},
+        {"message": "x" * 201},
+        {"namespace": "n" * 64},
+        {"reason": "r" * 64},
+        {"reason": None},
+    ],
+)
+def test_a_report_with_an_entry_that_is_out_of_bounds_is_refused(bad):
+    told = api(ready_state("a")[0])
+    entries = [msgspec.to_builtins(DENIED), msgspec.to_builtins(DENIED) | bad]
+    reply = ask(told, "POST", "/v1/denials", json.dumps({"denials": entries}).encode())
+    assert (reply.status_code, reply.text[:23]) == (400, "no report of denials: E")
+    assert told.denials() == []
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"denials": "\xff"}', b'{"x": ' + b"[" * 100_000])
+def test_what_is_no_report_is_refused(body):
+    reply = ask(api(ready_state("a")[0]), "POST", "/v1/denials", body)
+    assert (reply.status_code, reply.text[:20]) == (400, "no report of denials")
+
+
+def test_a_report_is_bounded_in_entries_and_in_bytes_and_the_largest_of_a_webhook_fits():
+    told = api(ready_state("a")[0])
+    assert tell(told, *[DENIED] * (MAX_DENIALS + 1)).status_code == 400
+    assert told.denials() == []
+    reply = ask(told, "POST", "/v1/denials", b" " * (MAX_DENIAL_REPORT_BYTES + 1))
+    assert (reply.status_code, reply.text) == (413, "the body is over 131072 bytes\n")
+    largest = DenialCount("r" * 63, "n" * 63, 2**31, "\U0001f600" * 200)
+    assert tell(told, *[largest] * MAX_DENIALS).status_code == 200
