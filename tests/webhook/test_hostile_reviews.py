@@ -83,7 +83,7 @@ def test_everybody_else_is_answered_before_a_pod_that_never_ends_is_denied(tmp_p
         assert not has_come(hostile)
         response = received(hostile)
         assert response["auditAnnotations"]["reason"] == "too-costly"
-        assert "make it smaller" in response["status"]["message"]
+        assert "use fewer containers" in response["status"]["message"]
         metrics = http.get(f"http://127.0.0.1:{running.health_port}/metrics").text
     assert 'fraction_injector_worker_reviews_total{end="over-budget"} 1.0' in metrics
     (line,) = [event for event in running.events() if event.get("reason") == "too-costly"]

@@ -74,7 +74,7 @@ def test_a_rule_without_an_end_is_ended_by_the_kernel_in_python_and_in_c(work):
     bench = Bench(Deciding(work))
     response, outcome = decide(bench)
     assert (response["allowed"], code(outcome)) == (False, "too-costly")
-    assert "make it smaller" in response["status"]["message"]
+    assert "use fewer containers" in response["status"]["message"]
     assert bench.count("over-budget") == 1
     used = bench.registry.get_sample_value("fraction_injector_worker_cpu_seconds_total")
     assert used > 0.04
