@@ -25,7 +25,7 @@ LAST = (IMAGE, LONGEST, CONTROL_PLANE)
 SEED = os.environ.get("SHUFFLE", "")
 WITH_NODES_OF_ITS_OWN = tuple(
     f"{NODES}test_{name}.py"
-    for name in ("agent", "agent_chart", "agent_pod_features", "leftovers", "unequal_cards")
+    for name in ("agent", "agent_chart", "agent_pod_features", "gpu_operator", "leftovers", "unequal_cards")
 )
 OF_THEIR_OWN = "nodes of their own"
 """The scope of these files: each makes a cluster, and two at once beside the shared one fill the cores."""

@@ -20,9 +20,9 @@ from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
-from tests.cluster.agent_pods import GPUS, NODE, agent_cluster
-from tests.cluster.conftest import WORK, Say
-from tests.cluster.installation import COMPONENTS, READY_S, VALUES, Installation
+from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
+from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.installation import COMPONENTS, READY_S, VALUES, Installation
 
 PAGE = CHART.parents[1] / "docs" / "getting-started" / "gpu-operator.md"
 OPERATOR = "gpu-operator"
