@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kube.names import AGENT_TAINT, NVIDIA_DOMAIN
+from kube.names import AGENT_TAINT, GPU_RESOURCE, NVIDIA_DOMAIN
 from modes.mode import ModeName, OperatorValues
 from policies.model.effective import EffectivePolicy
 
@@ -179,7 +179,7 @@ def _tolerations() -> Iterator[str]:
     yield "  # This replaces the list that the operator has: add yours."
     yield "  tolerations:"
     yield "    # The operator's own."
-    yield from _toleration("nvidia.com/gpu")
+    yield from _toleration(GPU_RESOURCE)
     yield "    # No new pods come until the agent serves, and it needs driver and toolkit."
     yield from _toleration(AGENT_TAINT)
 

@@ -43,7 +43,7 @@ def test_a_bad_cordon_is_an_event_on_the_node_once():
         ("b", "BadCordon"),
         ("c", "BadCordon"),
     ]
-    assert '"gpu1" is no number' in api.bodies[0]["message"]
+    assert '"gpu1" is not a GPU index' in api.bodies[0]["message"]
     assert "no GPU 9: it has 0,1" in api.bodies[1]["message"]
     state.set_node(seen("b", "gpu2"))
     asyncio.run(events.check_nodes())

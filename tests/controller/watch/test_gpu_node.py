@@ -195,8 +195,8 @@ def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
     answer = by_agent(store)
     assert isinstance(answer, Unschedulable)
     assert answer.why == (
-        "on 1 node no node agent runs, and only it would limit the pod: ask the admin to install the"
-        " agent (docs/getting-started/agent.md)"
+        "on 1 node no node agent runs, and nothing else would limit the pod: ask the admin for the agent"
+        " there (docs/getting-started/agent.md)"
     )
     assert by_agent(store, slices=8).node == "mixed"
     assert placed(store).node == "mixed"
