@@ -155,7 +155,7 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     except ManifestError as error:
         fail(str(error))
     # Without a cluster to watch reservations are all there is: none may be left out.
-    ledger = Ledger(reservations_per_namespace=sys.maxsize)
+    ledger = Ledger(most_reservations=sys.maxsize)
     ledger.doubts_reservations = False
     ledger.replace(nodes, pods)
     return ledger

@@ -110,20 +110,18 @@ def _asked(pod: PodFact) -> _Asked:
     return _Asked(pod.share, pod.asked_mib, pod.in_slices)
 
 
-def memory_of_allocated(
-    allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool = False
-) -> GpuMemory:
-    """Return the memory that a pod would hold in its placement; `in_slices` rounds up to whole slices.
+def memory_of_allocated(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
+    """Return the memory that a pod would hold in its placement.
 
     A pod without a node and without a required memory size may get any card. If an agent limits the pod, its
     limit is whole slices, so these are counted.
     """
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
-    in_slices = in_slices or share.needs_agent
+    in_slices = share.needs_agent
     if placement.instance is not None:
         return GpuMemory(_most_mib(placement.instance, node))
     if fraction.split_mib or placement.containers:
-        return _of_containers(allocated, node, in_slices=in_slices)
+        return _of_containers(allocated, node)
     if node is not None and placement.indices:
         cards = [node.card_mib((index,)) or 0 for index in placement.indices]
     else:
@@ -147,7 +145,7 @@ def _most_mib(instance: Instance, node: NodeFact | None) -> int:
     return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
 
 
-def _of_containers(allocated: AllocatedShare, node: NodeFact | None, *, in_slices: bool) -> GpuMemory:
+def _of_containers(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
     """Memory of containers that got whole slices each, counted as their pod will be."""
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
     is_known = placement.node is not None or share.is_bound_by_memory
@@ -155,10 +153,10 @@ def _of_containers(allocated: AllocatedShare, node: NodeFact | None, *, in_slice
         (node.card_mib((index,)) or 0 if node is not None else placement.gpu_mib * is_known, slices)
         for index, slices in allocated.gpus
     ] or [(placement.gpu_mib * is_known, allocated.pooled)]
-    if fraction.split_mib and not in_slices:
+    if fraction.split_mib and not share.needs_agent:
         per_gpu = fraction.slices_per_gpu if node is not None else 0
         return _shared(share.asked_mib, len(fraction.split), cards, per_gpu)
-    memory, asked = NO_MEMORY, _Asked(None if in_slices else fraction.exact, 0)
+    memory, asked = NO_MEMORY, _Asked(None if share.needs_agent else fraction.exact, 0)
     for mib, slices in cards:
         memory = memory.plus(_share(asked, _Card(mib, fraction.slices_per_gpu), slices))
     return memory

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.gpu_memory import GpuMemory, memory_of_allocated
-from ledger.ledger_writer import RESERVATIONS_PER_NAMESPACE, LedgerWriter
+from ledger.ledger_writer import LedgerWriter
 from ledger.placement.node_class import free_gpus
 from ledger.placement.node_class_prices import NodeClassPrices
 from ledger.placement.request_history import RequestHistory, ShadowPrices
@@ -21,7 +21,7 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
-from ledger.reservations import reservation_of
+from ledger.reservations import MAX_RESERVATIONS, reservation_of
 
 
 class Ledger(LedgerWriter):
@@ -34,11 +34,11 @@ class Ledger(LedgerWriter):
 
     def __init__(
         self,
-        reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE,
+        most_reservations: int = MAX_RESERVATIONS,
         on_promise: Callable[[str | None], None] | None = None,
     ) -> None:
         """`on_promise` is the attribute of this name."""
-        super().__init__(reservations_per_namespace, on_promise)
+        super().__init__(most_reservations, on_promise)
         self._history: dict[int, RequestHistory] = {}
         self._class_prices: dict[int, NodeClassPrices] = {}
 
@@ -47,9 +47,9 @@ class Ledger(LedgerWriter):
     ) -> PlacementResult:
         """Decide where a pod goes. If the request names a reservation, reserve the place.
 
-        A reservation that is requested again is decided again. If a namespace has too many reservations, its
-        further pods are only summed up, for a shorter time. A pod with an existing placement is counted like
-        any other, unless its reservation of an earlier review matches it.
+        A reservation that is requested again is decided again. If there are too many, the oldest ends. A pod
+        with an existing placement is counted like any other, unless its reservation of an earlier review
+        matches it.
         """
         result = self.allocate(request, now, known_until)
         return result.placement if isinstance(result, AllocatedShare) else result
@@ -77,24 +77,19 @@ class Ledger(LedgerWriter):
         result = self._chosen(request, prices) if stays is None else self._exceeded(request, stays) or stays
         if not isinstance(result, AllocatedShare):
             return result
-        result = result.placed(reservation=self._reservation_name(request))
-        if accounting.reservation is not None:
-            self._reserve(request, result, now)
+        name = self._reservation_name(request)
+        result = result.placed(reservation=name)
+        if name is not None:
+            self._reserve(request, result, name, now)
         return result
 
-    def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
-        """Reserve a pod's place: under its reservation's name, or only in the sums if there are too many."""
+    def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, name: str, now: float) -> None:
+        """Reserve a pod's place; if there are too many reservations, the oldest ends."""
         self._learn(request, allocated.share)
-        accounting, name = request.accounting, allocated.placement.reservation
-        if name is not None and self._reservations.has_room(accounting.namespace):
-            self._begin(reservation_of(accounting, allocated, name, now, self._allocated_memory(allocated)))
-            return
-        quotas = accounting.quotas
-        counted = tuple([key for key in accounting.queues if any(key in quota.keys for quota in quotas)])
-        accounting = msgspec.structs.replace(accounting, queues=counted)
-        memory = self._allocated_memory(allocated, in_slices=True)
-        unit = reservation_of(accounting, allocated, "", now, memory)
-        self._recent.add(unit, name, has_quota=bool(quotas))
+        accounting = request.accounting
+        while oldest := self._reservations.first_beyond(has_quota=bool(accounting.quotas)):
+            self._end(oldest)
+        self._begin(reservation_of(accounting, allocated, name, now, self._allocated_memory(allocated)))
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
         """Return a function: whether the node of a name could ever hold the pod, by its current state."""
@@ -139,17 +134,16 @@ class Ledger(LedgerWriter):
         largest = max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
         return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
 
-    def _allocated_memory(self, allocated: AllocatedShare, *, in_slices: bool = False) -> GpuMemory:
+    def _allocated_memory(self, allocated: AllocatedShare) -> GpuMemory:
         name = allocated.placement.node
         node = self._node_index.fact(name) if name is not None else None
-        return memory_of_allocated(allocated, node, in_slices=in_slices)
+        return memory_of_allocated(allocated, node)
 
     def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is already counted, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
         key = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
-        review = accounting.reservation
-        return self._reservations.matches(name, key, review) or self._recent.matches(name, key, review)
+        return self._reservations.matches(name, key, accounting.reservation)
 
     def _stays(
         self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices
@@ -171,15 +165,13 @@ class Ledger(LedgerWriter):
             self.release(former)
 
     def _reservation_name(self, request: PlacementRequest) -> str | None:
-        """The reservation's name; None if none is requested, or there are too many to remember another.
+        """The reservation's name; None if none is requested.
 
         If the pod already names a reservation that does not exist (after a restart), that name is used, so
         its annotation stays as it is.
         """
         accounting, former = request.accounting, request.demands.reservation
         if accounting.reservation is None:
-            return None
-        if not (self._reservations.has_room(accounting.namespace) or self._recent.has_room()):
             return None
         return accounting.reservation if former is None or self.is_reserved(former) else former
 

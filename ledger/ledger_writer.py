@@ -13,11 +13,9 @@ from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
 from ledger.placement.contested import Contested
-from ledger.recent_placements import RecentPlacements
-from ledger.reservations import Reservation, Reservations
+from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
 from modes.mig_instances import is_instance
 
-RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 MAX_ENDED_AT_ONCE = 256
@@ -29,13 +27,13 @@ class LedgerWriter(LedgerReader):
 
     def __init__(
         self,
-        reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE,
+        most_reservations: int = MAX_RESERVATIONS,
         on_promise: Callable[[str | None], None] | None = None,
     ) -> None:
         """`on_promise` is the attribute of this name."""
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
-        self._reservations = Reservations(reservations_per_namespace)
+        self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index, self._values)
         self._contested = Contested(
             self._node_index, self._pending, self._values, self._reservations.are_kept
@@ -43,7 +41,6 @@ class LedgerWriter(LedgerReader):
         self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._contested)
         self.on_promise = on_promise
         """Called with the node (None: no node) of each reservation that begins or stops taking room."""
-        self._recent = RecentPlacements(self)
 
     def set_node(self, fact: NodeFact) -> None:
         """Add or change a node; the inverse of `remove_node`."""
@@ -110,8 +107,6 @@ class LedgerWriter(LedgerReader):
         reservation = self._reservations.get(fact.reservation)
         if reservation is not None and reservation.became(fact):
             self._end(reservation)
-        else:
-            self._recent.retire(fact)
 
     def remove_pod(self, key: PodKey) -> None:
         """Remove a pod."""
@@ -144,7 +139,6 @@ class LedgerWriter(LedgerReader):
                 frees its room while its pod may exist unreported.
         """
         known_until = now if known_until is None else known_until
-        self._recent.expire(known_until)
         counting = now if now - known_until <= QUIET_SECONDS else known_until
         for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
             self._usage.remove(late, late.gpu_memory)
@@ -162,8 +156,6 @@ class LedgerWriter(LedgerReader):
         former = self._reservations.get(reservation)
         if former is not None:
             self._end(former)
-        else:
-            self._recent.release(reservation)
 
     @property
     def reservations(self) -> int:
@@ -172,7 +164,7 @@ class LedgerWriter(LedgerReader):
 
     def is_reserved(self, reservation: str) -> bool:
         """Whether a reservation of this name exists: its pod has not appeared, and it has not expired."""
-        return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
+        return self._reservations.get(reservation) is not None
 
     def _begin(self, reservation: Reservation) -> None:
         """Add a reservation; the inverse of `_end`."""
@@ -201,18 +193,6 @@ class LedgerWriter(LedgerReader):
         else:
             self._pending.add_stale(reservation)
         self._notify(reservation)
-
-    def add_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Add the sum of recently placed pods; the inverse of `remove_many`."""
-        self._usage.add(unit, unit.gpu_memory, pods)
-        self._add_claim(claim.key, claim)
-        self._notify(claim)
-
-    def remove_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
-        """Remove the sum of recently placed pods; the inverse of `add_many`."""
-        self._usage.remove(unit, unit.gpu_memory, pods)
-        self._remove_claim(claim.key, claim)
-        self._notify(claim)
 
     def _notify(self, reservation: Reservation) -> None:
         if self.on_promise is not None:

@@ -41,39 +41,37 @@ class QuotaUsage:
         """Slices of each namespace that has any."""
         return self._namespaces
 
-    def add(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
+    def add(self, claim: Claim, memory: GpuMemory) -> None:
         """Count a claim and its GPU memory; the inverse of `remove`."""
-        slices = claim.slices * times
+        slices = claim.slices
         if not slices:
             return
         self._count(claim.namespace, slices)
-        mib, unknown_sixteenths = memory.mib * times, memory.unknown_sixteenths * times
         for cell in _cells(claim):
             taken = self._taken.get(cell, _NOTHING)
             self._taken[cell] = (
                 taken[0] + slices,
-                taken[1] + times,
-                taken[2] + mib,
-                taken[3] + unknown_sixteenths,
+                taken[1] + 1,
+                taken[2] + memory.mib,
+                taken[3] + memory.unknown_sixteenths,
             )
 
-    def remove(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
+    def remove(self, claim: Claim, memory: GpuMemory) -> None:
         """Stop counting a claim; the inverse of `add`."""
-        slices = claim.slices * times
+        slices = claim.slices
         if not slices:
             return
         self._count(claim.namespace, -slices)
-        mib, unknown_sixteenths = memory.mib * times, memory.unknown_sixteenths * times
         for cell in _cells(claim):
             taken = self._taken[cell]
-            if taken[1] == times:
+            if taken[1] == 1:
                 del self._taken[cell]
             else:
                 self._taken[cell] = (
                     taken[0] - slices,
-                    taken[1] - times,
-                    taken[2] - mib,
-                    taken[3] - unknown_sixteenths,
+                    taken[1] - 1,
+                    taken[2] - memory.mib,
+                    taken[3] - memory.unknown_sixteenths,
                 )
 
     def _count(self, namespace: str, slices: int) -> None:

@@ -14,7 +14,10 @@ from ledger.placement_request import Accounting, AllocatedShare
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
-"""Of all namespaces together: a client of the webhook can name any number of them."""
+"""Of pods under a quota of all namespaces, and of other pods: the latest are kept. A client of the webhook can
+name any number, and pods without a quota must not make quotas forget others."""
+MAX_OVERDUE = 128
+"""Overdue reservations of one namespace; if it has more, none of its reservations is believed."""
 COUNTED_SECONDS = 5.0
 """How long a reservation without a pod takes room and counts for quotas. After that the API server has
 probably rejected the pod; until it expires, the reservation only breaks ties and identifies its pod."""
@@ -46,6 +49,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`Accounting.pod` of the pod that it was made for."""
     model: str | None = None
     owner: str = ""
+    has_quota: bool = False
     node: None = None
     is_reserved: bool = True
 
@@ -72,10 +76,12 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Reservations:
     """All reservations, in the order in which they expire."""
 
-    def __init__(self, most_per_namespace: int) -> None:
-        self._most_per_namespace = most_per_namespace
+    def __init__(self, most: int) -> None:
+        self._most = most
         # The first entry of a plain dict is found only after stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
+        self._names: dict[bool, OrderedDict[str, None]] = {False: OrderedDict(), True: OrderedDict()}
+        """By whether a quota counts them."""
         self._per_namespace: Counter[str] = Counter()
         self._counted: OrderedDict[str, Reservation] = OrderedDict()
         self._holding: OrderedDict[str, Reservation] = OrderedDict()
@@ -92,17 +98,16 @@ class Reservations:
         """The reservation of this name, if it exists."""
         return self._by_name.get(name) if name is not None else None
 
-    def has_room(self, namespace: str) -> bool:
-        """Whether the namespace may have one more reservation."""
-        return (
-            self._per_namespace[namespace] < self._most_per_namespace
-            and len(self._by_name) < MAX_RESERVATIONS
-        )
+    def first_beyond(self, *, has_quota: bool) -> Reservation | None:
+        """Return the oldest reservation, with or without a quota, if there is no room for one more."""
+        names = self._names[has_quota]
+        return self._by_name[next(iter(names))] if len(names) >= self._most else None
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation that expires last; the inverse of `remove`."""
         name = reservation.name
         self._by_name[name] = self._counted[name] = self._holding[name] = reservation
+        self._names[reservation.has_quota][name] = None
         self._per_namespace[reservation.namespace] += 1
 
     def remove(self, reservation: Reservation) -> tuple[bool, bool]:
@@ -110,7 +115,7 @@ class Reservations:
 
         Return whether quotas counted it until now, and whether it took room.
         """
-        del self._by_name[reservation.name]
+        del self._by_name[reservation.name], self._names[reservation.has_quota][reservation.name]
         self._matched_in.pop(reservation.name, None)
         _count(self._per_namespace, reservation.namespace, -1)
         was_counted = self._counted.pop(reservation.name, None) is not None
@@ -136,10 +141,10 @@ class Reservations:
     def are_kept(self, namespace: str) -> bool:
         """Whether a namespace's reservations usually become pods.
 
-        They do not if more of them are overdue than still awaited.
+        They do not if more of them are overdue than still awaited, or more than `MAX_OVERDUE`.
         """
         stale = self._stale.get(namespace, 0)
-        return 2 * stale <= self._per_namespace.get(namespace, 0)
+        return stale <= MAX_OVERDUE and 2 * stale <= self._per_namespace.get(namespace, 0)
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
         """Whether a reservation belongs to a pod that was reviewed before. It matches in one review only.
@@ -200,4 +205,5 @@ def reservation_of(
         pod=accounting.pod,
         model=placement.model,
         owner=accounting.owner,
+        has_quota=bool(accounting.quotas),
     )

@@ -45,7 +45,7 @@ def jobs(nodes: int, seed: int, turnovers: int, sizes: Mapping[int, int] = USUAL
 def empty_ledger(nodes: int) -> Ledger:
     """So many nodes with nothing on them; reservations without limit, as time stands still."""
     gpus = tuple((index, SLICES) for index in range(GPUS))
-    ledger = Ledger(reservations_per_namespace=10**9)
+    ledger = Ledger(most_reservations=10**9)
     facts = [
         NodeFact(
             name=f"n{i:04}",

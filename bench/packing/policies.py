@@ -82,7 +82,7 @@ class Ours:
 
     def __init__(self, nodes: Iterable[TraceNode]) -> None:
         facts = [node_fact(order, node) for order, node in enumerate(nodes)]
-        self.ledger = Ledger(reservations_per_namespace=sys.maxsize)
+        self.ledger = Ledger(most_reservations=sys.maxsize)
         self.ledger.replace(facts, [])
         self._left = {
             fact.name: _Left(fact.cpu_milli, fact.memory_bytes, 8 * len(fact.gpus)) for fact in facts

@@ -3,18 +3,15 @@
 from bench.decisions import FAR_MORE, LOAD, SCANNED, Churn, assert_same_choices, choosing
 from bench.full_scan import PlainScan, TunedScan
 from bench.packing.trace import synthetic
-from ledger import reservations
 from ledger.ledger import Ledger
 from ledger.placement.choice import Choice
 
 
-def test_the_cluster_is_filled_with_bound_pods_and_stays_as_full(monkeypatch):
-    monkeypatch.setattr(reservations, "MAX_RESERVATIONS", 16)
+def test_the_cluster_is_filled_with_bound_pods_and_stays_as_full():
     churn = Churn(Ledger(FAR_MORE), synthetic(nodes=20, pods=400), 20)
     totals = churn.ledger.totals()
     assert totals.used > 0.9 * LOAD * totals.capacity
     assert churn.ledger.reservations == 0
-    monkeypatch.undo()
     held = len(churn._held)
     churn.decisions(100)
     assert len(churn._held) == held

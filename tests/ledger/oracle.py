@@ -51,8 +51,7 @@ def slow_nodes(
             slow[name].slice_cost = account.node_class.slice_cost
     latest = now + LIFETIME_SECONDS - COUNTED_SECONDS
     reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > latest]
-    recent = [many.claim for many in ledger._recent.every()]
-    for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:
+    for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
         if on in slow:
             slow[on].take(claim)

@@ -137,30 +137,6 @@ def test_slices_of_a_pool_count_by_what_the_node_says_of_its_gpus(label: str | N
         assert memory_of_pod(pod, None).at_most(40960) == mib
 
 
-def test_pods_beyond_the_reservations_are_counted_in_whole_slices() -> None:
-    ledger = Ledger(reservations_per_namespace=0)
-    ledger.set_node(gpu_node("a"))
-    for number in range(3):
-        ledger.place(asked(Fraction.of_memory(4096 + number, 8), reservation=f"r{number}"), 0.0)
-    assert used(ledger) == 3 * EIGHTH
-    ledger.release("r1")
-    assert used(ledger) == 2 * EIGHTH
-    ledger.expire(20.0)
-    assert used(ledger) == 0
-
-
-def test_pods_beyond_the_reservations_are_one_sum_however_their_containers_share_memory() -> None:
-    ledger = Ledger(reservations_per_namespace=0)
-    ledger.set_node(gpu_node("a"))
-    whole = Fraction.of_memory(4096, 8)
-    for number in range(1, 4):
-        split = whole.shared_by([Fraction.of_memory(mib, 8) for mib in (4096 - number, number)])
-        ledger.place(asked(split, reservation=f"r{number}"), 0.0)
-    assert used(ledger) == 3 * 2 * EIGHTH
-    [kind] = ledger._recent.every()
-    assert kind.pods == 3
-
-
 def _pod(
     name: str,
     labels: dict[str, str],

@@ -26,8 +26,6 @@ def rebuilt(
     ledger.replace(listed_nodes.values(), listed_pods.values())
     for reservation in like._reservations._by_name.values():
         ledger._begin(reservation)
-    for many in like._recent.every():
-        ledger.add_many(many.claim, many.unit, many.pods)
     ledger.expire(now)
     return ledger
 
@@ -37,7 +35,7 @@ class LedgerLife(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ledger = Ledger(reservations_per_namespace=3)
+        self.ledger = Ledger(most_reservations=3)
         self.nodes: dict[str, NodeFact] = {}
         self.pods: dict[PodKey, PodFact] = {}
         self.now = 0.0

@@ -56,7 +56,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         self.ledger = self._new_ledger()
 
     def _new_ledger(self) -> Ledger:
-        ledger = Ledger(reservations_per_namespace=3)
+        ledger = Ledger()
         for name in ("a", "b"):
             ledger.set_node(gpu_node(name, 2))
         return ledger

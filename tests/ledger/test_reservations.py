@@ -81,20 +81,6 @@ def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:
     assert shares(ledger) == (Holding("default", "r", "reservation", 5),)
 
 
-def test_a_namespace_with_too_many_is_summed_up_and_others_are_not() -> None:
-    ledger = Ledger(reservations_per_namespace=1)
-    ledger.set_node(gpu_node("a", 2))
-    names = [("red", "r1"), ("red", "r2"), ("blue", "b1")]
-    answers = [ledger.place(eighths(1, namespace=ns, reservation=name), 0.0) for ns, name in names]
-    assert [answer.reservation for answer in answers if isinstance(answer, Placement)] == ["r1", "r2", "b1"]
-    assert [many.unit.namespace for many in ledger._recent.every()] == ["red"]
-    assert ledger.reservations == 2
-    ledger.expire(31.0)
-    again = ledger.place(eighths(1, namespace="red", reservation="r2"), 31.0)
-    assert isinstance(again, Placement)
-    assert again.reservation == "r2"
-
-
 def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
     ledger = ledger_of(gpu_node("a", 1), holders=(holder("p", "a", (0, 6)), holder("q", "a", (1, 4))))
     ledger.set_node(gpu_node("a", 1, gpus=((0, 4),)))
