@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -104,9 +104,9 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     """The only value of nvidia.com/gpu.product that an unbound pod requires; None for any or several."""
     owner: str = ""
-    """Key of the owner that it is a replica of (ledger/owners.py); empty without slices or owner."""
-    is_reserved: bool = False
-    """Whether it stands for placed pods that no watch has reported yet."""
+    """Key of what it is a replica of (ledger/owners.py); empty without slices, or where it stands alone."""
+    is_reserved: ClassVar[bool] = False
+    """A pod exists; a reservation stands for one that was only placed."""
 
     @property
     def key(self) -> PodKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
-from ledger.accounts import ClaimKey
+from ledger.accounts import Claim, ClaimKey
 from ledger.owners import GpuModel, Owners, Replicas
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
@@ -108,6 +108,13 @@ class LedgerReader:
         """The view of one node with GPUs; None if there is none of this name."""
         account = self._node_index.accounts.get(name)
         return node_view(account) if account is not None else None
+
+    def reserved(self, node: str | None) -> list[Claim]:
+        """Return what is reserved on a node, or for pods without one, the oldest first."""
+        if node is None:
+            return [claim for claim in self._pending.claims.values() if claim.is_reserved]
+        account = self._node_index.accounts.get(node)
+        return list(account.reserved.values()) if account is not None else []
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node, of owners that were requested recently."""

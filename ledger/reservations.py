@@ -14,8 +14,8 @@ from ledger.placement_request import Accounting, AllocatedShare
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
-"""Of pods under a quota of all namespaces, and of other pods: the latest are kept. A client of the webhook can
-name any number, and pods without a quota must not make quotas forget others."""
+"""Of all pods under a quota, and of all others: the latest are kept. A client of the webhook can name any
+number, and pods without a quota must not make quotas forget others."""
 MAX_OVERDUE = 128
 """Overdue reservations of one namespace; if it has more, none of its reservations is believed."""
 COUNTED_SECONDS = 5.0

@@ -135,7 +135,6 @@ TRIED_BY = {
         "webhook/placing/http_client.py",
     ],
     "tests/webhook/placing/test_fallback.py": [
-        "webhook/placing/local_placements.py",
         "webhook/placing/placer.py",
         "webhook/placing/snapshot.py",
     ],

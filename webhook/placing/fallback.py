@@ -1,24 +1,26 @@
 """Places pods while the controller is unavailable: from its last stream data, or from assumptions.
 
 Nothing here is exact: two webhooks may choose the same slices. Scheduler and kubelet never allocate a slice
-twice, so the later pod waits. What is unknown is not guessed. Placements made here are kept as sums
-(webhook/placing/local_placements.py) for as long as the stream is silent.
+twice, so the later pod waits. What is unknown is not guessed. Placements made here are reservations of the
+ledger, as in the controller. They end when the controller reports as much more usage, and expire when its
+stream is live again: while it is silent, nothing reports pods that come or go.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from ledger.accounts import Claim
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import (
-    AllocatedShare,
     OverQuota,
     Placement,
     PlacementRequest,
@@ -28,27 +30,27 @@ from ledger.placement_request import (
 from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
 from webhook.admission.denial import Reason
-from webhook.placing.local_placements import LocalPlacements
 from webhook.placing.placer import Unanswered
-from webhook.placing.replicas import KnownReplicas
 
+MAX_OWNERS = 128
+"""Owners of replicas that are known on one node: as many as pods can hold slices of 8 GPUs."""
 NODES_AT_ONCE = 128
 """Nodes added before other tasks run."""
+_Pods = Mapping[PodKey, PodFact]
 
 
 class Fallback:
-    """A ledger of the controller's last data, and of what was placed here since."""
+    """A ledger of the controller's last data; its reservations are what was placed here since."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ledger = Ledger()
-        self._replicas = KnownReplicas(self._ledger)
-        self._local_placements = LocalPlacements(self._ledger, self._replicas)
-        self._pending: dict[PodKey, PodFact] = {}
-        self._nodes: dict[str, PodFact] = {}
-        """What is used on each node, as one pod."""
+        self._nodes: dict[str, _Pods] = {}
+        """What is used on each node, as pods."""
+        self._pending: _Pods = {}
         self._known = False
-        self._live_at = -COUNTED_SECONDS
+        self._live_at = -math.inf
+        """When the stream had last delivered everything."""
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
@@ -61,14 +63,14 @@ class Fallback:
             quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        if accounting.reservation is not None:
-            self.release(accounting.reservation)
-            self._local_placements.release_former(request)
-        self._ledger.doubts_reservations = self._doubts()
+        now = self._clock()
+        # Only the stream can show that pods do not come.
+        self._ledger.doubts_reservations = now - self._live_at < COUNTED_SECONDS
         uncounted = msgspec.structs.replace(accounting, quotas=())
-        answer = self._ledger.allocate(msgspec.structs.replace(request, accounting=uncounted), self._clock())
-        if isinstance(answer, AllocatedShare):
-            return msgspec.structs.replace(self._kept(request, answer), degraded=True)
+        request = msgspec.structs.replace(request, accounting=uncounted)
+        answer = self._ledger.place(request, now, self._live_at)
+        if isinstance(answer, Placement):
+            return msgspec.structs.replace(answer, degraded=True)
         if isinstance(answer, Unschedulable) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
@@ -76,17 +78,12 @@ class Fallback:
 
     def release(self, reservation: str) -> None:
         """Release what was placed here."""
-        self._local_placements.release(reservation)
+        self._ledger.release(reservation)
 
     def mark_live(self) -> None:
         """Record that the controller's stream has delivered everything up to now."""
         self._live_at = self._clock()
-        self._local_placements.forget(self._live_at)
-
-    def _doubts(self) -> bool:
-        """Whether pods that were placed here do not appear, which only the stream can show."""
-        is_live = self._clock() - self._live_at < COUNTED_SECONDS
-        return is_live and not self._local_placements.pods_appear
+        self._ledger.expire(self._live_at)
 
     @property
     def is_known(self) -> bool:
@@ -119,71 +116,70 @@ class Fallback:
 
     def set_node(self, state: NodeState) -> None:
         """Set the current state of a node; the inverse of `remove_node`."""
-        name, taken = state.fact.name, _taken(state)
-        before = self._nodes.get(name)
-        self._nodes[name] = taken
+        name = state.fact.name
         self._ledger.set_node(state.fact)
-        self._ledger.set_pod(taken)
-        self._replicas.set_reported(name, state.replicas)
-        self._local_placements.appeared(name, _more([taken], [before] if before is not None else []))
+        self._nodes[name] = self._set_pods(name, _taken(state), self._nodes.get(name, {}))
 
     def remove_node(self, name: str) -> None:
         """Remove a node."""
-        self._nodes.pop(name, None)
-        self._replicas.set_reported(name, ())
         self._ledger.remove_node(name)
-        self._ledger.remove_pod(("", name))
+        self._set_pods(name, (), self._nodes.pop(name, {}))
 
     def set_backlog(self, backlog: Iterable[PendingView]) -> None:
         """Set the pods that wait now."""
-        pods = {pod.key: pod for pod in map(_waiting, backlog)}
-        for key in self._pending.keys() - pods.keys():
-            self._ledger.remove_pod(key)
-        for pod in pods.values():
-            self._ledger.set_pod(pod)
-        new = [pod for key, pod in pods.items() if key not in self._pending]
-        self._local_placements.appeared(None, _more(new, []))
-        self._pending = pods
+        self._pending = self._set_pods(None, map(_waiting, backlog), self._pending)
 
-    def _kept(self, request: PlacementRequest, allocated: AllocatedShare) -> Placement:
-        """Keep a placement for as long as the stream is silent; the ledger would soon expire it."""
-        reserved, reservation = allocated.placement.reservation, request.accounting.reservation
-        if reservation is None:
-            return allocated.placement
-        if reserved is not None:
-            self._ledger.release(reserved)
-        allocated = allocated.placed(reservation=reserved or reservation)
-        self._local_placements.add(request, allocated, self._clock())
-        return allocated.placement
+    def _set_pods(self, node: str | None, pods: Iterable[PodFact], before: _Pods) -> _Pods:
+        """Replace the pods of a node, or those that wait; return them."""
+        now = {pod.key: pod for pod in pods}
+        for key in before.keys() - now.keys():
+            self._ledger.remove_pod(key)
+        for pod in now.values():
+            self._ledger.set_pod(pod)
+        self._end_appeared(node, _amounts(now) - _amounts(before))
+        return now
+
+    def _end_appeared(self, node: str | None, more: Counter[int | None]) -> None:
+        """End what was placed here and has appeared: what is used more than before, the oldest first."""
+        for reserved in self._ledger.reserved(node) if more else ():
+            amounts = _amounts({("", ""): reserved})
+            if amounts <= more:
+                more -= amounts
+                self._ledger.release(reserved.name)
 
     async def _pause(self) -> None:
         self._ledger.totals()
         await asyncio.sleep(0)
 
 
-def _more(now: Iterable[PodFact], before: Iterable[PodFact]) -> Counter[int | None]:
-    """Return by index how many slices there are more than before."""
-    more: Counter[int | None] = Counter()
-    for pods, sign in ((now, 1), (before, -1)):
-        for pod in pods:
-            for index, slices in pod.gpus:
-                more[index] += sign * slices
-            more[None] += sign * pod.pooled
-    return +more
+def _taken(state: NodeState) -> Iterator[PodFact]:
+    """Yield everything used on a node as one pod, and each owner's replicas as a pod that uses nothing.
 
-
-def _taken(state: NodeState) -> PodFact:
-    """Return everything used on a node as one pod; no real pod has an empty namespace."""
+    No real pod has an empty namespace.
+    """
+    name = state.fact.name
     gpus = ((gpu.index, gpu.used) for gpu in state.view.gpus)
-    return PodFact(
+    yield PodFact(
         namespace="",
-        name=state.fact.name,
-        node=state.fact.name,
+        name=name,
+        node=name,
         gpus=tuple((index, used) for index, used in gpus if index is not None and used),
         pooled=sum(gpu.used for gpu in state.view.gpus if gpu.index is None),
         cpu_milli=state.fact.cpu_milli - state.cpu_free,
         memory_bytes=state.fact.memory_bytes - state.memory_free,
     )
+    for each in state.replicas[:MAX_OWNERS]:
+        nothing = tuple([(index, 0) for index in each.indices])
+        yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, gpus=nothing, owner=each.owner)
+
+
+def _amounts(claims: Mapping[PodKey, Claim]) -> Counter[int | None]:
+    """Return the slices of some pods by index; None stands for the pool."""
+    amounts: Counter[int | None] = Counter()
+    for claim in claims.values():
+        amounts.update(dict(claim.gpus))
+        amounts[None] += claim.pooled
+    return +amounts
 
 
 def _waiting(waiting: PendingView) -> PodFact:

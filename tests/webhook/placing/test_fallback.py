@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections import Counter
 
 import msgspec
 import pytest
@@ -19,7 +20,6 @@ from modes.resource_names import ResourceNames
 from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
 from webhook.placing.fallback import NODES_AT_ONCE, Fallback
-from webhook.placing.local_placements import MAX_REMEMBERED
 from webhook.placing.placer import Unanswered
 from webhook.placing.snapshot import _Beginning
 
@@ -155,15 +155,20 @@ def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     assert fallback._ledger.pending_slices() == 5 * 4
 
 
-def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback, clock):
+def test_ten_thousand_placements_are_counted_for_as_long_as_nobody_tells_of_them(fallback, clock):
     told(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
     for number in range(10_000):
         clock.now = number / 10
         fallback.place(request_of(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
-    here = fallback._local_placements
     assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 10_000
-    assert (len(here._latest), len(here._earlier), len(here._placed)) == (5, 0, MAX_REMEMBERED)
-    assert len(fallback._ledger._reservations) == 0
+
+
+def test_what_is_kept_of_placements_is_bounded_and_more_are_still_spread(fallback, monkeypatch):
+    monkeypatch.setattr(fallback._ledger._reservations, "_most", 10)
+    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(40)]
+    assert min(Counter(indices).values()) > 40 * 0.4
+    assert fallback._ledger.reservations == 10
 
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):

@@ -12,7 +12,7 @@ from ledger.owners import Replicas
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from tests.ledger.cluster import gpu_node, request_of
-from webhook.placing import replicas
+from webhook.placing import fallback as module
 from webhook.placing.fallback import Fallback
 
 EIGHTH = Fraction(1, 8)
@@ -128,17 +128,13 @@ def test_the_model_that_a_pod_waits_for_is_kept():
     assert (second.node, second.model) == (None, first.model)
 
 
-def test_what_is_kept_of_owners_is_bounded(monkeypatch):
-    monkeypatch.setattr(replicas, "MAX_PLACED", 5)
-    monkeypatch.setattr(replicas, "MAX_REPORTED", 5)
-    fallback = fallback_of(*(node(f"n{number}") for number in range(4)))
-    for number in range(40):
-        place(fallback, f"r{number}", owner=f"o{number}", fraction=Fraction(1, 8), same_model=True)
-    assert sum(map(len, fallback._replicas._placed.values())) <= 5
-    assert len(fallback._ledger._owners._on_nodes) <= 5
-    owners = [f"p{number}" for number in range(6)]
-    fallback.set_node(node("n0", *(pod(owner, "n0", owner=owner) for owner in owners), asked=owners))
-    assert fallback._replicas._pairs_reported == 0
+def test_what_is_kept_of_owners_is_bounded_on_each_node(monkeypatch):
+    monkeypatch.setattr(module, "MAX_OWNERS", 5)
+    owners = [f"p{number}" for number in range(9)]
+    fallback = fallback_of(node("n0", *(pod(owner, "n0", owner=owner) for owner in owners), asked=owners))
+    assert len(fallback._ledger._owners._on_nodes) == 5
+    fallback.set_node(node("n0"))
+    assert not fallback._ledger._owners._on_nodes
 
 
 def test_the_stream_tells_owners_that_were_asked_about_and_no_others():
