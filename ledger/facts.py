@@ -104,7 +104,7 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     """The only value of nvidia.com/gpu.product that an unbound pod requires; None for any or several."""
     owner: str = ""
-    """Key of what it is a replica of (ledger/owners.py); empty without slices, or where it stands alone."""
+    """Key of the owner that it is a replica of (ledger/owners.py); empty without slices or owner."""
     is_reserved: ClassVar[bool] = False
     """A pod exists; a reservation stands for one that was only placed."""
 

@@ -134,10 +134,6 @@ class Reservations:
             _count(self._stale, late.namespace, 1)
             yield late
 
-    def holds(self, name: str) -> bool:
-        """Whether the reservation of this name takes room."""
-        return name in self._holding
-
     def are_kept(self, namespace: str) -> bool:
         """Whether a namespace's reservations usually become pods.
 
