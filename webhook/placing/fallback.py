@@ -34,6 +34,8 @@ from webhook.placing.placer import Unanswered
 
 MAX_OWNERS = 128
 """Owners of replicas that are known on one node: as many as pods can hold slices of 8 GPUs."""
+MAX_MATCHED = 1024
+"""Placements made here that one report of the controller is compared with; the others expire."""
 NODES_AT_ONCE = 128
 """Nodes added before other tasks run."""
 _Pods = Mapping[PodKey, PodFact]
@@ -141,7 +143,7 @@ class Fallback:
 
     def _end_appeared(self, node: str | None, more: Counter[int | None]) -> None:
         """End what was placed here and has appeared: what is used more than before, the oldest first."""
-        for reserved in self._ledger.reserved(node) if more else ():
+        for reserved in self._ledger.reserved(node)[:MAX_MATCHED] if more else ():
             amounts = _amounts({("", ""): reserved})
             if amounts <= more:
                 more -= amounts

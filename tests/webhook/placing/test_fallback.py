@@ -19,6 +19,7 @@ from modes.mig_instances import instance_number
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
+from webhook.placing import fallback as module
 from webhook.placing.fallback import NODES_AT_ONCE, Fallback
 from webhook.placing.placer import Unanswered
 from webhook.placing.snapshot import _Beginning
@@ -169,6 +170,15 @@ def test_what_is_kept_of_placements_is_bounded_and_more_are_still_spread(fallbac
     indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(40)]
     assert min(Counter(indices).values()) > 40 * 0.4
     assert fallback._ledger.reservations == 10
+
+
+def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, monkeypatch):
+    monkeypatch.setattr(module, "MAX_MATCHED", 2)
+    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    for number in range(4):
+        fallback.place(request_of(HALF, reservation=f"r{number}"))
+    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (i % 2,), 4) for i in range(4)])
+    assert fallback._ledger.reservations == 2
 
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
