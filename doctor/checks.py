@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from doctor import admission, agents, installation, ledgers
+from doctor import admission, agents, installation, ledgers, limits
 from doctor.finding import Diagnosis, ReportLine, lines_of
 from doctor.seen import NotReadError, Seen
 
@@ -29,6 +29,10 @@ CHECKS: Sequence[Check] = (
     Check("serving", agents.serving, "every agent is registered with its kubelet"),
     Check("taints", agents.taints, "no node is held for its agent"),
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
+    Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),
+    Check("driver-limits", limits.driver_limits, "the driver holds shares wherever it is asked to"),
+    Check("reserved", limits.reserved, "drivers say what they keep of every GPU that agents divide"),
+    Check("mig-profiles", limits.mig_profiles, "the MIG profiles of every divided card are known"),
     Check("fractions", ledgers.lacking, "every node with GPUs can run fractions"),
     Check("crds", installation.crds, "the API server serves GpuLedgers and GpuNodes"),
     Check("controller", installation.controller, "a controller leads"),

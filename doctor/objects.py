@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
 
 from controller.publish.gpu_ledger import Condition
-from controller.watch.gpu_node import AgentReport
 from doctor.seen import (
     AgentPod,
-    AgentSays,
     AgentSet,
     Lease,
     LockBinding,
@@ -293,50 +291,6 @@ def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:
     by_time = sorted(found or (), key=lambda each: each.last_time or "")
     about = ((each.involved_object, f"{each.reason}: {each.message}") for each in by_time)
     return {(involved.kind, involved.name): told for involved, told in about}
-
-
-class _Card(msgspec.Struct):
-    index: int
-    healthy: bool = False
-    why: str = ""
-    mig: bool = False
-    whole: bool = False
-
-    @property
-    def is_shared(self) -> bool:
-        return not (self.mig or self.whole)
-
-
-class _GpuNodeStatus(msgspec.Struct):
-    registered: bool = False
-    missing: str = ""
-    boot_id: str = msgspec.field(default="", name="bootID")
-    gpus: list[_Card] = []
-
-
-class GpuNodeObject(NamedObject):
-    """A GpuNode."""
-
-    status: _GpuNodeStatus | None = None
-
-
-def reports(found: list[GpuNodeObject] | None) -> Mapping[str, AgentSays]:
-    """Return what agents say, by node."""
-    of_nodes = ((each.metadata.name, each.status or _GpuNodeStatus()) for each in found or ())
-    return {node: _says(node, status) for node, status in of_nodes}
-
-
-def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
-    shared: Iterable[_Card] = [each for each in status.gpus if each.is_shared]
-    report = AgentReport(
-        node,
-        (),
-        has_healthy_cards=any(each.healthy for each in shared),
-        is_registered=status.registered,
-        boot_id=status.boot_id,
-    )
-    unhealthy = tuple((each.index, each.why or "no reason is given") for each in shared if not each.healthy)
-    return AgentSays(report, status.missing, unhealthy, len(status.gpus))
 
 
 class _LedgerStatus(msgspec.Struct):

@@ -21,7 +21,7 @@ from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
 from describe.policy_status import PolicyStatus, read_status
 from describe.stored_policies import read_stored_policies
-from doctor import objects
+from doctor import gpu_nodes, objects
 from doctor.seen import (
     AgentPod,
     AgentSays,
@@ -215,7 +215,7 @@ class _Reader:
 
     async def reports(self) -> Read[Mapping[str, AgentSays]] | NotRead:
         return await _read(
-            "to list gpunodes", self._list(GPU_NODES_PATH, objects.GpuNodeObject), objects.reports
+            "to list gpunodes", self._list(GPU_NODES_PATH, gpu_nodes.GpuNodeObject), gpu_nodes.reports
         )
 
     async def ledgers(self) -> Read[Mapping[str, tuple[Condition, ...]]] | NotRead:

@@ -51,6 +51,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("its driver asks for", "drain the GPU, do what the driver asks for, and it is offered again"),
     ("it is in MIG mode", "turn MIG off, or keep the agent away from the node"),
     ("its errors cannot be watched", "run nvidia-smi on the node, and read the agent's log"),
+    ("holds it as", "wait until that pod has ended, or delete it: then the GPU is offered by itself"),
     ("another device plugin offers it too", f"{_TWO_PLUGINS}, or leave the card out of agent.divide"),
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.

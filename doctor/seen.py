@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 import msgspec
 
 from controller.publish.gpu_ledger import Condition
-from controller.watch.gpu_node import AgentReport
+from controller.watch.gpu_node import AgentReport, UnlimitedContainer
 from controller.watch.resources import SeenNode
 from doctor.finding import Level
 
@@ -135,6 +135,15 @@ class AgentSays(msgspec.Struct, frozen=True):
     """(index, why) of each GPU that gets no new pods."""
     count: int = 0
     """GPUs, shared or not."""
+    unlimited: tuple[UnlimitedContainer, ...] | None = None
+    """The first of them by name; None where the agent does not look."""
+    unlimited_count: int = 0
+    driver_limits: str = ""
+    """Whether the driver holds shares, as it was asked to; empty where it was not."""
+    reserve_unknown: tuple[int, ...] = ()
+    """Shared GPUs of which the driver does not say what it keeps."""
+    has_mig: bool = False
+    """Whether a GPU is in MIG mode."""
 
 
 class Trial(msgspec.Struct, frozen=True):

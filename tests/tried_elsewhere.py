@@ -21,7 +21,7 @@ TRIED_BY = {
     "tests/cli/commands/test_certs.py": ["cli/options.py", "controller/certificates/rotate.py"],
     "tests/cli/commands/test_cordon.py": ["cli/cluster.py"],
     "tests/cli/commands/test_demo.py": ["cli/demo_picture.py", "cli/demo_table.py"],
-    "tests/cli/commands/test_doctor.py": ["doctor/objects.py", "doctor/reader.py"],
+    "tests/cli/commands/test_doctor.py": ["doctor/gpu_nodes.py", "doctor/objects.py", "doctor/reader.py"],
     "tests/cli/commands/test_explain.py": ["cli/app.py", "cli/explainer.py", "cli/gpu_kinds.py"],
     "tests/cli/commands/test_quota.py": ["describe/quota_report.py"],
     "tests/cli/commands/test_status.py": ["cluster/kube_client.py", "describe/policy_status.py"],

@@ -20,13 +20,15 @@ from modes.mig_instances import is_instance, profile_name
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
-from web.source import About, PageSource, Viewer
+from web.source import About, PageSource, UnlimitedPrograms, Viewer
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
 """Waiting pods, per viewer; of any more, only the number is sent."""
 MAX_QUOTAS = 100
 """The fullest quotas."""
+MAX_UNLIMITED = 50
+"""Containers that run without their limiter, per viewer."""
 MAX_DENIALS = 50
 """Reasons by namespace, per viewer: the latest."""
 
@@ -64,6 +66,14 @@ class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The message of the latest denial."""
 
 
+class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
+    """What runs without its limiter."""
+
+    containers: tuple[UnlimitedPrograms, ...]
+    in_all: int
+    """Containers; those that a viewer may not see by name are counted."""
+
+
 class Panels(msgspec.Struct, frozen=True, gc=False):
     """All panels of one viewer."""
 
@@ -78,6 +88,7 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     waiting_in_all: int
     quotas: tuple[QuotaUse, ...]
     denials: tuple[DeniedPods, ...] | None
+    unlimited: UnlimitedPanel
 
 
 class PanelMaker:
@@ -121,6 +132,7 @@ class PanelMaker:
             waiting_in_all=self._source.ledger.pending_count(viewer.namespace),
             quotas=await self._quotas(viewer),
             denials=self._denials(viewer),
+            unlimited=self._unlimited(viewer),
         )
 
     async def _follow(self) -> None:
@@ -176,6 +188,14 @@ class PanelMaker:
     def _denials(self, viewer: Viewer) -> tuple[DeniedPods, ...] | None:
         found = self._about.denials()
         return None if found is None else tuple(islice(_denied(found, viewer), MAX_DENIALS))
+
+    def _unlimited(self, viewer: Viewer) -> UnlimitedPanel:
+        found, count = self._about.unlimited()
+        return UnlimitedPanel(tuple(islice(_visible(found, viewer), MAX_UNLIMITED)), count)
+
+
+def _visible(found: Sequence[UnlimitedPrograms], viewer: Viewer) -> Iterator[UnlimitedPrograms]:
+    return (each for each in found if viewer.namespace in {None, each.namespace})
 
 
 def _denied(found: Sequence[DenialCount], viewer: Viewer) -> Iterator[DeniedPods]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
+import msgspec
+
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
@@ -42,8 +44,24 @@ def _no_age(_namespace: str, _pod: str) -> str:
     return ""
 
 
+def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:
+    return (), 0
+
+
 async def _no_reason(_waiting: PendingView) -> str:
     return "waits for the scheduler"
+
+
+class UnlimitedPrograms(msgspec.Struct, frozen=True, gc=False):
+    """A container with programs on a GPU that run without their limiter."""
+
+    node: str
+    namespace: str
+    pod: str
+    container: str
+    gpu: int
+    mib: int
+    """Of its share."""
 
 
 def no_denials() -> None:
@@ -62,6 +80,8 @@ class About:
     """Why a pod waits, as text."""
     quotas: Callable[[], Sequence[Quota]] = tuple
     denials: Denials = no_denials
+    unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = _nothing_unlimited
+    """Programs without their limiter, by name, and how many containers have some."""
 
 
 @dataclass(frozen=True, slots=True)

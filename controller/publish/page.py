@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 
 from controller.pods.free_nodes import FreeNodesFinder, kind_of
 from controller.pods.pod_demands import TooLong
 from controller.pods.pod_findings import waiting_message
 from controller.pods.pod_summary import summary_of
 from controller.policies.watched_policies import WatchedPolicies
+from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import InjectedPod, SeenPod
 from kube.scheduling import Constraints
@@ -18,12 +19,14 @@ from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
 from ledger.why import TOO_LONG, why
 from modes.resource_names import ResourceNames
-from web.source import About, Denials, no_denials
+from web.source import About, Denials, UnlimitedPrograms, no_denials
 
 KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
 """Of kinds of pods, by what they want."""
+MAX_UNLIMITED = 1000
+"""Containers without their limiter that are named."""
 DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
 """Gives what a waiting pod demands of its node; None where that is not known yet."""
 _NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
@@ -44,7 +47,24 @@ def about(
         return seen.created if seen is not None else ""
 
     quotas = policies.quotas if policies is not None else tuple
-    return About(role, created, reasons.of, quotas, denials)
+    return About(role, created, reasons.of, quotas, denials, lambda: unlimited(state.agents.values()))
+
+
+def unlimited(reports: Iterable[AgentReport]) -> tuple[Sequence[UnlimitedPrograms], int]:
+    """Return programs without their limiter by node, as far as agents name them, and how many containers."""
+    found: list[UnlimitedPrograms] = []
+    count = 0
+    for report in reports:
+        if not report.unlimited.count:
+            continue
+        count += report.unlimited.count
+        found += [
+            UnlimitedPrograms(
+                report.node, each.namespace, each.pod, each.container, each.gpu, each.memory_mib
+            )
+            for each in report.unlimited.containers[: MAX_UNLIMITED - len(found)]
+        ]
+    return sorted(found, key=lambda each: (each.node, each.namespace, each.pod, each.container)), count
 
 
 class WaitingReasons:

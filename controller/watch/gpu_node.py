@@ -8,21 +8,41 @@ import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from kube.names import GPU_NODES_PATH, is_label_value
+from kube.names import GPU_NODES_PATH, MAX_NAME, is_label_value
 from ledger.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
 MAX_CARDS = 64
 MAX_MODEL = 128
 """Characters, as the resource has them."""
+MAX_UNLIMITED = 16
 MAX_UUID = 128
 """Likewise."""
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 _NumaNode = Annotated[int, msgspec.Meta(ge=0, le=1023)]
+_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
+
+
+class UnlimitedContainer(msgspec.Struct, frozen=True, gc=False):
+    """A container with programs on a GPU that run without their limiter."""
+
+    namespace: _Name
+    pod: _Name
+    container: _Name
+    gpu: _Index
+    memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    """Of its share."""
+
+
+class UnlimitedContainers(msgspec.Struct, frozen=True, gc=False):
+    """Those of one node: how many, and the first by name."""
+
+    count: _Count = 0
+    containers: Annotated[tuple[UnlimitedContainer, ...], msgspec.Meta(max_length=MAX_UNLIMITED)] = ()
 
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +69,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Of the boot that the agent reports from; empty where it does not tell."""
     held: tuple[tuple[int, int, int], ...] | None = None
     """(index, slices, pods) that containers hold by the kubelet's books; None where it does not tell."""
+    unlimited: UnlimitedContainers = UnlimitedContainers()
+    """What runs without its limiter; nothing where the agent does not look."""
 
 
 class _Card(msgspec.Struct, gc=False):
@@ -68,6 +90,7 @@ class _Status(msgspec.Struct, gc=False):
     registered: bool = False
     boot_id: _BootId = msgspec.field(default="", name="bootID")
     gpus: Annotated[list[_Card], msgspec.Meta(max_length=MAX_CARDS)] = []
+    unlimited: UnlimitedContainers = UnlimitedContainers()
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -118,6 +141,7 @@ def _report(found: _GpuNode) -> AgentReport:
         is_registered=status.registered,
         boot_id=status.boot_id,
         held=_held(shared),
+        unlimited=status.unlimited,
     )
 
 

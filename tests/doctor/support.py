@@ -55,9 +55,9 @@ def node(name="gpu-1", *, labels=None, taints=None, **fact):
     return SeenNode(NodeFact(name=name, labels=labels or {}, **fact), "uid", boot_id="boot-1", **more)
 
 
-def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1):
+def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1, **more):
     report = AgentReport("gpu-1", (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
-    return AgentSays(report, missing, tuple(unhealthy), count)
+    return AgentSays(report, missing, tuple(unhealthy), count, **{"unlimited": (), **more})
 
 
 def conditions(**changed):

@@ -16,9 +16,9 @@ from tests.service.loop_steps import Steps
 from tests.web.asking import Request, Source, is_whole, page_of, panels, rows, watching
 from tests.web.test_page import TokenAuthorizer
 from web import stream
-from web.panels import MAX_DENIALS, MAX_WAITING, PanelMaker
+from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING, PanelMaker
 from web.rows import node_row
-from web.source import About, Viewer
+from web.source import About, UnlimitedPrograms, Viewer
 
 
 def test_all_nodes_come_first_and_then_only_those_that_change():
@@ -138,6 +138,36 @@ def test_who_may_see_all_reads_the_last_denials_and_no_more_than_fit():
     assert len(found["denials"]) == MAX_DENIALS
     first = {"reason": "gpu-kind", "pods": 1, "namespace": "n0", "message": "line 0"}
     assert found["denials"][0] == first
+
+
+UNLIMITED = [
+    UnlimitedPrograms("a", "hidden", "secret", "main", 1, 5120),
+    UnlimitedPrograms("a", "team", "mine", "main", 0, 5120),
+]
+
+
+def test_what_runs_without_its_limiter_is_named_to_who_may_see_its_namespace_and_counted_for_all():
+    page = page_of(Source("a"), TokenAuthorizer(), unlimited=lambda: (UNLIMITED, 7))
+
+    async def watch(request):
+        return await request.until(panels), request.answer.body
+
+    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
+    assert b"secret" not in body
+    [found] = panels(events)
+    own = {"node": "a", "namespace": "team", "pod": "mine", "container": "main", "gpu": 0, "mib": 5120}
+    assert found["unlimited"] == {"containers": [own], "in_all": 7}
+
+
+def test_of_many_that_run_without_their_limiter_the_first_are_sent():
+    many = [UnlimitedPrograms("a", "team", f"pod-{n:03}", "main", 0, 1) for n in range(MAX_UNLIMITED + 5)]
+    page = page_of(Source("a"), unlimited=lambda: (many, len(many)))
+    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
+    assert [each["pod"] for each in found["unlimited"]["containers"]] == [
+        each.pod for each in many[:MAX_UNLIMITED]
+    ]
+    [found] = panels(watching(page_of(Source("a")), lambda request: request.until(panels)))[:1]
+    assert found["unlimited"] == {"containers": [], "in_all": 0}
 
 
 def test_a_process_that_knows_of_no_denials_shows_no_panel_of_them():

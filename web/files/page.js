@@ -325,6 +325,9 @@ function showPanels(panels) {
   replace("waiting", more > 0 ? [...panels.waiting, { more }] : panels.waiting, showWaiting);
   find("quotas-panel").hidden = !panels.quotas.length;
   replace("quotas", panels.quotas, showQuota);
+  const { containers, in_all } = panels.unlimited ?? { containers: [], in_all: 0 }, others = in_all - containers.length;
+  find("unlimited-panel").hidden = !in_all;
+  replace("unlimited", others > 0 ? [...containers, { others }] : containers, showUnlimited);
   find("denials-panel").hidden = !panels.denials;
   find("denials-none").hidden = !!panels.denials?.length;
   replace("denials", panels.denials ?? [], showDenial);
@@ -335,6 +338,14 @@ function showWaiting(pod) {
   if (pod.more) return element("li", `and ${pod.more} more`);
   name.append(element("bdi", `${pod.namespace}/${pod.name}`));
   item.append(name, `${countOf(pod.slices, pod.profile)}${pod.created ? `, since ${new Date(pod.created).toLocaleTimeString()}` : ""}: `, element("bdi", pod.why));
+  return item;
+}
+
+function showUnlimited(found) {
+  const item = element("li"), name = element("b");
+  if (found.others) return element("li", `${found.others} other containers`);
+  name.append(element("bdi", `${found.namespace}/${found.pod}`));
+  item.append(name, ": container ", element("bdi", found.container), " uses GPU ", `${found.gpu} of `, element("bdi", found.node), ` without the limiter of its ${found.mib} MiB`);
   return item;
 }
 

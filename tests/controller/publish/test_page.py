@@ -8,6 +8,7 @@ import pytest
 
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import page
+from controller.watch.gpu_node import AgentReport, UnlimitedContainer, UnlimitedContainers
 from controller.watch.resources import InjectedPod, Owner
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement_request import Quota
@@ -178,3 +179,22 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     )
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()
+
+
+def without_limiter(node, *pods, count=None):
+    named = tuple(UnlimitedContainer("team", pod, "main", 0, 5120) for pod in pods)
+    found = UnlimitedContainers(len(pods) if count is None else count, named)
+    return AgentReport(node, (), unlimited=found)
+
+
+def test_what_runs_without_its_limiter_is_told_of_all_nodes_by_name():
+    reports = [without_limiter("b", "x", "w", count=9), AgentReport("c", ()), without_limiter("a", "y")]
+    found, count = page.unlimited(reports)
+    assert [(each.node, each.pod) for each in found] == [("a", "y"), ("b", "w"), ("b", "x")]
+    assert count == 10
+
+
+def test_of_many_nodes_so_many_are_named_and_all_are_counted():
+    pods = [f"pod-{number}" for number in range(16)]
+    found, count = page.unlimited(without_limiter(f"n{number}", *pods) for number in range(100))
+    assert (len(found), count) == (page.MAX_UNLIMITED, 1600)

@@ -6,7 +6,14 @@ import json
 import msgspec
 import pytest
 
-from controller.watch.gpu_node import MAX_CARDS, AgentReport, gpu_nodes, with_report
+from controller.watch.gpu_node import (
+    MAX_CARDS,
+    MAX_UNLIMITED,
+    AgentReport,
+    UnlimitedContainer,
+    gpu_nodes,
+    with_report,
+)
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
@@ -33,8 +40,8 @@ SAYS = AgentReport("mixed", ((0, 40960), (1, 81920)), has_healthy_cards=True, is
 SAYS_ALL = msgspec.structs.replace(SAYS, models=("A100-40GB", "A100-80GB"), lists_gpus=True)
 
 
-def line(gpus, event="MODIFIED"):
-    found = {"metadata": {"name": "mixed", "resourceVersion": "7"}, "status": {"gpus": gpus}}
+def line(gpus, event="MODIFIED", **status):
+    found = {"metadata": {"name": "mixed", "resourceVersion": "7"}, "status": {"gpus": gpus, **status}}
     return json.dumps({"type": event, "object": found}).encode()
 
 
@@ -42,8 +49,18 @@ def card(index, mib, **more):
     return {"index": index, "uuid": "GPU-x", "model": "A100", "memoryMiB": mib, "healthy": True, **more}
 
 
-def read(gpus):
-    return gpu_nodes().reader.read_event(line(gpus)).item
+def read(gpus, **status):
+    return gpu_nodes().reader.read_event(line(gpus, **status)).item
+
+
+def test_what_runs_without_its_limiter_is_read_with_bounds():
+    one = {"namespace": "team", "pod": "train", "container": "main", "gpu": 1, "memoryMiB": 5120}
+    found = read([], unlimited={"count": 3, "containers": [one]}).unlimited
+    assert found.count == 3
+    assert found.containers == (UnlimitedContainer("team", "train", "main", 1, 5120),)
+    assert read([]).unlimited.count == 0
+    assert read([], unlimited={"count": 1, "containers": [one] * (MAX_UNLIMITED + 1)}) is None
+    assert read([], unlimited={"count": 1, "containers": [{**one, "pod": "x" * 254}]}) is None
 
 
 @pytest.fixture

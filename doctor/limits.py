@@ -1,0 +1,75 @@
+"""Checks of what limits shares on nodes: limiter, driver, the driver's own memory, MIG profiles. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctor.agents import gpu_nodes
+from doctor.finding import Diagnosis
+from doctor.seen import AgentSays, Seen
+from kube.names import GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL
+from modes.mig_profiles import card_of_product
+
+HELD = "held"
+"""What an agent says where the driver holds shares."""
+_OTHER_CARDS = "docs/operating/mig.md lists the cards; turn MIG off there"
+_UNDIVIDED = ("", "all-disabled")
+_OTHER_IMAGE = "use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
+
+
+def unlimited(seen: Seen) -> Iterator[Diagnosis]:
+    """Every program that has a share of a GPU has its limiter loaded."""
+    found = dict(_told(seen))
+    if found and all(says.unlimited is None for says in found.values()):
+        what = "no agent looks for programs that run without their limiter"
+        yield Diagnosis("skipped", what, "set agent.podMetrics: true to have them found")
+    for node, says in found.items():
+        named = says.unlimited or ()
+        for each in named:
+            what = (
+                f"container {each.container} of pod {each.namespace}/{each.pod} uses GPU {each.gpu} without"
+                f" the limiter of its {each.memory_mib} MiB"
+            )
+            yield Diagnosis("failed", what, _OTHER_IMAGE, node)
+        if (more := says.unlimited_count - len(named)) > 0:
+            yield Diagnosis("failed", f"{more} more containers run without their limiter", _OTHER_IMAGE, node)
+
+
+def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
+    """The driver holds shares where it is asked to."""
+    for node, says in _told(seen):
+        if says.driver_limits not in {"", HELD}:
+            what = f"the driver does not hold shares (agent.driverLimits): {says.driver_limits}"
+            advice = "upgrade driver or toolkit there; until then the limiter alone limits programs"
+            yield Diagnosis("warning", what, advice, node)
+
+
+def reserved(seen: Seen) -> Iterator[Diagnosis]:
+    """Shares are of what programs can have of a GPU."""
+    for node, says in _told(seen):
+        if says.reserve_unknown:
+            named = ", ".join(map(str, says.reserve_unknown))
+            what = f"the driver does not say what it keeps of GPU {named}: the last full share may not fit"
+            yield Diagnosis(
+                "warning", what, "upgrade the driver to R510 or newer, or set memory.reserveMiB", node
+            )
+
+
+def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
+    """The MIG profiles of every card that is divided are known."""
+    told = dict(_told(seen))
+    for node in gpu_nodes(seen):
+        name, labels = node.fact.name, node.fact.labels
+        product = labels.get(GPU_PRODUCT_LABEL, "")
+        says = told.get(name)
+        divided = labels.get(MIG_CONFIG_LABEL, "") not in _UNDIVIDED or bool(node.fact.instances)
+        if product and (divided or (says is not None and says.has_mig)) and card_of_product(product) is None:
+            what = f"the MIG profiles of {product} are not known: no share is placed on its instances"
+            yield Diagnosis("warning", what, _OTHER_CARDS, name)
+
+
+def _told(seen: Seen) -> Iterator[tuple[str, AgentSays]]:
+    chosen = {node.fact.name for node in gpu_nodes(seen)}
+    for name, says in seen.reports.value.items():
+        if name in chosen:
+            yield name, says

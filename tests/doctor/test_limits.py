@@ -1,0 +1,74 @@
+"""The doctor on what limits shares on nodes: limiter, driver, the driver's own memory, MIG profiles."""
+
+import pytest
+
+from doctor.seen import NotRead, UnlimitedContainer
+from tests.doctor.support import lines, node, says
+
+TRAIN = UnlimitedContainer("team", "train", "main", 3, 5120)
+PRODUCT = "nvidia.com/gpu.product"
+B300 = {PRODUCT: "NVIDIA-B300-SXM6-AC"}
+
+
+def test_a_program_without_its_limiter_is_named_with_its_pod_and_what_to_do():
+    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), unlimited_count=1)})
+    assert level == "failed"
+    assert text == (
+        "node gpu-1: container main of pod team/train uses GPU 3 without the limiter of its 5120 MiB"
+        " -- use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
+    )
+
+
+def test_of_more_than_a_gpu_node_names_the_number_is_said():
+    found = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), unlimited_count=40)})
+    assert found[1][1].startswith("node gpu-1: 39 more containers run without their limiter")
+
+
+def test_where_agents_look_and_find_nothing_all_is_well_and_where_none_looks_nobody_knows():
+    assert lines("unlimited", reports={"gpu-1": says(unlimited=())})[0][0] == "ok"
+    [(level, text)] = lines("unlimited", reports={"gpu-1": says(unlimited=None)})
+    assert (level, "agent.podMetrics" in text) == ("skipped", True)
+    assert lines("unlimited", reports={})[0][0] == "ok"
+    assert lines("unlimited", reports=NotRead("you lack the right"))[0][0] == "skipped"
+
+
+def test_a_driver_that_does_not_hold_shares_though_it_was_asked_to_is_a_warning():
+    why = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
+    [(level, text)] = lines("driver-limits", reports={"gpu-1": says(driver_limits=why)})
+    assert (level, why in text) == ("warning", True)
+    for well in ("", "held"):
+        assert lines("driver-limits", reports={"gpu-1": says(driver_limits=well)})[0][0] == "ok"
+
+
+def test_a_driver_that_does_not_say_what_it_keeps_is_a_warning():
+    [(level, text)] = lines("reserved", reports={"gpu-1": says(reserve_unknown=(0, 2))})
+    assert level == "warning"
+    assert text.startswith("node gpu-1: the driver does not say what it keeps of GPU 0, 2")
+    assert lines("reserved", reports={"gpu-1": says()})[0][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("labels", "fact", "report"),
+    [
+        ({**B300, "nvidia.com/mig.config": "all-1g.34gb"}, {}, {}),
+        (B300, {"instances": (("nvidia.com/mig-1g.34gb", 7),)}, {}),
+        (B300, {}, {"has_mig": True}),
+    ],
+)
+def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, report):
+    nodes = (node(labels=labels, **fact),)
+    [(level, text)] = lines("mig-profiles", nodes=nodes, reports={"gpu-1": says(**report)})
+    assert level == "warning"
+    assert text.startswith("node gpu-1: the MIG profiles of NVIDIA-B300-SXM6-AC are not known")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {**B300, "nvidia.com/mig.config": "all-disabled"},
+        {PRODUCT: "NVIDIA-A100-SXM4-80GB", "nvidia.com/mig.config": "all-1g.10gb"},
+        {"nvidia.com/mig.config": "all-1g.10gb"},
+    ],
+)
+def test_a_card_that_is_known_or_not_divided_is_none(labels):
+    assert lines("mig-profiles", nodes=(node(labels=labels),))[0][0] == "ok"
