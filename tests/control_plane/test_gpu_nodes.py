@@ -6,12 +6,14 @@ import yaml
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
+from agent.state import HELD, Unlimited
 from kube.names import GPU_NODES_PATH
 from testbed.controller_process import install_crd
 from testbed.process import eventually
 
 pytestmark = pytest.mark.oldest_kubernetes  # that a token names its pod's node is new in 1.30
 ON = {"agent": {"enabled": True}}
+UNLIMITED = Unlimited("team", "train", "uid", "main", "c" * 64, 0, 5120)
 
 
 def agent_of(helm):
@@ -79,8 +81,9 @@ def written(control_plane, token, node, tmp_path, **more):
     host, _, port = control_plane.url.removeprefix("https://").partition(":")
     client = ApiServerClient(host, int(port), tmp_path)
     uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
-    gpus = [Gpu(0, "GPU-a", "A100", 40960, numa_node=1), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
-    report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1")
+    first = Gpu(0, "GPU-a", "A100", 40960, numa_node=1, reserved_mib=583)
+    gpus = [first, Gpu(1, "GPU-b", "A100", 81920, mig=True)]
+    report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1", unlimited=[UNLIMITED], driver_limits=HELD)
     body = manifest(node, uid, gpus, report)
     body["status"]["gpus"][0] |= more
     try:
@@ -95,6 +98,9 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
     assert [gpu["memoryMiB"] for gpu in stored["status"]["gpus"]] == [40960, 81920]
     assert (stored["status"]["gpuCount"], stored["status"]["unhealthy"]) == (2, 1)
     assert [gpu.get("numaNode") for gpu in stored["status"]["gpus"]] == [1, None]
+    assert [gpu["reservedMiB"] for gpu in stored["status"]["gpus"]] == [583, 0]
+    assert stored["status"]["driverLimits"] == "held"
+    assert [each["pod"] for each in stored["status"]["unlimited"]["containers"]] == ["train"]
     # Which field an older schema refuses is told: by that an agent knows what to leave out.
     assert ".status.gpus[0].younger: field not declared" in str(
         written(control_plane, token, one, tmp_path, younger=1)
