@@ -1,10 +1,16 @@
 """`gpu-operator-values`: values under which nodes advertise what the policy asks for, or why not."""
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from cli.app import app
+
+PAGE = Path(__file__).parents[2] / "docs" / "getting-started" / "gpu-operator.md"
 
 
 def write(folder, **files):
@@ -216,3 +222,14 @@ def test_what_the_agent_cannot_do_is_refused_with_the_reason(tmp_path, policy, a
     code, message = operator_values("--gpus", "1", "--agent", *arguments, "--policies", folder)
     assert code == 2
     assert why in message
+
+
+def test_the_pages_command_prints_values_and_its_label_is_the_one_that_they_name():
+    [command] = re.findall(r"fraction-injector gpu-operator-values ([^)]+)\)", PAGE.read_text())
+    code, out = operator_values(*shlex.split(command))
+    assert code == 0
+    [label] = re.findall(r"kubectl label node NAME (\S+) --overwrite", out)
+    assert f"kubectl label node NODE {label} --overwrite" in PAGE.read_text()
+    values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
+    key, _, value = label.partition("=")
+    assert values["agent"]["nodeSelector"] == {key: value}

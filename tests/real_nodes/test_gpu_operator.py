@@ -269,6 +269,12 @@ def ready_agents(installation: Installation) -> set[str]:
     return {one["containerID"] for [one] in found if one.get("ready") and "running" in one["state"]}
 
 
+def until_another_serves(installation: Installation, before: set[str]) -> None:
+    """Wait until another agent serves: the node's status may be that of before for a while."""
+    eventually(lambda: ready_agents(installation) - before, "another agent serves", 200)
+    eventually(lambda: offered(installation.cluster)[1:] == ["8", "8"], "slices are offered", 60)
+
+
 def test_an_upgrade_of_the_driver_and_a_reboot(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
@@ -276,11 +282,12 @@ def test_an_upgrade_of_the_driver_and_a_reboot(installation, cluster):
     assert libraries(cluster, "before") == {"595.71.05"}
 
     # As the operator's driver manager does it.
+    of_before = ready_agents(installation)
     set_label(cluster, CLIENT, "paused-for-driver-upgrade")
     eventually(lambda: not installation.objects("agent"), "the agent's pod is gone", 90)
     cluster.nodes[NODE].agent.upgrade_driver("615.10.02")
     set_label(cluster, CLIENT, "true")
-    eventually(lambda: offered(cluster)[1:] == ["8", "8"] and rolled_out(cluster), "the agent is back", 150)
+    until_another_serves(installation, of_before)
     assert running(cluster, "before") == before
 
     # What starts again gets the files of the new driver, under the name that it was given.
@@ -289,12 +296,11 @@ def test_an_upgrade_of_the_driver_and_a_reboot(installation, cluster):
     assert libraries(cluster, "before") == {"615.10.02"}
     has_share(cluster, "before", 1)
 
-    # The folder of CDI specifications is empty then, and a node's status that of before for a while.
+    # The folder of CDI specifications is empty then.
     of_before = ready_agents(installation)
     cluster.reboot(NODE, agent=False)
     show_sockets(cluster)
-    eventually(lambda: ready_agents(installation) - of_before, "another agent serves", 200)
-    eventually(lambda: offered(cluster)[1:] == ["8", "8"], "slices are offered", 60)
+    until_another_serves(installation, of_before)
     eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 150)
     run(cluster, share("after", "0.125"))
     has_share(cluster, "after", 1)
