@@ -102,7 +102,8 @@ class Node:
         """Start what needs containerd and its images: kubelet, device plugin or agent, proxy."""
         self.start_kubelet()
         if self.place.agent_gpus:
-            self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
+            if "agent" not in vars(self):  # its driver outlives a reboot, as the disk does
+                self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
             self.agent.show_folder()
             if agent and not self.place.agent_from_chart:
                 self.agent.start()
