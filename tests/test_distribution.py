@@ -32,6 +32,7 @@ OF_INSTALLATION = ("cluster", "installation")
         ("tests/real_nodes/test_uninstall.py::test_one", "tests/real_nodes"),
         ("tests/real_nodes/test_agent.py::test_one", OF_THEIR_OWN),
         ("tests/real_nodes/test_unequal_cards.py::test_one", OF_THEIR_OWN),
+        ("tests/real_nodes/test_gpu_operator.py::test_one", OF_THEIR_OWN),
         ("tests/image/test_image.py::test_one", "tests/image"),
     ],
 )
