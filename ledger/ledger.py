@@ -84,10 +84,11 @@ class Ledger(LedgerWriter):
         return result
 
     def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, name: str, now: float) -> None:
-        """Reserve a pod's place; if there are too many reservations, the oldest ends."""
+        """Reserve a pod's place; if there are too many reservations, an old one ends."""
         self._learn(request, allocated.share)
         accounting = request.accounting
-        while oldest := self._reservations.first_beyond(has_quota=bool(accounting.quotas)):
+        namespace, has_quota = accounting.namespace, bool(accounting.quotas)
+        while oldest := self._reservations.first_beyond(namespace, has_quota=has_quota):
             self._end(oldest)
         self._begin(reservation_of(accounting, allocated, name, now, self._allocated_memory(allocated)))
 

@@ -15,7 +15,7 @@ from ledger.placement_request import Accounting, AllocatedShare
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
 """Of all pods under a quota, and of all others: the latest are kept. A client of the webhook can name any
-number, and pods without a quota must not make quotas forget others."""
+number of pods: a namespace that has its share of them, or more, only ends its own."""
 MAX_OVERDUE = 128
 """Overdue reservations of one namespace; if it has more, none of its reservations is believed."""
 COUNTED_SECONDS = 5.0
@@ -82,6 +82,10 @@ class Reservations:
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._names: dict[bool, OrderedDict[str, None]] = {False: OrderedDict(), True: OrderedDict()}
         """By whether a quota counts them."""
+        self._names_of: dict[tuple[bool, str], OrderedDict[str, None]] = {}
+        """The same by namespace too."""
+        self._namespaces = Counter[bool]()
+        """Number of namespaces, by whether a quota counts their reservations."""
         self._per_namespace: Counter[str] = Counter()
         self._counted: OrderedDict[str, Reservation] = OrderedDict()
         self._holding: OrderedDict[str, Reservation] = OrderedDict()
@@ -98,16 +102,26 @@ class Reservations:
         """The reservation of this name, if it exists."""
         return self._by_name.get(name) if name is not None else None
 
-    def first_beyond(self, *, has_quota: bool) -> Reservation | None:
-        """Return the oldest reservation, with or without a quota, if there is no room for one more."""
+    def first_beyond(self, namespace: str, *, has_quota: bool) -> Reservation | None:
+        """Return the reservation that ends so that there is room for one more; None if there is room.
+
+        It is the oldest of the namespace, if that has an equal share of all or more, else the oldest of all.
+        """
         names = self._names[has_quota]
-        return self._by_name[next(iter(names))] if len(names) >= self._most else None
+        if len(names) < self._most:
+            return None
+        own = self._names_of.get((has_quota, namespace), OrderedDict[str, None]())
+        has_its_share = len(own) * self._namespaces[has_quota] >= len(names)
+        return self._by_name[next(iter(own if has_its_share else names))]
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation that expires last; the inverse of `remove`."""
         name = reservation.name
         self._by_name[name] = self._counted[name] = self._holding[name] = reservation
         self._names[reservation.has_quota][name] = None
+        group = reservation.has_quota, reservation.namespace
+        self._namespaces[reservation.has_quota] += group not in self._names_of
+        self._names_of.setdefault(group, OrderedDict())[name] = None
         self._per_namespace[reservation.namespace] += 1
 
     def remove(self, reservation: Reservation) -> tuple[bool, bool]:
@@ -116,6 +130,11 @@ class Reservations:
         Return whether quotas counted it until now, and whether it took room.
         """
         del self._by_name[reservation.name], self._names[reservation.has_quota][reservation.name]
+        group = reservation.has_quota, reservation.namespace
+        del self._names_of[group][reservation.name]
+        if not self._names_of[group]:
+            del self._names_of[group]
+            self._namespaces[reservation.has_quota] -= 1
         self._matched_in.pop(reservation.name, None)
         _count(self._per_namespace, reservation.namespace, -1)
         was_counted = self._counted.pop(reservation.name, None) is not None

@@ -152,6 +152,20 @@ def test_of_too_many_reservations_the_latest_are_kept() -> None:
     assert books(ledger) == before
 
 
+@pytest.mark.parametrize("quotas", [(), (Quota("queue", "q", slices=10_000),)], ids=["plain", "quota"])
+def test_a_namespace_with_too_many_reservations_ends_only_its_own(quotas) -> None:
+    ledger = cluster(12)
+    for name in ("a", "b"):
+        ledger.place(eighths(1, namespace=name, reservation=name, quotas=quotas), 0.0)
+    for number in range(60):
+        ledger.place(eighths(1, namespace="flood", reservation=f"f{number}", quotas=quotas), 0.0)
+    assert [ledger.is_reserved(name) for name in "ab"] == [True, True]
+    assert [ledger.is_reserved(f"f{number}") for number in range(49, 60)] == [False] + [True] * 10
+    ledger.place(eighths(1, namespace="c", reservation="c", quotas=quotas), 0.0)
+    assert ledger.is_reserved("c")
+    assert ledger.reservations == 12
+
+
 def test_where_too_many_wait_they_still_wait_for_all_indices_alike() -> None:
     ledger = cluster(7)
     for number in range(NODES):
