@@ -1,4 +1,4 @@
-# Every target sets .venv up by itself, from the hashed lock file.
+# Every target creates .venv from the hashed lock file.
 PYTHON ?= python3
 BIN := .venv/bin
 LOCK := requirements/dev.txt
@@ -6,7 +6,7 @@ READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
 .PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
-help: ## Show what can be made
+help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): $(LOCK) pyproject.toml
@@ -22,7 +22,7 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 test: $(READY) ## Run every test; with K8S=1.30, 1.33 or 1.36 on that Kubernetes instead of 1.37; REGIME=ledger or all tries long tests in full
 	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
-test-oldest: $(READY) ## Run what depends most on the version of Kubernetes on 1.30, the oldest that the chart takes
+test-oldest: $(READY) ## Run the tests that depend on the version of Kubernetes on 1.30, the oldest supported one
 	K8S=1.30 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder \
 	  -m oldest_kubernetes tests/control_plane
 
@@ -30,18 +30,18 @@ test-unit: $(READY) ## Run the tests of the packages in under a minute: no proce
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \
 	  --ignore=tests/bench --ignore=tests/campaign --ignore=tests/charts --ignore=tests/real_nodes --ignore=tests/image
 
-# One after the other, also under `make -j`: a bench that shares its cores measures nothing.
+# One after the other, also with `make -j`: benches must not share their cores.
 .NOTPARALLEL:
-bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (about 25 minutes; needs Go 1.26)
+bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 25 minutes; needs Go 1.26)
 
 bench-docs: RESULTS := build/bench
-bench-docs: bench ## Measure everything anew and write it into docs/internals/performance.md and bench/README.md; packing is kept unless TRACE=DIR
+bench-docs: bench ## Run all benches and write docs/internals/performance.md and bench/README.md; packing needs TRACE=DIR
 	$(BIN)/python -m bench.documentation $(RESULTS)
 
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
 PLOT = $(if $(RESULTS),--plot docs/images/packing.svg)
 
-bench-handler: $(READY) ## Measure a review without a server, against json.loads; also of the worst pods of 3 MiB
+bench-handler: $(READY) ## Measure a review without a server, against json.loads, also for the worst pods of 3 MiB
 	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
 	$(BIN)/python -m bench.worst $(call TO,worst)
 
@@ -57,10 +57,10 @@ bench-rotation: $(READY) ## Swap certificates under load and count failed handsh
 bench-placement: $(READY) ## Count placements per second, against a plain scan
 	$(BIN)/python -m bench.decisions $(if $(TRACE),--trace $(TRACE)) $(call TO,placement) $(BENCH)
 
-bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
+bench-packing: $(READY) ## Compare placement policies; TRACE=DIR uses openb's files instead of a generated trace
 	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing) $(PLOT)) $(BENCH)
 
-bench-churn: $(READY) ## Count what is refused where pods come and go, against first fit, best fit and FGD
+bench-churn: $(READY) ## Count rejected pods when pods come and go, against first fit, best fit and FGD
 	$(BIN)/python -m bench.packing.churn $(call TO,churn) $(BENCH)
 
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
@@ -81,7 +81,7 @@ bench-page: browser ## Measure the page in Chromium at 1,000 nodes of 8 GPUs whi
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
 
-bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour for dear reviews, two hours; REVIEWS=N DECISIONS=N MINUTES=M for less, SEED=S for others, SAVE=DIR keeps what was found
+bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour for expensive reviews, two hours; REVIEWS=N DECISIONS=N MINUTES=M for less, SEED=S for others, SAVE=DIR keeps the findings
 	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
 	$(BIN)/python -m tests.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
 	$(BIN)/python -m tests.campaign.search --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
@@ -89,19 +89,19 @@ bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)
 
-bench-gpu: $(READY) ## On a machine with a GPU, try what no test without one shows; LIMITER=FILE names libvgpu.so
+bench-gpu: $(READY) ## On a machine with a GPU, measure what tests without one cannot; LIMITER=FILE names libvgpu.so
 	$(BIN)/python -m bench.gpu $(if $(LIMITER),--limiter $(LIMITER)) $(BENCH)
 
-bench-mig: $(READY) ## Compare MIG cards divided on demand with the best fixed division; TRACE=DIR takes openb's shares
+bench-mig: $(READY) ## Compare MIG cards divided on demand with the best fixed division; TRACE=DIR uses openb's shares
 	$(BIN)/python -m bench.mig $(if $(TRACE),--trace $(TRACE)) $(BENCH)
 
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
-browser: $(READY) ## Install what drives Debian's Chromium, for the tests of the page and its screenshots
+browser: $(READY) ## Install the driver of Debian's Chromium, for the tests of the page and its screenshots
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/browser.txt
 
-screenshots: browser ## Make the pictures of the docs anew, in Debian's Chromium
+screenshots: browser ## Make the screenshots of the docs, in Debian's Chromium
 	$(BIN)/python -m testbed.screenshots
 
 lint: $(READY) ## Check style, types and layers
@@ -110,23 +110,23 @@ lint: $(READY) ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C; of K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
+cluster: $(READY) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
 
 cluster-test: $(READY) ## Install the chart on real nodes and break them (as root, with Debian's buildah and mmdebstrap)
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/real_nodes
 
-chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
+chart: $(READY) ## Generate the chart's schema and README from its values.yaml
 	$(BIN)/python -m charts.generate
 
-metrics: $(READY) ## Make the table of docs/reference/metrics.md anew from what the processes register
+metrics: $(READY) ## Generate the table of docs/reference/metrics.md from the processes' metrics
 	$(BIN)/python -m charts.metrics_page
 
 sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) of the locked runtime packages
 	mkdir -p build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o build/sbom.cdx.json requirements/runtime.txt
 
-audit: $(READY) ## Look all locked packages up among known vulnerabilities (asks the Python Package Index); in an environment of its own
+audit: $(READY) ## Check all locked packages for known vulnerabilities (asks the Python Package Index), in a separate environment
 	$(PYTHON) -m venv --clear build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/audit.txt
 	for lock in runtime build dev browser audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
@@ -138,12 +138,12 @@ references: $(READY) ## Write the reviewed tags and digests of images and action
 image-test: $(READY) ## Build and run the image (as root, with Debian's buildah and mmdebstrap)
 	IMAGE_TESTS=1 $(BIN)/pytest tests/image
 
-lock: $(READY) ## Compile the lock files anew from pyproject.toml
+lock: $(READY) ## Compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt -o requirements/build.txt -
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:browser -o requirements/browser.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:audit -o requirements/audit.txt
 
-clean: ## Remove what make made
+clean: ## Remove generated files
 	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

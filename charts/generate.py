@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - a script beside the chart, in no package
-"""`make chart`: the chart's values.schema.json and the table of its README, both from values.yaml.
+"""`make chart`: generates values.schema.json and the table of the chart's README from values.yaml.
 
-A comment right above a key describes it; `@schema {...}` in it adds JSON Schema. Keys whose children have
-comments too are closed: other children are errors. What policies may hold comes from the product's own model.
+The comment directly above a key describes it; `@schema {...}` in it adds JSON Schema. If a key's children
+have comments too, other children are errors. The schema of policies comes from the product's own model.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY = re.compile(r"(?P<indent> *)(?P<name>[A-Za-z0-9]+):")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of values.yaml: its path, its default, and what its comment says."""
+    """One key of values.yaml: its path, its default, and its comment."""
 
     path: tuple[str, ...]
     default: Any
@@ -35,10 +35,10 @@ class Key:
 
 
 def described_keys(source: str) -> Iterator[Key]:
-    """Every key that a comment stands above, in the file's order.
+    """Yield every key with a comment, in the order of the file.
 
     Raises:
-        ValueError: a key beside described ones has no description.
+        ValueError: a key has a schema but no description.
     """
     values = yaml.safe_load(source)
     path: list[str] = []
@@ -69,10 +69,10 @@ def _read(comment: list[str], number: int) -> tuple[str, dict[str, Any]]:
 
 
 def make_schema(keys: list[Key]) -> dict[str, Any]:
-    """JSON Schema of the values."""
+    """Return the JSON Schema of the values."""
     schema = _object({})
     schema |= {"$schema": DRAFT, "title": "Values of the chart fraction-injector", "$defs": _definitions()}
-    # Helm passes it to every chart that is part of another.
+    # Helm passes it to every subchart.
     schema["properties"]["global"] = {"type": "object"}
     parents: dict[tuple[str, ...], dict[str, Any]] = {(): schema}
     closed = {key.path[:-1] for key in keys}
@@ -97,14 +97,14 @@ def _object(rest: dict[str, Any]) -> dict[str, Any]:
 def _definitions() -> dict[str, Any]:
     definitions: dict[str, Any] = json_schema()["$defs"]
     for kind in ("Policy", "Limiter"):
-        # The chart writes both from the key.
+        # The chart writes both.
         for name in ("kind", "name"):
             del definitions[kind]["properties"][name]
         definitions[kind]["required"] = [
             name for name in definitions[kind].get("required", ()) if name not in {"kind", "name"}
         ]
     del definitions["Queues"]
-    # YAML reads an unquoted 0.500 as the number 0.5, which is no label.
+    # YAML reads an unquoted 0.500 as the number 0.5, which is not a label value.
     definitions["TemplateOverrides"]["properties"]["labels"]["additionalProperties"] = {"type": "string"}
     return {
         **definitions,
@@ -119,13 +119,13 @@ def _map_of(kind: str) -> dict[str, Any]:
 
 
 def make_table(keys: list[Key]) -> str:
-    """The README's table of the values."""
+    """Return the README's table of the values."""
     parents = {key.path[:-1] for key in keys}
     rows = [
         f"| `{'.'.join(key.path)}` | {'' if key.path in parents else _code(key.default)} | {key.text} |"
         for key in keys
     ]
-    return "\n".join(["| value | default | what it says |", "|---|---|---|", *rows])
+    return "\n".join(["| value | default | description |", "|---|---|---|", *rows])
 
 
 def _code(default: Any) -> str:
@@ -133,7 +133,7 @@ def _code(default: Any) -> str:
 
 
 def generated() -> dict[Path, str]:
-    """Every file that is made here, with its text."""
+    """Return every generated file with its text."""
     keys = list(described_keys((CHART / "values.yaml").read_text()))
     readme = CHART / "README.md"
     prose, _, _ = readme.read_text().partition(MARKER)

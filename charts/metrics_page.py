@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a script beside the chart, in no package
-"""`make metrics`: the table of docs/reference/metrics.md, from the registries of our processes.
+"""`make metrics`: generates the table of docs/reference/metrics.md from the registries of our processes.
 
-The chart's alerts and dashboard name metrics; the table says which do.
+The table also names the alerts and the dashboard that use a metric.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OURS = "fraction_injector_"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric, as it is scraped."""
+    """One metric, as scraped."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class Family:
 
 
 def registries() -> dict[str, CollectorRegistry]:
-    """Return each process's registry as it makes it, with every collector and no data."""
+    """Return each process's registry, with all collectors and no data."""
     webhook = Process("webhook", (), 0).registry
     WebhookMetrics(webhook)
     controller = Process("controller", get_args(Task), 0).registry
@@ -71,8 +71,8 @@ def registries() -> dict[str, CollectorRegistry]:
 
 
 def families(registry: CollectorRegistry) -> Iterator[Family]:
-    """Yield our metrics of a registry, those without a series yet among them."""
-    # The registry has no public way to the label names of a metric without series.
+    """Yield our metrics of a registry, including those without a series."""
+    # The registry has no public method for the label names of a metric without series.
     for collector in registry._collector_to_names:  # noqa: SLF001
         for metric in collector.collect():
             labels = getattr(collector, "_labelnames", None) or getattr(metric, "_labelnames", ())
@@ -82,12 +82,12 @@ def families(registry: CollectorRegistry) -> Iterator[Family]:
 
 
 def of_gpus() -> Family:
-    """Return the metric of each GPU, which stands in no registry."""
+    """Return the metric of each GPU, which is in no registry."""
     return Family(gpu_metrics.NAME, "gauge", ("node", "gpu", "state"), gpu_metrics.HELP)
 
 
 def users() -> Mapping[str, list[str]]:
-    """Return by metric the alerts that ask for it, and `dashboard` where a panel does."""
+    """Return the alerts that use each metric, and `dashboard` if a panel does."""
     found: dict[str, list[str]] = {}
     groups = yaml.safe_load((FILES / "rules.yaml").read_text())["groups"]
     asking = [(rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]

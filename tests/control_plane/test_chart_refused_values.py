@@ -70,7 +70,7 @@ AT_ODDS = {
     ),
     "another's certificate": (
         {"webhook": {"url": "https://127.0.0.1:8443/mutate"}},
-        "webhook.url: a webhook elsewhere has its own certificate: use tls.mode existing-secret",
+        "webhook.url: a webhook outside the cluster has its own certificate: use tls.mode existing-secret",
     ),
     "two names": (
         {"policies": {"other": {"resources": {"name": "example.com/card-{index}"}}}},
@@ -90,14 +90,20 @@ AT_ODDS = {
     ),
     "nothing that limits": (
         {"policies": {"default": {"limits": {"from": "agent"}}}},
-        "policies.default.limits.from: agent needs agent.enabled: nothing else would limit its pods",
+        (
+            "policies.default.limits.from: agent needs agent.enabled, because nothing else would limit its"
+            " pods"
+        ),
     ),
     "some cards whole in a pool": (
         {
             "agent": {"enabled": True, "divide": ["0"]},
             "policies": {"default": {"resources": {"mode": "pooled"}}},
         },
-        "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool names all alike",
+        (
+            "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool has one name"
+            " for all cards"
+        ),
     ),
     "a card that no node can have": (
         {"agent": {"enabled": True, "divide": ["0,1"]}},
@@ -130,7 +136,10 @@ AT_ODDS = {
     ),
     "no controller to ask": (
         {"controller": {"enabled": False}},
-        "controller.enabled: the webhook in the cluster asks the controller; set webhook.url to do without",
+        (
+            "controller.enabled: a webhook in the cluster needs the controller; to install none, set"
+            " webhook.url"
+        ),
     ),
 }
 

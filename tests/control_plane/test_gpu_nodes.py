@@ -108,7 +108,7 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
     refused = eventually(
         lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused", 30
     )
-    assert "an agent writes the object of its own node alone" in refused
+    assert "an agent may write only the object of its own node" in refused
 
 
 def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespace, helm, tmp_path):
@@ -116,7 +116,7 @@ def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespac
     token = control_plane.kubectl("create", "token", account, f"--namespace={namespace}").stdout.strip()
     node = next(iter(two_nodes))
     refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused")
-    assert "an agent writes the object of its own node alone" in refused
+    assert "an agent may write only the object of its own node" in refused
 
 
 def made(answer):

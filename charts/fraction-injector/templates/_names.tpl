@@ -2,7 +2,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Shorter than the 63 characters of a Service by what the templates append. */}}
+{{/* At most 63 characters, as in the name of a Service, minus the longest suffix in the templates. */}}
 {{- define "fraction-injector.fullname" -}}
 {{- $name := include "fraction-injector.name" . -}}
 {{- if .Values.fullnameOverride -}}
@@ -25,7 +25,7 @@ app.kubernetes.io/part-of: {{ .Chart.Name }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels, of which those later in the list win: a key that is written twice is no YAML to many. */}}
+{{/* Labels; if a key occurs twice, the later one wins, because many tools reject duplicate keys in YAML. */}}
 {{- define "fraction-injector.joinedLabels" -}}
 {{- $joined := dict -}}
 {{- range . }}{{ $joined = mergeOverwrite $joined (. | default dict) }}{{ end -}}
@@ -60,7 +60,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
-{{/* What the API server and the webhook dial: every name under which a Service is known. */}}
+{{/* All DNS names of a Service, under which the API server and the webhook connect to it. */}}
 {{- define "fraction-injector.serviceNames" -}}
 {{- $ns := .Release.Namespace -}}
 {{- range $component := list "webhook" "controller" }}
@@ -72,7 +72,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end -}}
 
-{{/* Namespaces in which labelled pods are served. Excluded: our own, whose pods must start without us. */}}
+{{/* Namespaces that the webhook serves. The release's own is excluded, because its pods must start without the webhook. */}}
 {{- define "fraction-injector.namespaceSelector" -}}
 {{- $selector := .Values.webhook.namespaceSelector -}}
 matchExpressions:
@@ -88,7 +88,7 @@ matchLabels:
 {{- end }}
 {{- end -}}
 
-{{/* Not empty where the controller puts the CA into the webhook configuration. */}}
+{{/* Not empty if the controller writes the CA into the webhook configuration. */}}
 {{- define "fraction-injector.injectsCa" -}}
 {{- if eq .Values.tls.mode "self-managed" -}}
 true
@@ -97,7 +97,7 @@ true
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether others than the pod itself reach the page. */}}
+{{- /* Whether the page can be reached from outside the pod. */}}
 {{- define "fraction-injector.exposesPage" -}}
 {{- if and .Values.controller.page .Values.controller.pageExposed }}true{{ end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* What Deployments and the DaemonSet share; all take (dict "root" $ "component" NAME "values" VALUES). */}}
+{{/* Common parts of the Deployments and the DaemonSet; all take (dict "root" $ "component" NAME "values" VALUES). */}}
 
 {{- define "fraction-injector.metadata" -}}
 name: {{ include "fraction-injector.fullname" .root }}-{{ .component }}
@@ -39,7 +39,7 @@ annotations:
 {{- define "fraction-injector.podPlacement" -}}
 restartPolicy: Always
 schedulerName: default-scheduler
-# Unready after SIGTERM for stopDelaySeconds, then at most 20 s for what is in flight.
+# Unready after SIGTERM for stopDelaySeconds, then at most 20 s for requests in progress.
 terminationGracePeriodSeconds: 40
 {{- with include "fraction-injector.priorityClassName" .root }}
 priorityClassName: {{ . }}
@@ -62,7 +62,7 @@ affinity:
   {{- if .values.affinity }}
   {{- toYaml .values.affinity | nindent 2 }}
   {{- else }}
-  # Zones here and not below: a node that lacks one of the keys below would count for neither.
+  # Zones are here and not in the constraints below: a node that lacks one of their keys would count for neither.
   podAntiAffinity:
     preferredDuringSchedulingIgnoredDuringExecution:
       - weight: 100
@@ -82,7 +82,7 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "fraction-injector.componentSelector" . | nindent 8 }}
-    # Pods that a rollout is about to end must not count, or its new ones all land on one node.
+    # Pods that a rollout will remove must not count, or all new pods would be on one node.
     matchLabelKeys: [pod-template-hash]
   {{- end }}
 {{- end -}}
@@ -150,7 +150,7 @@ annotations:
 type: RollingUpdate
 rollingUpdate:
   {{- if .values.hostNetwork }}
-  # Two pods with the same ports of one node cannot be: the old one goes first.
+  # Two pods cannot use the same host ports, so the old one is removed first.
   maxSurge: 0
   maxUnavailable: 1
   {{- else }}
@@ -160,7 +160,7 @@ rollingUpdate:
 {{- end }}
 {{- end -}}
 
-{{/* Arguments of every process, those of the values last. */}}
+{{/* Arguments of every process; those from the values come last. */}}
 {{- define "fraction-injector.moreArgs" -}}
 - --log-level={{ .root.Values.logging.level }}
 - --log-format={{ .root.Values.logging.format }}
@@ -218,7 +218,7 @@ metadata:
   {{- include "fraction-injector.metadata" . | nindent 2 }}
 spec:
   minAvailable: 1
-  # A pod that never gets ready must not block the draining of its node.
+  # A pod that never becomes ready must not block the draining of its node.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

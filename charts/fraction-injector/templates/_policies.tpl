@@ -40,19 +40,19 @@ none: {per-gpu: [], pooled: [], mig: []}
 {{- $limits | toJson -}}
 {{- end -}}
 
-{{/* Not empty if a policy says replaceWaiting: the controller then deletes pods. */}}
+{{/* Not empty if a policy has replaceWaiting: the controller then deletes pods. */}}
 {{- define "fraction-injector.replacesWaiting" -}}
 {{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
-{{/* Modes by name: the resource name of policies that say none. */}}
+{{/* Modes by name: the default resource name of policies. */}}
 {{- define "fraction-injector.modes" -}}
 per-gpu: {resource: "nvidia.com/gpu-{index}"}
 pooled: {resource: nvidia.com/gpu}
 mig: {resource: "nvidia.com/mig-{profile}"}
 {{- end -}}
 
-{{/* "true" if some policy takes an alias: (dict "root" $ "alias" NAME). */}}
+{{/* "true" if a policy enables an alias: (dict "root" $ "alias" NAME). */}}
 {{- define "fraction-injector.takesAlias" -}}
 {{- $taken := false -}}
 {{- range $policy := .root.Values.policies -}}{{- if dig "aliases" $.alias false $policy -}}{{- $taken = true -}}{{- end -}}{{- end -}}
@@ -91,7 +91,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- with include "fraction-injector.perGpuResource" . -}}^{{ include "fraction-injector.namePatternOf" . }}${{- end -}}
 {{- end -}}
 
-{{/* Regular expression of every resource name that a share may be asked by. */}}
+{{/* Regular expression of every resource name that can request a share. */}}
 {{- define "fraction-injector.namePattern" -}}
 {{- $names := list -}}
 {{- range $policy := .Values.policies -}}
@@ -103,7 +103,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 ^({{ $names | uniq | sortAlpha | join "|" }})$
 {{- end -}}
 
-{{/* CEL: policies whose pods may get MIG instances beside slices. */}}
+{{/* CEL: policies whose pods may get MIG instances or slices. */}}
 {{- define "fraction-injector.celPreferring" -}}
 {{- $out := list -}}
 {{- range $name, $policy := .Values.policies -}}
@@ -126,7 +126,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $out | toJson -}}
 {{- end -}}
 
-{{/* CEL: texts of the label that policies and queues allow, of whichever the pod follows. */}}
+{{/* CEL: label values that each policy and queue allows. */}}
 {{- define "fraction-injector.celTexts" -}}
 {{- $out := list -}}
 {{- range $part := concat (values .Values.policies) (values .Values.queues) -}}
@@ -188,7 +188,7 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{- $out | toJson -}}
 {{- end -}}
 
-{{/* CEL: labels by which a ClearML queue is known. */}}
+{{/* CEL: labels of a ClearML queue. */}}
 {{- define "fraction-injector.celQueueLabels" -}}
 ['clearml-agent-queue-name', 'clearml-agent-queue']
 {{- end -}}
@@ -202,7 +202,7 @@ everyPod: [cdi.k8s.io, nvidia.cdi.k8s.io, cdi.nri.io, devices.nri.io, cdi-device
 labelled: [mounts.nri.io, mounts.noderesource.dev, devices.gke.io, devices.crio.io, io.kubernetes.cri-o.Devices]
 {{- end -}}
 
-{{/* CEL: whether k is an annotation that every pod is refused for. */}}
+{{/* CEL: whether k is an annotation that no pod may have. */}}
 {{- define "fraction-injector.celGivesDevices" -}}
 {{- $names := include "fraction-injector.deviceAnnotations" . | fromYaml -}}
 k.split('/')[0] in {{ $names.everyPod | toJson | replace "\"" "'" }}
@@ -214,7 +214,7 @@ k.split('/')[0] in {{ $names.everyPod | toJson | replace "\"" "'" }}
 k.split('/')[0] in {{ concat $names.everyPod $names.labelled | toJson | replace "\"" "'" }}
 {{- end -}}
 
-{{/* Places of a node that the agent uses, for protectedHostPaths of every policy, as JSON. */}}
+{{/* Paths of a node that the agent uses, for protectedHostPaths of every policy, as JSON. */}}
 {{- define "fraction-injector.placesOfAgent" -}}
 {{- $agent := .Values.agent -}}
 {{- $places := list -}}
@@ -224,7 +224,7 @@ k.split('/')[0] in {{ concat $names.everyPod $names.labelled | toJson | replace 
 {{- $places | uniq | toJson -}}
 {{- end -}}
 
-{{/* How a preset's library comes out of its image. */}}
+{{/* How the library is copied from a preset's image. */}}
 {{- define "fraction-injector.presetInitContainers" -}}
 hami-core:
   image: docker.io/projecthami/hamicore:v2.10.0
@@ -247,12 +247,12 @@ hami-core:
 {{- $library | toJson -}}
 {{- end -}}
 
-{{/* Where limiters mount their volumes, by preset. */}}
+{{/* Mount paths of the limiters' volumes, by preset. */}}
 {{- define "fraction-injector.presetPaths" -}}
 hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- end -}}
 
-{{/* CEL: where any limiter mounts its volumes. */}}
+{{/* CEL: mount paths of all limiters' volumes. */}}
 {{- define "fraction-injector.celLimiterPaths" -}}
 {{- $paths := list -}}
 {{- range include "fraction-injector.presetPaths" . | fromYaml -}}{{- $paths = concat $paths . -}}{{- end -}}
@@ -264,7 +264,7 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- $paths | uniq | sortAlpha | toJson -}}
 {{- end -}}
 
-{{/* Policies under which an image may be the limit, as JSON. */}}
+{{/* Policies under which an image may contain the limit, as JSON. */}}
 {{- define "fraction-injector.celImagePolicies" -}}
 {{- $limiters := list -}}
 {{- if not (hasKey .Values.limiters "clearml-image") -}}{{- $limiters = append $limiters "clearml-image" -}}{{- end -}}
@@ -308,7 +308,7 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- lower . | replace "." "-" | replace "_" "-" | replace " " "-" -}}
 {{- end -}}
 
-{{/* Texts that a table of fractions allows, as a JSON list: (dict "fractions" TABLE); the contract's without one. */}}
+{{/* Label values that a table of fractions allows, as a JSON list: (dict "fractions" TABLE); ClearML's without a table. */}}
 {{- define "fraction-injector.allowedFractions" -}}
 {{- if kindIs "map" .fractions -}}{{ keys .fractions | sortAlpha | toJson }}
 {{- else -}}["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
@@ -333,13 +333,13 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- end -}}
 {{- end -}}
 
-{{/* What of a policy decides a limit by the agent, as JSON. */}}
+{{/* Fields of a policy that affect limits by the agent, as JSON. */}}
 {{- define "fraction-injector.limitByAgent" -}}
 {{- $reserve := dig "memory" "reserveMiB" 0 . -}}
 {{- dict "limits.from" (dig "limits" "from" "admission" .) "limiter" (dig "limiter" "hami-core" .) "slicesPerGpu" (dig "slicesPerGpu" 8 .) "memory.reserveMiB" $reserve | toJson -}}
 {{- end -}}
 
-{{/* The agent limits all pods of its node by agent.policy: what another policy says of it would hold nobody to it. */}}
+{{/* The agent limits all pods of its node by agent.policy: other values in another policy would have no effect. */}}
 {{- define "fraction-injector.checkPolicyOfAgent" -}}
 {{- $name := .root.Values.agent.policy -}}
 {{- $own := include "fraction-injector.limitByAgent" (index .root.Values.policies .name) | fromJson -}}
@@ -348,7 +348,7 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- range $key, $value := $own -}}
 {{- $other := index $agents $key -}}
 {{- if ne (toString $value) (toString $other) -}}
-{{- fail (printf "policies.%s.%s: %v, but %v in agent.policy %q, by which the agent limits the pods: make both the same" $.name $key $value $other $name) -}}
+{{- fail (printf "policies.%s.%s: %v, but %v in agent.policy %q, with which the agent limits the pods: make them equal" $.name $key $value $other $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -360,7 +360,7 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 */}}
 {{- define "fraction-injector.checkPolicies" -}}
 {{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict .Values.policies)))) -}}
-{{- fail "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool names all alike" -}}
+{{- fail "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool has one name for all cards" -}}
 {{- end -}}
 {{- $owner := dict -}}
 {{- $allowed := list -}}
@@ -368,10 +368,10 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- range $name, $policy := .Values.policies -}}
 {{- $sizes = append $sizes (dig "slicesPerGpu" 8 $policy) -}}
 {{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
-{{- fail (printf "policies.%s.limits.from: agent needs agent.enabled: nothing else would limit its pods" $name) -}}
+{{- fail (printf "policies.%s.limits.from: agent needs agent.enabled, because nothing else would limit its pods" $name) -}}
 {{- end -}}
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
-{{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled: nothing else would look at what a claim is of" $name) -}}
+{{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}
 {{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}

@@ -14,7 +14,7 @@ APART = (
     f"that clearml-injector/gpu-index says of it: {ADVICE}"
 )
 EACH_GPU = f"env of GPU containers: must limit each of the GPUs in clearml-injector/gpus once: {ADVICE}"
-CONTAINER = f"clearml-injector/gpu-container: the container is missing or asks for no slices: {ADVICE}"
+CONTAINER = f"clearml-injector/gpu-container: the container is missing or requests no slices: {ADVICE}"
 
 
 def said(pod):

@@ -172,9 +172,8 @@ def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> 
 def takes_devices(annotation: str) -> str:
     """What the lock says of it."""
     return (
-        f"annotation {annotation} gives devices without a limit: ask by the label "
-        "clearml-injector/fraction or a resource instead, or let the admin write "
-        "secondLock.deviceAnnotationNamespaces"
+        f"annotation {annotation} injects devices without a limit: use the label clearml-injector/fraction"
+        " or a resource instead, or ask the admin to set secondLock.deviceAnnotationNamespaces"
     )
 
 

@@ -71,8 +71,8 @@ QUEUE_KEPT = (
     "delete the pod and create it again"
 )
 DEVICES_KEPT = (
-    "annotations that give devices, such as nvidia.cdi.k8s.io, and gpu-fraction, gpu-memory: cannot be added "
-    "to a pod labelled clearml-injector/fraction: leave them out"
+    "annotations that give devices, such as nvidia.cdi.k8s.io, and gpu-fraction, gpu-memory: cannot be"
+    " added to a pod labelled clearml-injector/fraction: remove them"
 )
 IMAGES_KEPT = (
     "images of init containers: cannot change after the injection, as the GPU memory limiter comes with one: "
@@ -187,14 +187,14 @@ def binding(metadata):
 
 
 NONE_OF_OURS = (
-    "clearml-injector/*: a Binding may not put these labels and annotations onto the pod: leave them out"
+    "clearml-injector/*: a Binding may not put these labels and annotations on the pod: remove them"
 )
 NO_QUEUE = (
     "clearml-agent-queue*: a Binding may not put a pod into a queue: set the label when you create the pod"
 )
 NO_DEVICES = (
-    "annotations that give devices, such as nvidia.cdi.k8s.io: a Binding may not put them onto the pod: "
-    "leave them out"
+    "annotations that give devices, such as nvidia.cdi.k8s.io: a Binding may not put them on the pod:"
+    " remove them"
 )
 BROUGHT = {
     "our label": (

@@ -11,8 +11,8 @@ API = "resource.k8s.io/v1"
 NIC = "not-a-gpu-rdma-example-com"
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 WRONG = (
-    f"claim {NIC}: its template asks for another DeviceClass than its name says: "
-    "name the class in the template, or call the claim otherwise"
+    f"claim {NIC}: its template requests another DeviceClass than its name says: name the class in the"
+    " template, or rename the claim"
 )
 
 pytestmark = pytest.mark.skipif(not HAS_RESOURCE_CLAIMS, reason=f"this Kubernetes serves no {API}")

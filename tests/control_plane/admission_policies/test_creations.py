@@ -30,12 +30,12 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 ALLOWED = [name for name in sorted(EXPECTED) if EXPECTED[name]["allowed"]]
 NOT_INJECTED = (
-    "clearml-injector/fraction: the pod was not injected: its label came too late, or the webhook is not "
-    "there; label the pod before it is created, and if it was, tell your admin"
+    "clearml-injector/fraction: the pod was not injected: its label was added too late, or the webhook is"
+    " missing; label the pod before it is created, and if it was, tell your admin"
 )
 NEEDS_LABEL = (
-    "slices of one GPU are for pods with the label clearml-injector/fraction: "
-    "set the label and leave the resource out, its index is chosen for you"
+    "slices of one GPU are for pods with the label clearml-injector/fraction: set the label and remove"
+    " the resource: its index is chosen for you"
 )
 
 
@@ -124,8 +124,8 @@ def test_a_labelled_pod_may_not_ask_for_one_gpus_slices_where_the_webhook_does_n
     lock, control_plane, where
 ):
     message = (
-        f"clearml-injector/fraction: namespace {where} is not served, its pods would get no limit: "
-        "use another, or leave the slices out"
+        f"clearml-injector/fraction: namespace {where} is not served, its pods would get no limit: use"
+        " another, or remove the slices"
     )
     with refused("unserved", message):
         control_plane.api.create(labelled_asking("nvidia.com/gpu-0"), where, dry_run=True)
@@ -141,9 +141,7 @@ def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plan
 
 def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, control_plane, namespace):
     pod = unlabelled_pod(priorityClassName=RELEASE)
-    message = (
-        f"priorityClassName {RELEASE} is for the injector's own pods: leave it out or name another class"
-    )
+    message = f"priorityClassName {RELEASE} is for the injector's own pods: remove it or use another class"
     with refused("priority-class", message):
         control_plane.api.create(pod, namespace)
     assert control_plane.api.create(pod, OWN_NAMESPACE, dry_run=True)["spec"]["priority"] == 1000000000

@@ -52,8 +52,8 @@ def test_an_ephemeral_container_with_more_rights_is_refused(
     injected, control_plane, namespace, context, what
 ):
     message = (
-        f"ephemeral container debug {what}, a way past the share of a GPU: "
-        "use kubectl debug --profile=baseline"
+        f"ephemeral container debug {what}, which bypasses the share of a GPU: use kubectl debug"
+        " --profile=baseline"
     )
     with refused("ephemeral-containers", message):
         debug(control_plane.api, namespace, "injected", [VOID], securityContext=context)
@@ -71,8 +71,8 @@ def of_volumes(lock, control_plane, namespace):
 def mounts_of(container, volume, path):
     """What is said of a mount."""
     return (
-        f"ephemeral container {container} mounts volume {volume} at {path}: volumes of the limiter, "
-        'nvidia-container-devices, and paths with dots or "//" are not for it: leave the mount out'
+        f"ephemeral container {container} mounts volume {volume} at {path}: volumes of the limiter,"
+        ' nvidia-container-devices, and paths with dots or "//" are not allowed: remove the mount'
     )
 
 

@@ -13,8 +13,8 @@ PODS = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(FOLDER.gl
 NAMESPACES = ("gpu-operator", "nvidia-gpu-operator")
 """The operator's on most clusters and on OpenShift, which the chart's own values know."""
 SLICES = (
-    "slices of one GPU are for pods with the label clearml-injector/fraction: "
-    "set the label and leave the resource out, its index is chosen for you"
+    "slices of one GPU are for pods with the label clearml-injector/fraction: set the label and remove"
+    " the resource: its index is chosen for you"
 )
 
 

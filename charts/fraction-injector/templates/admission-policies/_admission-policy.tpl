@@ -3,7 +3,7 @@
 {{ include "fraction-injector.fullname" .root }}-{{ .name }}
 {{- end -}}
 
-{{/* What the lock holds by; of the release's own name, which no value changes. */}}
+{{/* The ServiceAccount while which exists the lock is active; it contains the release's name, which no value changes. */}}
 {{- define "fraction-injector.admissionPolicyParam" -}}
 {{ .Release.Name }}-second-lock
 {{- end -}}
@@ -38,13 +38,13 @@ spec:
   {{- end }}
 {{- end -}}
 
-{{/* A binding for each label that asks for a share: no selector can say "one or the other". */}}
+{{/* A binding for each label that requests a share, because a selector cannot express "one or the other". */}}
 {{- define "fraction-injector.admissionPolicyBindings" -}}
 {{ include "fraction-injector.admissionPolicyBinding" (merge (dict "asks" "clearml-injector/fraction") .) }}
 {{ include "fraction-injector.admissionPolicyBinding" (merge (dict "asks" "clearml-injector/gpu-memory" "suffix" "-by-memory") .) }}
 {{- end -}}
 
-{{/* The kubelet's picture of a static pod, which runs already: the same words as the webhook's. */}}
+{{/* The mirror of a static pod, which already runs: the same condition as in the webhook. */}}
 {{- define "fraction-injector.admissionPolicyMatchConditions" -}}
 matchConditions:
   - name: not-a-mirror-pod
@@ -54,12 +54,12 @@ matchConditions:
       has(object.metadata.annotations) && 'kubernetes.io/config.mirror' in object.metadata.annotations)
 {{- end -}}
 
-{{/* What to do about a pod that says that it is injected, and is not as the webhook leaves it. */}}
+{{/* Advice for a pod that is marked as injected but differs from the webhook's result. */}}
 {{- define "fraction-injector.admissionPolicyAdvice" -}}
 leave out what the injector writes, and if you did, tell your admin
 {{- end -}}
 
-{{/* CEL: no container asks for a resource whose name matches a pattern. */}}
+{{/* CEL: no container requests a resource with a name that matches a pattern. */}}
 {{- define "fraction-injector.celAsksForNone" -}}
 (dyn(object.spec.containers) + dyn(has(object.spec.initContainers) ? object.spec.initContainers : [])).all(c,
 !has(c.resources) || (

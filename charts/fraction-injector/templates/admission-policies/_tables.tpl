@@ -17,7 +17,7 @@ says their number is judged by them.
   | toJson -}}
 {{- end -}}
 
-{{/* Names the tables; pods carry it behind the digest in clearml-injector/injected. */}}
+{{/* The number of the tables; pods have it after the digest in clearml-injector/injected. */}}
 {{- define "fraction-injector.lockNumber" -}}
 {{- include "fraction-injector.lockTables" . | sha256sum | trunc 8 -}}
 {{- end -}}

@@ -1,15 +1,15 @@
-{{/* What is special about the agent's pods; all take (dict "root" $ "component" "agent" "values" VALUES). */}}
+{{/* Fields that only the agent's pods have; all take (dict "root" $ "component" "agent" "values" VALUES). */}}
 
 {{- define "fraction-injector.agentPod" -}}
 restartPolicy: Always
 schedulerName: default-scheduler
 terminationGracePeriodSeconds: 10
 serviceAccountName: {{ include "fraction-injector.fullname" .root }}-agent
-# For the GpuNode of its node alone: rbac.yaml.
+# Only for the GpuNode of its node: see rbac.yaml.
 automountServiceAccountToken: true
 dnsPolicy: ClusterFirst
 {{- if .values.podMetrics }}
-# The driver tells processes by the node's numbers.
+# The driver reports process IDs of the node.
 hostPID: true
 {{- end }}
 {{- with include "fraction-injector.priorityClassName" .root }}
@@ -22,7 +22,7 @@ runtimeClassName: {{ . }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-# The kubelet's folders are root's.
+# The kubelet's folders belong to root.
 securityContext:
   runAsUser: 0
   runAsGroup: 0
@@ -37,7 +37,7 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 tolerations:
-  # Nodes are held by it until their agent serves.
+  # The taint of nodes whose agent does not serve yet.
   - {key: clearml-injector.io/agent-not-ready, operator: Exists, effect: NoSchedule}
   {{- with .values.tolerations }}
   {{- toYaml . | nindent 2 }}
