@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a script beside the chart, in no package
+# ruff: noqa: INP001 - a script, not part of a package
 """`make chart`: generates values.schema.json and the table of the chart's README from values.yaml.
 
 The comment directly above a key describes it; `@schema {...}` in it adds JSON Schema. If a key's children

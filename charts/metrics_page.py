@@ -1,4 +1,4 @@
-# ruff: noqa: INP001 - a script beside the chart, in no package
+# ruff: noqa: INP001 - a script, not part of a package
 """`make metrics`: generates the table of docs/reference/metrics.md from the registries of our processes.
 
 The table also names the alerts and the dashboard that use a metric.

@@ -114,11 +114,11 @@ AT_ODDS = {
             "secondLock": {"enabled": False},
             "policies": {"nics": {"allow": {"deviceClasses": ["rdma.example"]}}},
         },
-        "policies.nics.allow.deviceClasses needs secondLock.enabled: nothing else would look at what a claim",
+        "policies.nics.allow.deviceClasses needs secondLock.enabled, because only that checks the class",
     ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},
-        'policies.other.limits.from: agent, but admission in agent.policy "default", by which the agent',
+        'policies.other.limits.from: agent, but admission in agent.policy "default", with which the agent',
     ),
     "an agent that limits by other slices": (
         {
@@ -128,7 +128,7 @@ AT_ODDS = {
                 "other": {"limits": {"from": "agent"}, "slicesPerGpu": 4},
             },
         },
-        'policies.other.slicesPerGpu: 4, but 8 in agent.policy "default", by which the agent limits the pods',
+        'policies.other.slicesPerGpu: 4, but 8 in agent.policy "default", with which the agent limits',
     ),
     "an unknown policy of the agent": (
         {"agent": {"enabled": True, "policy": "other"}},

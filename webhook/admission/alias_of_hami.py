@@ -260,7 +260,7 @@ def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], their
     amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
     words = [words_of(amount, label)]
     if share.has_both:
-        words.append(f"{HAMI_PERCENT} {share.percent} counts for nothing beside it")
+        words.append(f"{HAMI_PERCENT} {share.percent} is ignored")
     said = {
         COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
         GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",

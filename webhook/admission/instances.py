@@ -66,7 +66,7 @@ def kept_instance(
 
 
 def _only_resource(containers: Containers) -> str | None:
-    """Return the resource of which each GPU container has exactly one in limits and requests, or None.
+    """Return the resource that each GPU container has exactly once in limits and requests, or None.
 
     Amounts of zero, which users may write for other profiles, do not count.
     """

@@ -36,7 +36,7 @@ def test_memory_goes_before_a_percentage():
     decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: "50"}))
     assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "15000Mi"}
     assert decided.outcome.injection.alias == (
-        f'{MEM} 15000 is {MEMORY_LABEL} "15000Mi"; {PERCENT} 50 counts for nothing beside it'
+        f'{MEM} 15000 is {MEMORY_LABEL} "15000Mi"; {PERCENT} 50 is ignored'
     )
 
 

@@ -70,7 +70,7 @@ and MIG manager wait for pods with the key in their nodeSelector. Without such a
 {{- dict "nodeSelector" $selector "affinity" $affinity | toJson }}
 {{- end -}}
 
-{{/* What the controller is told of the DaemonSet. One on all nodes chooses none by the operator's label either: else nodes without
+{{/* The controller's option about the DaemonSet. If it runs on all nodes, it does not select by the operator's label either: else nodes without
 GPUs would be held. */}}
 {{- define "fraction-injector.agentPodsForController" -}}
 {{- $ofNodes := (.affinity | default dict).nodeAffinity | default dict }}
