@@ -18,7 +18,7 @@ MAX_COMPARED = 32
 
 def nameable(every: Sequence[ContainerRef]) -> list[ContainerRef]:
     """Return the containers that may get a share by name: regular ones, then native sidecars."""
-    return sorted([ref for ref in every if ref.runs_beside], key=lambda ref: ref.is_init)
+    return sorted([ref for ref in every if ref.runs_concurrently], key=lambda ref: ref.is_init)
 
 
 def choose(
@@ -87,7 +87,7 @@ def _named(wanted: str, running: Sequence[ContainerRef]) -> ContainerRef | Denia
 
 def both_ask(first: ContainerRef, second: ContainerRef) -> Denial:
     """Deny a second container that requests a GPU; only containers that run at the same time can share."""
-    share = f", or divide the share in {CONTAINERS_ANNOTATION}" if second.runs_beside else ""
+    share = f", or divide the share in {CONTAINERS_ANNOTATION}" if second.runs_concurrently else ""
     if not (first.gpu_amounts and first.asks_for_gpu):
         return Denial.of(Reason.SEVERAL_GPU_CONTAINERS, f"{_only_one_asks(first, second)}{share}")
     return Denial.of(

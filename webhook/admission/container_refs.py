@@ -34,7 +34,7 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
         return False
 
     @property
-    def runs_beside(self) -> bool:
+    def runs_concurrently(self) -> bool:
         """Whether it is a regular container or a native sidecar, which run at the same time."""
         return not self.is_init or self.container.is_native_sidecar
 

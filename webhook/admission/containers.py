@@ -86,8 +86,8 @@ def _one_too_many(
     An init container runs at the same time as the native sidecars before it: Kubernetes adds their requests.
     """
     sidecar = next((at for at, ref in enumerate(every) if ref.is_init and ref.path in sharing), len(every))
-    beside = {ref.path: every[sidecar] for ref in every[sidecar + 1 :] if not ref.runs_beside}
+    concurrent = {ref.path: every[sidecar] for ref in every[sidecar + 1 :] if not ref.runs_concurrently}
     for ref in asking:
-        if ref.path not in sharing and (ref.runs_beside or ref.path in beside):
-            return both_ask(beside.get(ref.path, chosen), ref)
+        if ref.path not in sharing and (ref.runs_concurrently or ref.path in concurrent):
+            return both_ask(concurrent.get(ref.path, chosen), ref)
     return None

@@ -59,4 +59,4 @@ def test_native_sidecars_run_beside_the_regular_containers():
     found = refs(
         initContainers=[container("a"), container("b", restartPolicy="Always")], containers=[container("c")]
     )
-    assert [ref.runs_beside for ref in found] == [False, True, True]
+    assert [ref.runs_concurrently for ref in found] == [False, True, True]
