@@ -21,13 +21,13 @@ def ask(
     question: Callable[[ApiServer], Awaitable[Answer]],
     cannot: str,
 ) -> Answer:
-    """Put a question to the API server and return its answer, or end the command.
+    """Run a query on the API server and return its result, or end the command.
 
     Args:
-        kubeconfig: as the option gives it.
+        kubeconfig: the option's value.
         context: of the kubeconfig; None for the current one.
-        question: what to do with the connection.
-        cannot: how a message begins that says why there is no answer, such as "the pods cannot be read".
+        question: the query, which gets the connection.
+        cannot: beginning of the error message, such as "the pods cannot be read".
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415

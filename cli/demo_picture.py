@@ -1,4 +1,4 @@
-"""A picture of every GPU's slices, with a letter for each pod that holds some."""
+"""A picture of every GPU's slices, with a letter for each pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's table of pods: what each asked for and what it got."""
+"""The demo's table of pods: the request and the result of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_NAME = 16
 
 
 class Row(Protocol):
-    """What the table shows of an answered pod."""
+    """One row: a decided pod."""
 
     @property
     def pod(self) -> dict[str, Any]:
@@ -27,7 +27,7 @@ class Row(Protocol):
 
     @property
     def patch(self) -> list[dict[str, Any]]:
-        """The patch that made it so."""
+        """The webhook's patch."""
 
     @property
     def denial(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What would become of an object, decided by the very review that the webhook answers with."""
+"""Previews the decision for an object with the webhook's own review."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision with everything that led to it."""
+    """One decision with its reasons."""
 
     name: str
     outcome: Outcome
@@ -36,11 +36,11 @@ class Explanation:
     pod: dict[str, Any]
     """The object as it would be stored."""
     kinds: Sequence[dict[str, Any]] = ()
-    """Kinds of GPU that it may get."""
+    """Kinds of GPU that the pod may get."""
 
     @property
     def allowed(self) -> bool:
-        """Whether the object would be let in."""
+        """Whether the object would be admitted."""
         return self.outcome.denial is None
 
     def as_json(self) -> dict[str, Any]:
@@ -76,14 +76,14 @@ class Explanation:
         }
 
     def _limiter(self) -> str | None:
-        """Name of the limiter that the pod gets; whole GPUs get none."""
+        """Return the name of the pod's limiter; whole GPUs have none."""
         policy = self.outcome.policy
         if policy is None:
             return None
         return "none" if self._is_whole or self._profile() is not None else policy.limiter.name
 
     def _profile(self) -> str | None:
-        """MIG profile of the instance that the pod gets; None where it gets slices."""
+        """Return the MIG profile of the pod's instance; None if it gets slices."""
         injection = self.outcome.injection
         instance = injection.placement.instance if injection is not None else None
         return instance.profile if instance is not None else None
@@ -98,7 +98,7 @@ class Explanation:
 
 
 def owner_of(pod: dict[str, Any]) -> str | None:
-    """Return in words what a pod is a replica of (ledger/owners.py); None for one that stands alone."""
+    """Describe the owner whose replica a pod is (ledger/owners.py); None without an owner."""
     metadata = pod.get("metadata") or {}
     references = metadata.get("ownerReferences")
     for owner in references if isinstance(references, list) else ():
@@ -112,7 +112,7 @@ def owner_of(pod: dict[str, Any]) -> str | None:
 
 
 class Explainer:
-    """Explains objects one by one, each as if it were the only one: the ledger stays as it was."""
+    """Explains objects, each as if it were the only one: the ledger does not change."""
 
     def __init__(self, policies: PolicySet, ledger: Ledger) -> None:
         self._outcomes: list[tuple[Request, Outcome]] = []
@@ -120,9 +120,9 @@ class Explainer:
         self._reviewer = Reviewer(lambda: policies, Rules(), LedgerPlacer(ledger), self._observe)
 
     def explain(self, found: dict[str, Any]) -> list[Explanation]:
-        """Explain a Pod, what an AdmissionReview asks, or the pods that another object makes; may be empty.
+        """Explain a Pod, an AdmissionReview, or the pods that another object creates; may be empty.
 
-        A Job goes through its own review first, then its pod does, as the Job controller would make it.
+        A Job is reviewed first, then the pod that the Job controller would create.
         """
         kind = found["kind"]
         if kind == "AdmissionReview":
@@ -144,7 +144,7 @@ class Explainer:
         return self._review(review_of(pod_of_template(job.pod))) if job.allowed else job
 
     def _templates(self, found: dict[str, Any]) -> list[Explanation]:
-        """Explain the pods of a kind that we do not know, each named after where its template stands."""
+        """Explain the pods of an unknown kind, each named after the path of its template."""
         metadata, explanations = found.get("metadata"), []
         for path, template in pod_templates(found):
             pod = pod_of_template({"metadata": metadata, "spec": {"template": template}})
@@ -156,7 +156,7 @@ class Explainer:
         self._outcomes.append((request, outcome))
 
     def _review(self, review: dict[str, Any]) -> Explanation:
-        """Ask the reviewer.
+        """Review an object.
 
         Raises:
             UnreadableReviewError: the review has no request to answer.
@@ -173,7 +173,7 @@ class Explainer:
 
 
 def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
-    """Decode the JSON Patch of a review's answer; empty where there is none."""
+    """Decode the JSON Patch of a review's answer; empty if there is none."""
     encoded = reply["response"].get("patch")
     return list(msgspec.json.decode(base64.b64decode(encoded))) if encoded else []
 
@@ -204,7 +204,7 @@ def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True)
 
 
 def job_of(cron_job: dict[str, Any]) -> dict[str, Any]:
-    """Make the Job that a CronJob's controller would."""
+    """Return the Job that the CronJob controller would create."""
     template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
     owner = cron_job.get("metadata") or {}
     metadata = {**(template.get("metadata") or {}), "name": owner.get("name") or "job"}
@@ -214,7 +214,7 @@ def job_of(cron_job: dict[str, Any]) -> dict[str, Any]:
 
 
 def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
-    """Make the pod that a workload's controller would: its template, with a generated name."""
+    """Return the pod that a workload's controller would create: its template, with a generated name."""
     template = (workload.get("spec") or {}).get("template") or {}
     owner = workload.get("metadata") or {}
     metadata = {**(template.get("metadata") or {}), "generateName": f"{owner.get('name', 'pod')}-"}
@@ -224,9 +224,9 @@ def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_defaults(found: dict[str, Any]) -> dict[str, Any]:
-    """Fill what the API server fills before admission, as far as a decision sees it.
+    """Set the API server's defaults before admission, as far as they affect a decision.
 
-    Requests come from limits, and amounts become text; the given object stays as it was.
+    Requests default to limits, and amounts become text; the given object does not change.
     """
     found = copy.deepcopy(found)
     for container in _containers(found):
@@ -253,5 +253,5 @@ def _containers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _text(amount: Any) -> Any:
-    """Write a number of a manifest as the API server does; anything else is for the review to judge."""
+    """Return a number in the notation of the API server, and other values unchanged."""
     return str(amount) if isinstance(amount, (int, float)) and not isinstance(amount, bool) else amount

@@ -1,4 +1,4 @@
-"""The kinds of GPU that remain for a pod: what its node affinity lets it have of a cluster."""
+"""The kinds of GPU in a cluster that a pod's node affinity allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modes.memory_text import memory_mib
 
 
 def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -> list[dict[str, Any]]:
-    """Return model, MiB and number of nodes of each kind that a placed pod may land on, by model."""
+    """Return model, MiB and number of nodes of each kind of GPU that a placed pod may get, by model."""
     least = memory_mib(_annotations(pod).get(MIN_GPU_MEMORY_ANNOTATION) or "") or 0
     values = {int(value) for value in placement.memory_values}
     models = placement.models if placement.model is None else (placement.model,)
@@ -25,7 +25,7 @@ def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -
 
 
 def asks_for_kinds(pod: dict[str, Any]) -> bool:
-    """Whether the kinds that remain hang on what the pod asks for."""
+    """Whether the pod's request limits the kinds of GPU."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     narrows = {GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION} & _annotations(pod).keys()
     return MEMORY_LABEL in labels or bool(narrows)

@@ -1,4 +1,4 @@
-"""GPU-operator values as text, because every line carries the reason why it is there."""
+"""GPU-operator values as text, because every line has a comment with its reason."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MIG_CONFIG_MAP = "fraction-injector-mig"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
 PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 PLUGIN_OFF = f"{PLUGIN}=false"
-"""Label by which the operator keeps its device plugin off a node."""
+"""Label with which the operator excludes a node from its device plugin."""
 
 
 class Platform(StrEnum):
-    """Kubernetes distributions that keep containerd elsewhere, or install the operator otherwise."""
+    """Kubernetes distributions with other paths of containerd, or another installation of the operator."""
 
     K3S = "k3s"
     MICROK8S = "microk8s"
@@ -29,19 +29,19 @@ class Platform(StrEnum):
 
 
 class CannotWorkError(ValueError):
-    """What was asked for cannot work; the text says why and what to do."""
+    """The combination cannot work; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValuesRequest:
-    """What the admin asked for."""
+    """The admin's options."""
 
     gpus: int
     platform: Platform | None
     cdi: bool | None
-    """None: what the mode needs."""
+    """None for the mode's default."""
     mig: bool = False
-    """Nodes' cards are divided into MIG instances, on demand perhaps."""
+    """Whether cards of nodes are divided into MIG instances, also on demand."""
     agent: bool = False
     """The chart's agent offers the GPUs of nodes that opt in."""
 
@@ -93,12 +93,12 @@ _PLUGIN: Variables = [
 ]
 _PLUGIN_WITHOUT_CDI: Variables = [
     ("DEVICE_LIST_STRATEGY", "volume-mounts", "goes with the toolkit's ACCEPT_..._AS_VOLUME_MOUNTS"),
-    ("DEVICE_ID_STRATEGY", "uuid", "a GPU keeps its identity when the driver counts anew"),
+    ("DEVICE_ID_STRATEGY", "uuid", "a GPU keeps its identity when the driver renumbers GPUs"),
 ]
 
 
 def render(policy: EffectivePolicy, wanted: ValuesRequest, mode: ModeName | None) -> str:
-    """Write the values, or for OpenShift the manifests, under which nodes fit the policy.
+    """Return the values, or for OpenShift the manifests, with which nodes match the policy.
 
     Raises:
         CannotWorkError: the combination cannot work.
@@ -146,7 +146,7 @@ def _head(policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *
         f"# nodes of {wanted.gpus} GPUs, {policy.slices_per_gpu} slices each.",
         "# Time slicing shares compute evenly between busy pods; a fraction is a share of memory.",
         f"# {own.note}",
-        f"# A node with the chart's agent takes no other plugin: kubectl label node NAME {PLUGIN_OFF}",
+        f"# A node with the chart's agent needs no other plugin: kubectl label node NAME {PLUGIN_OFF}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""kubectl-fraction: what a user of a cluster asks, as a plugin that kubectl finds in PATH by its name."""
+"""kubectl-fraction: the commands for users of a cluster, as a kubectl plugin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli.commands.why import why
 
 app = typer.Typer(
     name="kubectl fraction",
-    help="Fractional GPUs: who holds them, why a pod waits, what would become of one, what is broken.",
+    help="Fractional GPUs: which pods hold them, why a pod waits, what a manifest would get, what is broken.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

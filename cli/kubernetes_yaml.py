@@ -1,7 +1,7 @@
-"""YAML and JSON as kubectl reads them, from files that may be hostile: bounded in bytes, depth and copies.
+"""Reads YAML and JSON like kubectl, from files that may be hostile: limited in bytes, depth and copies.
 
-Aliases are allowed in manifests, so what they stand for is counted before anything is built: PyYAML's own
-composer crosses the C stack when nesting is deep, and nine lines of aliases can stand for a billion values.
+Manifests may contain aliases, so their expansion is counted before anything is built: PyYAML's own composer
+overflows the C stack if nesting is deep, and nine lines of aliases can expand to a billion values.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ import msgspec
 import yaml
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Size cap of one file."""
+"""Maximum size of one file."""
 MAX_YAML_BYTES = 64 * 1024 * 1024
 """YAML is read a hundred times slower than JSON and takes more memory."""
 MAX_DEPTH = 100
 MAX_ALIASED = 3 * 1024 * 1024
-"""Values and characters that all aliases of a file may stand for: a Kubernetes object has no more bytes."""
+"""Maximum values and characters to which all aliases of a file expand, as a Kubernetes object has no more
+bytes."""
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class UnusableTextError(ValueError):
-    """A text that is neither YAML nor JSON, or more than is read; says what is wrong and what to do."""
+    """A text that is neither YAML nor JSON, or too large; says what is wrong and what to do."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes means it: a date stays text, and so does 22:22 (to YAML 1.1 a number of base 60)."""
+    """YAML as in Kubernetes: a date stays text, and so does 22:22 (in YAML 1.1 a number in base 60)."""
 
 
 def _number(loader: _Loader, node: yaml.ScalarNode) -> int | float | str:
-    """Return a number, or the text where YAML 1.1 counts by 60: that costs the square of its length."""
+    """Return a number, but a number in base 60 as text: parsing it would cost the square of its length."""
     text = str(loader.construct_scalar(node))
     if ":" in text:
         return text
@@ -52,7 +53,7 @@ def read_documents(content: bytes) -> list[Any]:
     """Read every document of a file.
 
     Raises:
-        UnusableTextError: it is no text, neither YAML nor JSON, or larger or deeper than is read.
+        UnusableTextError: it is not text, neither YAML nor JSON, or too large or too deep.
     """
     if len(content) > MAX_BYTES:
         raise UnusableTextError(f"is larger than {MAX_BYTES // 1024**2} MiB: split it")
@@ -61,7 +62,7 @@ def read_documents(content: bytes) -> list[Any]:
         try:
             return [msgspec.json.decode(text)]
         except (msgspec.DecodeError, RecursionError):
-            pass  # YAML's own braces, or JSON whose mistake is named below
+            pass  # YAML flow style, or invalid JSON, which is reported below
     if len(content) > MAX_YAML_BYTES:
         rule = f"is YAML of more than {MAX_YAML_BYTES // 1024**2} MiB: let kubectl write it with -o json"
         raise UnusableTextError(rule)
@@ -71,12 +72,12 @@ def read_documents(content: bytes) -> list[Any]:
     except (yaml.YAMLError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, UnusableTextError):
             raise
-        # A wrong value behind an explicit tag, as in `!!int x`, escapes from PyYAML as it is.
+        # PyYAML does not wrap errors of values with an explicit tag, such as `!!int x`.
         raise UnusableTextError(f"is neither YAML nor JSON: {_first_line(error)}") from None
 
 
 def depth(value: Any) -> int:
-    """Return how deep a value is nested, without recursion."""
+    """Return the nesting depth of a value, without recursion."""
     deepest, level = 0, [value]
     while level := [part for each in level for part in _parts(each)]:
         deepest += 1
@@ -102,10 +103,10 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_size(text: str) -> None:
-    """Walk the events of a text, which are made one by one, before anything is built of them.
+    """Walk the events of a text one by one, before anything is built from them.
 
     Raises:
-        UnusableTextError: it is nested too deep, or its aliases stand for too much.
+        UnusableTextError: it is nested too deeply, or its aliases expand to too much.
     """
     size = _Size()
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -113,20 +114,20 @@ def _check_size(text: str) -> None:
 
 
 class _Size:
-    """Values and characters of a text, with its aliases written out."""
+    """Number of values and characters of a text with expanded aliases."""
 
     def __init__(self) -> None:
         self._total = 0
         self._aliased = 0
         self._of_anchor: dict[str | None, int] = {}
         self._open: list[tuple[str | None, int]] = []
-        """Anchor of each mapping and list that has not ended, and the total before it."""
+        """Anchor of each open mapping and list, and the total before it."""
 
     def add(self, event: yaml.Event) -> None:
         """Count one event.
 
         Raises:
-            UnusableTextError: the text is nested too deep, or its aliases stand for too much.
+            UnusableTextError: the text is nested too deeply, or its aliases expand to too much.
         """
         if isinstance(event, yaml.ScalarEvent):
             self._of_anchor[event.anchor] = 1 + len(event.value)
@@ -149,4 +150,4 @@ class _Size:
         self._total += weight
         self._aliased += weight
         if self._aliased > MAX_ALIASED:
-            raise UnusableTextError("has aliases that stand for more than 3 MiB: write the values out")
+            raise UnusableTextError("has aliases that expand to more than 3 MiB: write the values out")

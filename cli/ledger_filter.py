@@ -1,4 +1,4 @@
-"""What of the ledger is asked to be shown."""
+"""The filter of the ledger command."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ledger.view import GpuView, Holding, LedgerView
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """GPUs are shown that fulfil all that is not None."""
+    """A GPU is shown if it matches all fields that are not None."""
 
     node: str | None = None
     """Shell pattern of the node's name."""
     namespace: str | None = None
-    """Somebody in it holds slices of the GPU."""
+    """A pod of this namespace holds slices of the GPU."""
     queue: str | None = None
-    """So does a pod of this ClearML queue."""
+    """A pod of this ClearML queue holds slices of the GPU."""
     free: int | None = None
-    """So many slices are free."""
+    """At least this number of slices is free."""
 
     def apply(self, view: LedgerView) -> LedgerView:
-        """Leave out every GPU that was not asked for, and nodes without any; holders stay, to be seen."""
+        """Remove every GPU that does not match, and nodes without any; matching GPUs keep all holders."""
         nodes = [
             replace(node, gpus=tuple(gpu for gpu in node.gpus if self._shows(gpu)))
             for node in view.nodes
@@ -39,7 +39,7 @@ class Filter:
             return False
         if self.namespace is None and self.queue is None:
             return True
-        # Whose the others are is not known.
+        # The owners of the others are unknown.
         return gpu.unlisted is not None or any(self._is_asked(share) for share in gpu.shares)
 
     def _is_asked(self, share: Holding) -> bool:

@@ -1,4 +1,4 @@
-"""The ledger as lines: one for each GPU, a block for each slice, and who holds it."""
+"""The ledger as lines: one for each GPU, with a block for each slice, and its pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.model.problems import printable
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
 HELD, FREE, OVER = "█", "░", "▓"
 MAX_BLOCKS = 32
-"""A pool of more slices is drawn to scale."""
+"""A pool with more slices is drawn to scale."""
 MAX_POD_NAME = 28
 MAX_NAMED = 3
 HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
@@ -24,7 +24,7 @@ Row = Sequence[Text]
 
 
 def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
-    """Draw nodes, GPUs and holders, below them who waits: each line as long as it takes, headings first."""
+    """Return lines of any length: headings, nodes, GPUs and their pods, then waiting pods."""
     headings = WIDE_HEADINGS if wide else HEADINGS
     rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
     drawn = _aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
@@ -72,7 +72,7 @@ def _short_node(node: NodeView) -> Text:
 
 
 def _number(node: NodeView, gpu: GpuView) -> str:
-    """The GPU's number, with the MiB of its card where that is not what the node's label says."""
+    """Return the GPU's number, with the MiB of its card if the node's label has another value."""
     is_as_said = gpu.memory_mib in {None, node.gpu_mib}
     return gpu.name if is_as_said else f"{gpu.name} of {gpu.memory_mib} MiB"
 

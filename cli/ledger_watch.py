@@ -1,4 +1,4 @@
-"""The ledger shown again and again: pages that fit the screen, or into a pipe each line that is new."""
+"""Shows the ledger continuously: pages that fit the screen, or, in a pipe, each new line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MIN_LINES = 4
 
 
 def page(drawn: Sequence[Text], seconds: float, width: int, height: int) -> Group:
-    """Return the page of the moment: the headings, as many lines as fit, and which page it is.
+    """Return the current page: the headings, the lines that fit, and the page number.
 
     Args:
         drawn: all lines, headings first.
-        seconds: since the beginning: the next page comes after `SECONDS_OF_A_PAGE`.
+        seconds: since the start; the next page comes after `SECONDS_OF_A_PAGE`.
         width: of the screen; longer lines are cut.
         height: of the screen; one line is left for the cursor.
     """
@@ -35,14 +35,14 @@ def page(drawn: Sequence[Text], seconds: float, width: int, height: int) -> Grou
 
 
 def cut(line: Text, width: int) -> Text:
-    """Return a line that is no longer than the screen is wide."""
+    """Return a line cut to the width of the screen."""
     short = line.copy()
     short.truncate(width, overflow="ellipsis")
     return short
 
 
 def news(before: Sequence[str], now: Sequence[str], moment: datetime) -> list[str]:
-    """Return the lines that are gone (-) and those that are new (+), with the time."""
+    """Return removed lines (-) and new lines (+), with the time."""
     known, current = set(before), set(now)
     time = moment.strftime("%H:%M:%S")
     gone = [f"{time} - {line}" for line in before if line not in current]

@@ -9,9 +9,9 @@ from cli.subcommands import SUBCOMMANDS, make_app
 
 
 def main() -> None:
-    """Run the command line; of its subcommands only the one that is wanted is loaded."""
+    """Run the command line; it loads only the requested subcommand."""
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    # What is loaded here stays: to look for garbage in between takes a tenth of the start.
+    # Loaded modules stay, and garbage collection would take a tenth of the start.
     gc.disable()
     app = make_app([wanted] if wanted in SUBCOMMANDS else SUBCOMMANDS)
     gc.freeze()

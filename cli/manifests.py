@@ -1,4 +1,4 @@
-"""Kubernetes objects from files: YAML, JSON, and Lists of either, as kubectl reads and prints them."""
+"""Kubernetes objects from files: YAML, JSON, and Lists, as kubectl reads and prints them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHAPE = (
 
 
 class ManifestError(ValueError):
-    """A file that cannot be used.
+    """An unusable file.
 
     Args:
         text: names the file, the document and the rule; kept as one printable line.
@@ -51,7 +51,7 @@ class ManifestError(ValueError):
 
 
 def read_objects(file: Path) -> list[dict[str, Any]]:
-    """Read every object of a file, Lists taken apart.
+    """Read every object of a file; Lists are expanded.
 
     Raises:
         ManifestError: the file cannot be read, is neither YAML nor JSON, or holds something else.
@@ -64,17 +64,17 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
         raise ManifestError(f"{file}: {error}") from None
     objects = [found for document in documents for found in _objects(document, file)]
     if not objects:
-        raise ManifestError(f"{file}: holds no object: give it a Kubernetes object with apiVersion and kind")
+        raise ManifestError(f"{file}: contains no object: add a Kubernetes object with apiVersion and kind")
     return objects
 
 
 def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], list[PodFact]]:
-    """Read the Nodes, and Pods and GpuNodes if there are any, that `kubectl get -o yaml` printed to a file.
+    """Read Nodes, and optional Pods and GpuNodes, from the output of `kubectl get -o yaml`.
 
-    Without a single GpuNode nobody tells which nodes run an agent; with one, the others run none.
+    Without any GpuNode it is unknown which nodes run an agent; with one, nodes without a GpuNode run none.
 
     Raises:
-        ManifestError: see `read_objects`; also when the file holds no Node, or something else beside.
+        ManifestError: see `read_objects`; also if the file has no Node, or other objects.
     """
     nodes: list[NodeFact] = []
     pods: list[PodFact] = []
@@ -83,7 +83,7 @@ def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], li
         kind = found["kind"]
         if kind not in ("Node", "Pod", "GpuNode"):
             raise ManifestError(
-                f"{file}: kind {kind} is no Node: an inventory is `kubectl get nodes -o yaml`"
+                f"{file}: kind {kind} is not a Node: an inventory is `kubectl get nodes -o yaml`"
             )
         try:
             if kind == "Node":
@@ -133,7 +133,7 @@ def _objects(document: Any, file: Path) -> Iterator[dict[str, Any]]:
     if document is None:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise ManifestError(f"{file}: a document is no Kubernetes object: it needs apiVersion and kind")
+        raise ManifestError(f"{file}: a document is not a Kubernetes object: it needs apiVersion and kind")
     _check_shape(document, file)
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
@@ -144,7 +144,7 @@ def _objects(document: Any, file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _check_shape(document: dict[str, Any], file: Path) -> None:
-    """Check the fields that lead to pods: what stands in the pods themselves is for the review to judge.
+    """Check the fields that contain pods; the review checks the pods themselves.
 
     Raises:
         ManifestError: one of them is neither missing nor of its kind.
@@ -158,7 +158,7 @@ def _check_shape(document: dict[str, Any], file: Path) -> None:
 
 
 def _plain(document: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Return an object as JSON has it: no part stands in two places, whatever YAML's aliases wrote."""
+    """Return an object as in JSON: no part is shared, even if YAML has aliases."""
     try:
         plain = dict(msgspec.json.decode(msgspec.json.encode(document)))
     except (TypeError, ValueError, RecursionError) as error:

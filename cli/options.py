@@ -1,4 +1,4 @@
-"""Options that several subcommands share, and the messages of their mistakes."""
+"""Common options of several subcommands, and their error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from policies.model.problems import PolicyError
 from service.options import PACKAGES
 
 DEMO = next(filter(Path.is_dir, [PACKAGES / "examples" / "demo", PACKAGES / "cli" / "demo_files"]), PACKAGES)
-"""The demo's files: in the checkout beside other examples, in the wheel inside of the package."""
+"""The demo's files: in a checkout under examples, in the wheel inside the package."""
 DEMO_INVENTORY = DEMO / "inventory.yaml"
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -44,7 +44,7 @@ InventoryOption = Annotated[
         "--inventory",
         metavar="FILE",
         show_default="the demo's four nodes",
-        help="Nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
+        help="Nodes, and optional pods, as printed by `kubectl get nodes -o yaml`.",
     ),
 ]
 KubeconfigOption = Annotated[
@@ -52,7 +52,7 @@ KubeconfigOption = Annotated[
     typer.Option(
         metavar="FILE",
         show_default="$KUBECONFIG, ~/.kube/config, or the service account of the pod",
-        help="Whose rights to read with.",
+        help="Kubeconfig to use.",
     ),
 ]
 ContextOption = Annotated[
@@ -62,7 +62,7 @@ ContextOption = Annotated[
 
 
 class OutputFormat(StrEnum):
-    """How an answer is printed."""
+    """The output format of an answer."""
 
     TABLE = "table"
     JSON = "json"
@@ -86,7 +86,7 @@ PoliciesConfigMapOption = Annotated[
 
 
 def config_map_of(given: str | None) -> tuple[str, str]:
-    """Return namespace and name of the policies' ConfigMap, or end the command where the text is none."""
+    """Return namespace and name of the policies' ConfigMap, or end the command if the text is invalid."""
     text = CONFIG_MAP if given is None else given
     namespace, _, name = text.partition("/")
     if not namespace or not name:
@@ -95,7 +95,7 @@ def config_map_of(given: str | None) -> tuple[str, str]:
 
 
 def resource_names_of(gpu_resource: str) -> ResourceNames:
-    """Return the resource names to count, or end the command where the name has no place for an index."""
+    """Return the resource names to count, or end the command if the name has no index."""
     try:
         return per_gpu_names(gpu_resource)
     except ValueError as error:
@@ -103,10 +103,10 @@ def resource_names_of(gpu_resource: str) -> ResourceNames:
 
 
 def kubeconfig_of(given: Path | None) -> Path | None:
-    """Return the kubeconfig to use; None in a pod without one, where the service account tells."""
+    """Return the kubeconfig to use; None in a pod without one, which uses its service account."""
     if given is not None:
         return given
-    # kubectl joins several files; the first that exists holds the current context nearly always.
+    # kubectl merges several files; almost always the first existing one has the current context.
     named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     usual = Path("~/.kube/config").expanduser()
     found = next((file for file in named if file.exists()), named[0] if named else usual)
@@ -143,18 +143,18 @@ def read_policies(directory: Path) -> PolicySet:
     try:
         return load_policies(directory)
     except PolicyError as error:
-        fail(f"{directory} is no valid policy directory\n{error}")
+        fail(f"{directory} is not a valid policy directory\n{error}")
 
 
 def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
-    """Make a ledger of the given inventory or of the demo's, or end the command with what is wrong."""
+    """Return a ledger with the given inventory or the demo's, or end the command with the mistake."""
     if file is None:
-        typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (--inventory FILE takes yours)", err=True)
+        typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:
         nodes, pods = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
     except ManifestError as error:
         fail(str(error))
-    # Without a cluster to watch reservations are all there is: none may be left out.
+    # Without a cluster there are only reservations, so none may be dropped.
     ledger = Ledger(most_reservations=sys.maxsize)
     ledger.doubts_reservations = False
     ledger.replace(nodes, pods)

@@ -1,4 +1,4 @@
-"""Where the pods of an object come from: its pod templates, wherever its kind keeps them."""
+"""Finds the pod templates of an object of any kind."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ TEMPLATE_PATHS = {
     "ReplicaSet": "spec.template",
     "StatefulSet": "spec.template",
 }
-"""Kinds on which the label alone is refused by the second lock; on a Job the webhook does it."""
+"""Kinds that the second lock rejects if only they have the label; for a Job the webhook does it."""
 
 
 def pod_templates(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Find every pod template with its path, in their order, also in kinds of Kubeflow, Ray and others."""
+    """Yield every pod template with its path, in order, also in kinds of Kubeflow, Ray and others."""
     templates: list[tuple[str, dict[str, Any]]] = []
     left: list[tuple[str, Any]] = list(_children("", found))[::-1]
     while left:
@@ -32,7 +32,7 @@ def pod_templates(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def refuse_label(found: dict[str, Any]) -> Denial | None:
-    """Refuse what the second lock refuses: the label on a workload whose pods would not carry it."""
+    """Refuse a workload with the label if its pods would not have it, as the second lock does."""
     path = TEMPLATE_PATHS.get(found["kind"])
     if path is None or not _is_labelled(found):
         return None

@@ -1,6 +1,6 @@
-"""Texts of others as lines for a terminal: without what it would obey, and no longer than there is room.
+"""Prints untrusted text as lines for a terminal: without control characters, and cut to the available width.
 
-Apart from `terminal`, because the serving processes print too, and load no rich for it.
+It is separate from `terminal`, because the serving processes print too, but do not load rich.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from policies.model.problems import printable
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines; what is not printable in them is shown as an escape."""
+    """Print lines; characters that are not printable are escaped."""
     typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 def say_json(value: object) -> None:
-    """Print a value as JSON that people can read."""
+    """Print a value as indented JSON."""
     say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of texts as lines, each column but the last as wide as it takes."""
+    """Return rows of texts as lines; each column except the last is as wide as its longest text."""
     shown = [[printable(text) for text in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
@@ -32,7 +32,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def shortened(name: str, most: int) -> str:
-    """Cut a name in its middle: what tells pods of one kind apart stands at the end."""
+    """Cut a name in its middle, since the end distinguishes pods of the same owner."""
     name = printable(name)
     if len(name) <= most:
         return name

@@ -1,6 +1,6 @@
 """A subcommand that runs a process: its options are the fields of the process's options dataclass.
 
-Apart from `cli.options`, because the agent loads little.
+It is separate from `cli.options`, so that the agent loads little.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from service.options import Flag
 
 
 def process_command(run: Callable[[Any], None]) -> Callable[..., None]:
-    """Make a Typer command of a function that takes a process's options dataclass.
+    """Return a Typer command for a function that takes a process's options dataclass.
 
-    Where a field's parser or the dataclass raises ValueError, the command ends with its text.
+    If a field's parser or the dataclass raises ValueError, the command ends with its text.
     """
     [options] = (hint for name, hint in get_type_hints(run).items() if name != "return")
     given = {field.name: (field, kind, flag) for field, kind, flag in options_of(options)}
@@ -41,7 +41,7 @@ def process_command(run: Callable[[Any], None]) -> Callable[..., None]:
 
 
 def options_of(options: type) -> Iterator[tuple[Field[Any], Any, Flag]]:
-    """Yield each field of a dataclass that the command line has, with its type and what is said of it."""
+    """Yield each field of a dataclass that is a command line option, with its type and its flag."""
     hints = get_type_hints(options, include_extras=True)
     for field in fields(options):
         if get_origin(hints[field.name]) is Annotated:
@@ -55,7 +55,7 @@ def name_of(field: Field[Any], flag: Flag) -> str:
 
 
 def _parameter(field: Field[Any], kind: Any, flag: Flag) -> Parameter:
-    """Return what Typer reads: a list for several values, and a text for what is parsed here."""
+    """Return the type for Typer: a list for several values, and text for values that are parsed here."""
     default = Parameter.empty if field.default is MISSING else field.default
     if get_origin(kind) is tuple:
         kind, default = list[str if flag.parse else get_args(kind)[0]] | None, None  # type: ignore[misc]
@@ -74,7 +74,7 @@ def _parameter(field: Field[Any], kind: Any, flag: Flag) -> Parameter:
 
 
 def _read(value: Any, flag: Flag) -> Any:
-    """Return what a field holds; None leaves it at its default."""
+    """Return a field's value; None for its default."""
     if isinstance(value, list):
         return tuple(map(flag.parse, value) if flag.parse else value) or None
     return flag.parse(value) if flag.parse and value is not None else value

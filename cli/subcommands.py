@@ -1,4 +1,4 @@
-"""The subcommands by name, each loaded only where it is wanted: to load all takes a second longer."""
+"""The subcommands by name; only the requested one is loaded, because loading all takes a second longer."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SUBCOMMANDS = {
     "policy": "policy:policy_app",
     "queues": "queues:queues_app",
 }
-"""Module of `cli.commands` and what it offers: a function, or a group of subcommands of its own."""
+"""Module of `cli.commands`, and its function or group of subcommands."""
 
 
 def make_app(names: Collection[str]) -> typer.Typer:
-    """Return the command with these subcommands; nothing of others is imported."""
+    """Return the command with these subcommands; no others are imported."""
     app = typer.Typer(
         name="fraction-injector",
         help="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out.",

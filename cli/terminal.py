@@ -1,7 +1,7 @@
-"""What reaches the terminal: text that others wrote, without what a terminal would obey.
+"""Prints untrusted text to the terminal without control characters.
 
-A name, a label or an error text may hold escape sequences that move the cursor, rename the window or turn
-letters round. Everything that commands print goes through here.
+A name, a label or an error text may contain escape sequences that move the cursor, rename the window or
+reverse text. All output of commands goes through here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from rich.segment import Segment
 
 
 class Terminal(Console):
-    """A rich console that neither obeys nor interprets what it is given to print.
+    """A rich console that does not interpret printed text.
 
     Args:
-        soft_wrap: whether long lines are left to the terminal.
+        soft_wrap: whether the terminal wraps long lines.
     """
 
     def __init__(self, *, soft_wrap: bool = False) -> None:

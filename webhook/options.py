@@ -42,14 +42,14 @@ class WebhookOptions:
     inventory: Annotated[
         Path | None,
         Flag(
-            "Standalone: the nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
+            "Standalone: nodes, and optional pods, as printed by `kubectl get nodes -o yaml`.",
             metavar="FILE",
         ),
     ] = None
     controller: Annotated[
         str | None,
         Flag(
-            "Let the controller place, instead of an inventory: https://HOST:PORT of its Service.",
+            "Place pods through the controller, without an inventory: https://HOST:PORT of its Service.",
             metavar="URL",
         ),
     ] = None

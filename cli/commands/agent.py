@@ -19,7 +19,7 @@ def agent(options: AgentOptions) -> None:
     Needs the kubelet's folder and the driver. Stops on SIGTERM or Ctrl-C.
     """
     path = os.pathsep.join(filter(None, [str(PACKAGES), os.environ.get("PYTHONPATH")]))
-    # Many threads of gRPC would each get an arena of their own.
+    # Each of gRPC's many threads would get its own arena.
     environment = {"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", "agent", msgspec.json.encode(options).decode()]
     os.execve(sys.executable, command, environment)  # noqa: S606 the command line's libraries leave the memory

@@ -1,4 +1,4 @@
-"""fraction-injector certs: what the cluster holds of an installation's certificates."""
+"""fraction-injector certs: shows and renews an installation's certificates."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ from cli.terminal import Terminal
 if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
 
-certs_app = typer.Typer(
-    help="Look at an installation's certificates, and have them renewed.", no_args_is_help=True
-)
+certs_app = typer.Typer(help="Show and renew an installation's certificates.", no_args_is_help=True)
 CHART_NAMESPACE = "gpu-fraction-injector"
 UNDER_WAY = 1
-"""Exit status while a rotation is."""
+"""Exit status while a rotation is in progress."""
 
 
 @certs_app.callback()
 def _certs() -> None:
-    """Look at an installation's certificates, and have them renewed."""
+    """Show and renew an installation's certificates."""
 
 
-NameArgument = Annotated[str, typer.Argument(help="Of the installation: of its webhook configuration.")]
+NameArgument = Annotated[
+    str, typer.Argument(help="Name of the installation, which is that of its webhook configuration.")
+]
 NamespaceOption = Annotated[
     str | None,
     typer.Option(
-        "--namespace", "-n", show_default="the pod's own, or gpu-fraction-injector", help="Of its Secrets."
+        "--namespace",
+        "-n",
+        show_default="the pod's own, or gpu-fraction-injector",
+        help="Namespace of its Secrets.",
     ),
 ]
 
@@ -48,14 +51,14 @@ def status(
     namespace: NamespaceOption = None,
     webhook_endpoint: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to dial."),
+        typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to connect to."),
     ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Say where the rotation is, what it waits for, and when each certificate ends.
+    """Show the phase of the rotation, what it waits for, and when each certificate expires.
 
-    It reads Secrets, so it takes an administrator's rights. Exit status: 0 steady, 1 under way.
+    It reads Secrets, so it needs an administrator's rights. Exit status: 0 steady, 1 rotation in progress.
     """
     where_to_look = _namespace(namespace, kubeconfig)
     what = f"certificates of {name} in {where_to_look} cannot be read"
@@ -75,7 +78,7 @@ def rotate(  # noqa: PLR0913 each is an option of the command
     name: NameArgument = "fraction-injector",
     *,
     authority: Annotated[
-        bool, typer.Option("--authority", help="A new CA too; the old one stays trusted for a day.")
+        bool, typer.Option("--authority", help="Also renew the CA; the old one stays trusted for a day.")
     ] = False,
     namespace: NamespaceOption = None,
     lease: Annotated[
@@ -85,11 +88,11 @@ def rotate(  # noqa: PLR0913 each is an option of the command
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Have the controller issue a new leaf now, or a new CA and then a leaf of it.
+    """Make the controller issue a new leaf now, or a new CA and then a leaf of it.
 
-    Removes the key from the Secret, which the leading controller answers with a new certificate. Webhooks
-    serve the old one until they have the new. Only for certificates that the controller issues (tls.mode
-    self-managed). Exit status: 0 asked for, 1 a change of the CA is under way already, 2 it cannot be done.
+    Removes the key from the Secret; the leading controller then issues a new certificate. Webhooks serve the
+    old one until they have the new one. Only for certificates that the controller issues (tls.mode
+    self-managed). Exit status: 0 requested, 1 a change of the CA is already in progress, 2 not possible.
     """
     where = _namespace(namespace, kubeconfig)
     suffix, key = ("ca", "ca.key") if authority else ("tls", "tls.key")
@@ -102,7 +105,7 @@ def rotate(  # noqa: PLR0913 each is an option of the command
         if seen.authorities.current is None:
             fail(f"Secret {where}/{name}-ca has no CA with its key: renew certificates where they are issued")
         if authority and phase(seen) not in {Phase.STEADY, Phase.RETIRING}:
-            say(f"a change of the CA is under way, {phase(seen).value}: see fraction-injector certs status")
+            say(f"a change of the CA is in progress, {phase(seen).value}: see fraction-injector certs status")
             raise typer.Exit(UNDER_WAY)
         if not await has_leader(api, where, lease or f"{name}-controller", datetime.now(UTC)):
             fail(f"no controller leads in {where}, so nobody would issue a new certificate: start one first")

@@ -1,4 +1,4 @@
-"""fraction-injector controller: the companion that keeps the ledger and places."""
+"""fraction-injector controller: keeps the ledger and places pods."""
 
 from __future__ import annotations
 

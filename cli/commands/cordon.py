@@ -1,4 +1,4 @@
-"""fraction-injector cordon and uncordon: single GPUs of a node, out of placement and back."""
+"""fraction-injector cordon and uncordon: exclude GPUs of a node from placement, or include them again."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def cordon(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Let no new pods onto GPUs of a node; pods that hold slices of them stay.
+    """Place no new pods on GPUs of a node; pods that hold slices of them stay.
 
-    Writes the annotation clearml-injector/cordon of the Node, so it takes the right to patch nodes.
+    Writes the annotation clearml-injector/cordon of the Node, so it needs the right to patch nodes.
     """
     _change((kubeconfig, context), node, gpus, gpu_resource, out=True)
 
@@ -73,7 +73,7 @@ def uncordon(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Let new pods onto GPUs of a node again; the inverse of cordon."""
+    """Place new pods on GPUs of a node again; the inverse of cordon."""
     _change((kubeconfig, context), node, gpus, gpu_resource, out=False)
 
 
@@ -95,7 +95,7 @@ def _change(
 
 
 async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[int]]) -> frozenset[int]:
-    """Write which GPUs are cordoned, by what a node says now, and return them."""
+    """Update the node's cordoned GPUs, based on its current annotation, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
 
@@ -106,7 +106,7 @@ async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[
         try:
             await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
         except ApiError as error:
-            # Somebody changed the node in between: look again.
+            # The node was changed in between: read it again.
             if error.status != HTTPStatus.CONFLICT or attempt == ATTEMPTS - 1:
                 raise
         else:
@@ -117,7 +117,7 @@ async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[
 def _after(
     found: _Node, gpus: list[int] | None, names: ResourceNames, node: str, *, out: bool
 ) -> frozenset[int]:
-    """Return the GPUs that are cordoned afterwards, or end the command where the node lacks one."""
+    """Return the GPUs that are cordoned afterwards, or end the command if the node lacks one."""
     there = {index for index, _ in slices_by_index(found.status.capacity, names)}
     before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
     if not out:

@@ -1,4 +1,4 @@
-"""fraction-injector demo: the real webhook on real HTTPS, with pods as ClearML's agent sends them."""
+"""fraction-injector demo: the real webhook over HTTPS, with pods of ClearML's agent."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ DEMO_PODS = DEMO / "pods.yaml"
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """One pod of the demo and what became of it."""
+    """One pod of the demo and its decision."""
 
     pod: dict[str, Any]
-    """As it would be stored."""
+    """The pod as it would be stored."""
     patch: list[dict[str, Any]]
     denial: str | None
 
@@ -55,7 +55,7 @@ class DemoResult:
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """The demo's webhook, as it runs."""
+    """The demo's running webhook."""
 
     process: subprocess.Popen[bytes]
     url: str
@@ -65,17 +65,17 @@ class _Webhook:
 def demo(
     *,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Stay up afterwards, for your own requests.")
+        bool, typer.Option("--serve", help="Keep running afterwards, for your own requests.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 0,
 ) -> None:
     """See a labelled pod become a half-GPU pod, in one command.
 
-    Starts the webhook over a small inventory of four nodes, sends it the pods of examples/demo over HTTPS,
-    applies the patches that come back, and draws who holds which slices. Needs no cluster and no GPU.
+    Starts the webhook with an inventory of four nodes, sends it the pods of examples/demo over HTTPS, applies
+    the patches, and prints which pod holds which slices. Needs no cluster and no GPU.
     """
     console = Terminal(soft_wrap=True)
-    # Ended from outside like by Ctrl-C, it takes the webhook with it.
+    # A signal ends the webhook too, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
         url = started.url
@@ -113,7 +113,7 @@ def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
 
 
 def _ports(process: subprocess.Popen[bytes]) -> dict[str, int]:
-    """Wait until the webhook says that it serves, and on which ports."""
+    """Wait until the webhook serves, and return its ports."""
     lines = []
     for line in process.stderr or ():
         lines.append(line.decode())
@@ -146,7 +146,7 @@ def _show(console: Terminal, answers: list[DemoResult]) -> None:
     for answer in denied:
         console.print(Text("denied", "bold red"), f"    {answer.name}: {answer.denial}")
     for answer in untouched:
-        why = "it carries no label, so nothing was changed"
+        why = "it has no label, so nothing was changed"
         console.print(Text("untouched", "bold green"), f" {answer.name}: {why}")
     console.print(Text("\nNext", "bold"))
     console.print(
@@ -157,7 +157,7 @@ def _show(console: Terminal, answers: list[DemoResult]) -> None:
 
 
 def _ledger_of(answers: list[DemoResult]) -> Ledger:
-    """Fold the answered pods into a ledger, each bound to the node that it prefers."""
+    """Return a ledger with the admitted pods, each bound to its preferred node."""
     policies = read_policies(DEFAULT_POLICIES)
     ledger = read_ledger(policies, DEMO_INVENTORY)
     for answer in answers:

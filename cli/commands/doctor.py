@@ -1,4 +1,4 @@
-"""fraction-injector doctor: what is wrong with an installation, and what to do."""
+"""fraction-injector doctor: finds faults of an installation, and says what to do."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 NAME = "fraction-injector"
 CHART_NAMESPACE = "gpu-fraction-injector"
 FAILED = 1
-"""Exit status where a check failed."""
+"""Exit status if a check failed."""
 WIDTH = len("warning")
 
 
 def doctor(  # noqa: PLR0913 each is an option of the command
     node: Annotated[
-        str | None, typer.Argument(show_default="all", help="Look at the GPUs of this node only.")
+        str | None, typer.Argument(show_default="all", help="Check the GPUs of only this node.")
     ] = None,
     *,
     name: Annotated[
@@ -40,17 +40,17 @@ def doctor(  # noqa: PLR0913 each is an option of the command
         typer.Option(
             metavar="NAMESPACE",
             show_default="none",
-            help="Also create a labelled pod there in a dry run, and say what becomes of it.",
+            help="Also create a labelled pod there in a dry run, and show the result.",
         ),
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Check an installation from the driver to the denied pod: one line a check, with what to do.
+    """Check an installation, from the driver to a denied pod: one line per check, with what to do.
 
-    It only reads from the API server. A check that needs a right you lack is skipped, and its line names the
-    right. Exit status: 0 nothing failed, 1 something failed, 2 the API server does not answer.
+    It only reads from the API server. A check that needs a right that you lack is skipped, and its line names
+    the right. Exit status: 0 nothing failed, 1 a check failed, 2 the API server does not answer.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from doctor.checks import run_checks  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""fraction-injector explain: what would become of pods, without a cluster."""
+"""fraction-injector explain: previews the decision for pods, without a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOME_DENIED = 1
 
 
 class ExplainOutput(StrEnum):
-    """How explanations are printed."""
+    """The output format of explanations."""
 
     TEXT = "text"
     JSON = "json"
@@ -51,12 +51,12 @@ def explain(
     *,
     policies: PoliciesOption = DEFAULT_POLICIES,
     inventory: InventoryOption = None,
-    output: Annotated[ExplainOutput, typer.Option(help="For people, or as JSON.")] = ExplainOutput.TEXT,
+    output: Annotated[ExplainOutput, typer.Option(help="Readable text, or JSON.")] = ExplainOutput.TEXT,
 ) -> None:
-    """Say what would become of pods: the decision, why, and the pod as it would be stored.
+    """Preview pods: the decision, why, and the pod as it would be stored.
 
-    Every object is decided by the webhook's own code as if it were the only one. Exit status: 0 all are
-    allowed, 1 some are denied, 2 something cannot be read; the rest is explained all the same.
+    The webhook's own code decides every object as if it were the only one. Exit status: 0 all are allowed, 1
+    some are denied, 2 something cannot be read; the rest is explained in any case.
     """
     policy_set = read_policies(policies)
     explainer = Explainer(policy_set, read_ledger(policy_set, inventory))
@@ -76,7 +76,7 @@ def explain(
 
 
 def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
-    """Add what is explained of a file; False, and a message, where something in it cannot be."""
+    """Add the explanations of a file; return False after a message if something in it cannot be explained."""
     try:
         for found in read_objects(file):
             explained = explainer.explain(found)
@@ -104,7 +104,7 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield facts["message"]
     if facts["code"] == Reason.NO_SHARE:
         by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
-        yield f"{by} gives no share: label and GPU limits are taken out"
+        yield f"{by} gives no share: label and GPU limits are removed"
         yield from _operations(explanation)
     if facts["slices"] is None:
         return
@@ -115,7 +115,7 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield f"alias: {facts['alias']}"
     yield from _replicas(facts)
     if asks_for_kinds(explanation.pod):
-        yield f"GPUs that it may get: {', '.join(map(_kind, facts['kinds'])) or 'those that are assumed'}"
+        yield f"GPUs that the pod may get: {', '.join(map(_kind, facts['kinds'])) or 'the assumed ones'}"
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     if facts["prefer"]:
         why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
@@ -132,13 +132,13 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _by_agent(explanation: Explanation) -> str:
-    """Say to how many MiB the agent limits a share of such a card: to the slices, whatever was asked for."""
+    """Return the agent's limit for a share of such a card: that of its slices, whatever was requested."""
     injection, policy = explanation.outcome.injection, explanation.outcome.policy
     if injection is None or policy is None or "," in injection.container or not injection.placement.gpu_mib:
         return ""
     slices = injection.slices // max(1, len(injection.placement.indices))
     mib = injection.placement.gpu_mib * slices // policy.slices_per_gpu - policy.reserve_mib
-    return f", limited to {mib} MiB by the agent: what the slices are on such a card"
+    return f", limited to {mib} MiB by the agent: the size of the slices on such a card"
 
 
 def _operations(explanation: Explanation) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _operations(explanation: Explanation) -> Iterator[str]:
 
 
 def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
-    """Say what each of several containers gets, in the order of the pod's annotation."""
+    """Yield the part of each of several containers, in the order of the pod's annotation."""
     names, policy = facts["container"].split(","), explanation.outcome.policy
     if len(names) == 1 or policy is None:
         return
@@ -167,12 +167,12 @@ def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
-    """Say what instance a pod gets, on which models, and whether it is more than the pod can use."""
+    """Describe a pod's instance, its models, and whether it is more than twice the request."""
     injection = explanation.outcome.injection
     instance = injection.placement.instance if injection is not None else None
     products = ", ".join(instance.products) if instance is not None else ""
     more = instance is not None and instance.is_more_than_twice
-    idle = ", more than twice what it asks for" if more else ""
+    idle = ", more than twice the request" if more else ""
     return f"{facts['profile']}, {facts['memoryMiB']} MiB, {facts['slices']}/8 of {products}{idle}"
 
 
@@ -182,11 +182,11 @@ def _kind(kind: dict[str, Any]) -> str:
 
 
 def _replicas(facts: dict[str, Any]) -> Iterator[str]:
-    """Say how the other pods of the owner bear on the placement, where the policy lets them."""
+    """Describe how other pods of the owner affect the placement, if the policy uses them."""
     if facts["place"] != "spread" and not facts["sameModel"]:
         return
     if facts["owner"] is None:
-        yield "place pack: neither controller, generateName nor queue tell what the pod is a replica of"
+        yield "place pack: neither controller, generateName nor queue name the pod's owner"
         return
     if facts["place"] == "spread":
         yield f"place spread: away from other pods of {facts['owner']}, over nodes and then over GPUs"

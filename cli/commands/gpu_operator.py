@@ -27,7 +27,7 @@ def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
         ModeName | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
     ] = None,
     platform: Annotated[
-        Platform | None, typer.Option(show_default="any other", help="A distribution with paths of its own.")
+        Platform | None, typer.Option(show_default="any other", help="A distribution with its own paths.")
     ] = None,
     cdi: Annotated[
         Switch | None,
@@ -42,9 +42,9 @@ def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
     ] = False,
     policies: PoliciesOption = DEFAULT_POLICIES,
 ) -> None:
-    """Print GPU-operator values under which nodes advertise what policy default asks for.
+    """Print GPU-operator values with which nodes advertise the resources of policy default.
 
-    On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
+    On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: the combination cannot work.
     """
     policy = read_policies(policies).resolve("default", None, None)
     wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON, mig, agent)

@@ -36,7 +36,7 @@ class UnreadableLedgerError(Exception):
 
 
 class LedgerOutput(StrEnum):
-    """How the ledger is printed."""
+    """The output format of the ledger."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -47,26 +47,29 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     *,
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="Show it every second, until Ctrl-C; into a pipe, what changes."),
+        typer.Option("--watch", help="Update every second, until Ctrl-C; in a pipe, print only changes."),
     ] = False,
     output: Annotated[
         LedgerOutput,
-        typer.Option("--output", "-o", help="wide: whole names, products, memory; json: all of it."),
+        typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
     ] = LedgerOutput.TABLE,
-    node: Annotated[str | None, typer.Option(help="Only nodes of this name; * stands for anything.")] = None,
+    node: Annotated[str | None, typer.Option(help="Only nodes with this name; * matches any text.")] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Only GPUs of which its pods hold slices.")
+        str | None,
+        typer.Option("--namespace", "-n", help="Only GPUs on which pods of this namespace hold slices."),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(help="Only GPUs of which pods of this ClearML queue hold slices.")
+        str | None, typer.Option(help="Only GPUs on which pods of this ClearML queue hold slices.")
     ] = None,
-    free: Annotated[int | None, typer.Option(min=1, help="Only GPUs with so many slices free.")] = None,
+    free: Annotated[
+        int | None, typer.Option(min=1, help="Only GPUs with at least this number of free slices.")
+    ] = None,
     controller: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
             show_default="read GpuLedgers",
-            help="Ask a controller: https://HOST:PORT. It also tells who waits.",
+            help="Read from a controller: https://HOST:PORT. It also has the waiting pods.",
         ),
     ] = None,
     tls_dir: Annotated[
@@ -74,13 +77,13 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         typer.Option(
             metavar="DIR",
             show_default=False,
-            help="With --controller: tls.crt, tls.key and ca.crt to show and to trust.",
+            help="With --controller: directory with tls.crt, tls.key and ca.crt.",
         ),
     ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show nodes, their GPUs slice by slice, and who holds them."""
+    """Show nodes, their GPUs slice by slice, and the pods that hold them."""
     source, asked = _source(controller, tls_dir, kubeconfig, context), Filter(node, namespace, queue, free)
     console = Terminal(soft_wrap=True)
     try:
@@ -106,7 +109,7 @@ def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
 
 
 def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
-    """Show a page of the size of the screen, whatever that is at the moment."""
+    """Show a page that fits the current size of the screen."""
     start = time.monotonic()
     with Live(console=console, auto_refresh=False, screen=False) as live:
         while True:
@@ -116,7 +119,7 @@ def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
 
 
 def _follow(read: Read, output: LedgerOutput) -> None:
-    """Print the ledger once, then what changes: as JSON, one ledger a line."""
+    """Print the ledger once, then its changes; as JSON, one ledger per line."""
     before: list[str] = []
     while True:
         view = read()
@@ -124,7 +127,7 @@ def _follow(read: Read, output: LedgerOutput) -> None:
             now = [msgspec.json.encode(view).decode()]
             fresh = now if now != before else []
         else:
-            # Without columns: their width changes with what others hold, and a line must stay the same.
+            # Without columns: their width depends on other lines, and an unchanged line must stay the same.
             now = [" ".join(line.plain.split()) for line in lines(view, wide=True)]
             fresh = news(before, now, datetime.now().astimezone()) if before else now
         if fresh:

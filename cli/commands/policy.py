@@ -1,4 +1,4 @@
-"""`fraction-injector policy check|show|schema`: policies, before pods meet them."""
+"""`fraction-injector policy check|show|schema`: checks and shows policies."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ policy_app = typer.Typer(help="Check and explain policy directories.", no_args_i
 def check(
     directory: Annotated[Path, typer.Argument(help="Policy directory, such as the folder of a ConfigMap.")],
 ) -> None:
-    """Check a policy directory: every mistake with file, line, rule and what to write instead.
+    """Check a policy directory: report every mistake with file, line, rule and what to write instead.
 
-    Exit code 0: usable; 1: mistakes; 2: it could not be read.
+    Exit code 0: usable; 1: mistakes; 2: it cannot be read.
     """
     try:
         policy_set = load_policies(directory)
@@ -71,16 +71,14 @@ def show(
 @policy_app.command()
 def schema(
     *,
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Markdown tables instead, as in the docs.")
-    ] = False,
+    tables: Annotated[bool, typer.Option("--tables", help="Print Markdown tables, as in the docs.")] = False,
 ) -> None:
     """Print the JSON Schema of policy files, for editors that complete and check them."""
     typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
 
 
 def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue_id: str | None) -> None:
-    """End the command for a queue that nobody has named; say so of one whose entry holds elsewhere."""
+    """End the command for an unknown queue; print a note if the queue's entry applies to other namespaces."""
     entries = policy_set.parts.queues
     named = {sanitised(name): name for name in entries}
     for policy, _ in policy_set.parts.policies.values():

@@ -1,4 +1,4 @@
-"""`fraction-injector queues check`: what the queues of either ClearML agent chart get, or what is wrong."""
+"""`fraction-injector queues check`: shows what ClearML queues get, or mistakes in their values."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check(
         Path, typer.Argument(help="Values of the ClearML agent chart, the open or the Enterprise one.")
     ],
     inventory: Annotated[
-        Path | None, typer.Option(help="Nodes as kubectl prints them; tells how many pods of a queue fit.")
+        Path | None, typer.Option(help="Nodes as printed by kubectl, to show how many pods of a queue fit.")
     ] = None,
     policies: PoliciesOption = DEFAULT_POLICIES,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the tasks.")] = "default",
 ) -> None:
-    """Say what each queue's pods would get, or what is wrong, line by line.
+    """Show what each queue's pods would get, or each mistake with its line.
 
-    Exit code 0: fine; 1: mistakes; 2: a file could not be read.
+    Exit code 0: fine; 1: mistakes; 2: a file cannot be read.
     """
     policy_set = read_policies(policies)
     found = _read(values)
@@ -101,7 +101,7 @@ def _report(
     if fraction is None:
         return _report_unlabelled(queue, head, nodes)
     if not policy.gives_share:
-        return [f"{head}: share: none, its pods run without a GPU: label and GPU limits are taken out"]
+        return [f"{head}: share: none, its pods run without a GPU: label and GPU limits are removed"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     lines = [
         f'{head}: label "{queue.label}" is {_share(fraction, policy.mode)}',
@@ -124,7 +124,7 @@ def _report(
 
 
 def _report_unlabelled(queue: ChartQueue, head: str, nodes: Sequence[NodeFact] | None) -> list[str]:
-    said = f"{head}: no fraction label, its pods are left alone"
+    said = f"{head}: no fraction label, its pods are not changed"
     if not queue.instances:
         return [said]
     capacity = _capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes)
@@ -146,14 +146,14 @@ def _named(queue: ChartQueue) -> str:
 
 
 def _as_named(queue: ChartQueue, node: NodeFact) -> int:
-    """Return how many pods of a queue an empty node holds by the instances that they name."""
+    """Return how many pods of a queue an empty node holds, by the instances that they name."""
     counts = dict(node.instances)
     named = [(counts.get(instance_number(name) or 0, 0), int(each)) for name, each in queue.instances.items()]
     return min([count // each for count, each in named if each], default=0)
 
 
 def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
-    """Return the same of pods with a label too: none where the instance does not hold what it asks for."""
+    """Return the same for pods with a label too: 0 if the instance does not hold the requested share."""
     mode = policy.instance_mode
     if mode is None:
         return 0
@@ -163,7 +163,7 @@ def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction
 
 
 def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
-    """Return how many pods an empty node holds, in instances and slices, as far as the policy gives both."""
+    """Return how many pods an empty node holds, in instances and in slices, if the policy allows both."""
     fit = policy.instance_mode.fit(node, fraction) if policy.instance_mode is not None else 0
     on_card = fraction.on_card(node.gpu_mib) if node.gpu_mib is not None else None
     if policy.mode.gives_instances or (fraction.mib and on_card is None):

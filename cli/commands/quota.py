@@ -1,4 +1,4 @@
-"""fraction-injector quota: what namespaces and queues have of their quotas."""
+"""fraction-injector quota: shows the usage of quotas of namespaces and queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def quota(
             "--namespace",
             "-n",
             show_default="all",
-            help="Only its quota, and those of queues that count in it.",
+            help="Only the quota of this namespace, and those of queues that apply in it.",
         ),
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
@@ -41,7 +41,7 @@ def quota(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Say what namespaces and queues have of the quotas that the policies give them.
+    """Show the usage of the quotas of namespaces and queues.
 
     Reads the policies' ConfigMap, nodes and pods of all namespaces, and counts as the controller does.
     """

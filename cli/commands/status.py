@@ -1,4 +1,4 @@
-"""fraction-injector status: which policies are in force where."""
+"""fraction-injector status: shows which policies each process serves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from describe.policy_status import PolicyStatus, ServedBy
 
 NOT_EVERYWHERE = 1
-"""Exit status where not all serve the policies of the ConfigMap."""
+"""Exit status if not all serve the policies of the ConfigMap."""
 
 
 def status(
@@ -34,9 +34,9 @@ def status(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Say which policies each webhook and controller serves, and since when.
+    """Show which policies each webhook and controller serves, and since when.
 
-    Reads the policies' ConfigMap and asks each pod that mounts it, through the API server. It takes the
+    Reads the policies' ConfigMap, and queries each pod that mounts it through the API server. It needs the
     rights to get that ConfigMap, to list pods and to get pods/proxy in its namespace. Exit status: 0 all
     serve the policies of the ConfigMap, 1 not all do, 2 it cannot be read.
     """
@@ -60,10 +60,10 @@ def _print(found: PolicyStatus) -> None:
     if found.served:
         rows = [(each.pod, each.digest or "-", _time(each) or "-", _notes(each)) for each in found.served]
         say(table([("POD", "POLICIES", "SINCE", ""), *rows]))
-    told = found.webhooks_by_policies
-    if told is not None:
-        each_set = ", ".join(f"{count} serve {digest or 'none'}" for digest, count in told.items())
-        say(f"webhooks, as they tell the leading controller: {each_set or 'none tells'}")
+    reported = found.webhooks_by_policies
+    if reported is not None:
+        each_set = ", ".join(f"{count} serve {digest or 'none'}" for digest, count in reported.items())
+        say(f"webhooks, as reported to the leading controller: {each_set or 'none reported'}")
 
 
 def _notes(served: ServedBy) -> str:

@@ -1,4 +1,4 @@
-"""fraction-injector uninjected: pods that use GPUs without an injection."""
+"""fraction-injector uninjected: lists pods that use GPUs without an injection."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from cli.printing import say, say_json, table
 from modes.resource_names import ONE_GPU_RESOURCE
 
 SOME = 1
-"""Exit status where there are such pods."""
+"""Exit status if there are such pods."""
 
 
 def uninjected(
     *,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of it.")
+        str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """List pods that use GPUs, or ask for a share, and were never injected: nothing here limits them.
+    """List pods that use GPUs or request a share, and were never injected: nothing here limits them.
 
-    They carry our label in vain, ask for GPUs without it, or name devices in NVIDIA_VISIBLE_DEVICES. Device
-    plugins and monitors are among the last. Exit status: 0 there are none, 1 some, 2 they cannot be listed.
+    They have our label but no injection, request GPUs without it, or name devices in NVIDIA_VISIBLE_DEVICES,
+    such as device plugins and monitors. Exit status: 0 there are none, 1 some, 2 they cannot be listed.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.uninjected import list_uninjected  # noqa: PLC0415

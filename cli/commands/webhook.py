@@ -15,9 +15,9 @@ from webhook.process import WebhookProcess
 def webhook(options: WebhookOptions) -> None:
     """Answer admission reviews over TLS.
 
-    Standalone, the ledger lives in this process: it is made from --inventory once, and what is placed stays
-    placed. With --controller, that one places; while it is away pods are placed by its last snapshot.
-    Stops on SIGTERM or Ctrl-C.
+    A standalone webhook has its own ledger: it starts with --inventory, and placed pods stay placed. With
+    --controller, the controller places pods; while it is down, its last snapshot is used. Stops on SIGTERM or
+    Ctrl-C.
 
     Try: fraction-injector webhook --self-signed --port 8443 --inventory nodes.yaml, then
     curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate

@@ -1,4 +1,4 @@
-"""fraction-injector why: what a pod asked, what happened, what it waits for, and what would help."""
+"""fraction-injector why: what a pod requested, what happened, what it waits for, and what would help."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ if TYPE_CHECKING:
     from modes.resource_names import ResourceNames
 
 UNKNOWN = 1
-"""Exit status where there is no such pod."""
+"""Exit status if there is no such pod."""
 
 
 def why(  # noqa: PLR0913 each is an option of the command
     pod: Annotated[
         str,
-        typer.Argument(
-            metavar="POD", help="Its name; or that of a Job or Deployment whose pods are refused."
-        ),
+        typer.Argument(metavar="POD", help="Name of the pod, or of a Job or Deployment with denied pods."),
     ],
     *,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", show_default="of the kubeconfig's context", help="Of the pod."),
+        typer.Option(
+            "--namespace", "-n", show_default="of the kubeconfig's context", help="Namespace of the pod."
+        ),
     ] = None,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     policies_config_map: PoliciesConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Say in one paragraph what a pod asked, what happened, what it waits for, and what would help.
+    """Explain in one paragraph what a pod requested, what happened, what it waits for, and what would help.
 
-    Reads the pod and Events of its namespace, and GpuLedgers where you may. Exit status: 0 told, 1 there is
-    no such pod, 2 it cannot be read.
+    Reads the pod and Events of its namespace, and GpuLedgers if you have the right. Exit status: 0 explained,
+    1 there is no such pod, 2 it cannot be read.
     """
     names, place = resource_names_of(gpu_resource), config_map_of(policies_config_map)
     file = kubeconfig_of(kubeconfig)
     name = pod.rpartition("/")[2]
     if not name:
-        fail(f'"{pod}" is no name: write that of a pod')
+        fail(f'"{pod}" is not a name: use the name of a pod')
     where = namespace or namespace_of(file, context)
     answer = asyncio.run(_ask((file, context), (where, name), names, place))
     _print(answer)
@@ -85,7 +85,7 @@ async def _ask(
 
 
 def _print(answer: WhyAnswer) -> None:
-    """Print the paragraph, in lines where there is a screen; and apart what it does without."""
+    """Print the paragraph, wrapped if there is a screen; and, on stderr, what could not be read."""
     console = Terminal(soft_wrap=True)
     text = answer.text
     if console.is_terminal:

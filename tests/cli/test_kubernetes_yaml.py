@@ -12,7 +12,7 @@ from tests.cli.running import INVENTORY, run
 pytestmark = pytest.mark.slow
 
 NESTED = f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is"
-TOO_MUCH = "has aliases that stand for more than 3 MiB: write the values out"
+TOO_MUCH = "has aliases that expand to more than 3 MiB: write the values out"
 
 
 def bomb(of_one, of_many, rounds):

@@ -282,8 +282,8 @@ def test_policies_that_are_wrong_end_the_command_with_file_line_and_key(failing,
     ("text", "wrong"),
     [
         (None, "No such file or directory: name a file that can be read"),
-        ("kind: Service", "kind Service is no Node: an inventory is `kubectl get nodes -o yaml`"),
-        ("hello", "a document is no Kubernetes object: it needs apiVersion and kind"),
+        ("kind: Service", "kind Service is not a Node: an inventory is `kubectl get nodes -o yaml`"),
+        ("hello", "a document is not a Kubernetes object: it needs apiVersion and kind"),
     ],
 )
 def test_an_inventory_that_is_wrong_ends_the_command_with_file_and_rule(failing, tmp_path, text, wrong):

@@ -138,7 +138,7 @@ def test_a_change_of_the_ca_is_not_begun_again_while_one_is_under_way(rotate):
     )
     ended, written = rotate("--authority", **{f"{SECRETS}ca": authorities})
     assert (ended.exit_code, written) == (1, [])
-    assert "a change of the CA is under way, S1-stored" in ended.stdout
+    assert "a change of the CA is in progress, S1-stored" in ended.stdout
     assert rotate(**{f"{SECRETS}ca": authorities})[0].exit_code == 0
 
 

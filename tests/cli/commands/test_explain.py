@@ -203,7 +203,7 @@ def test_a_replica_is_told_whose_it_is_and_what_that_means(spreading, metadata, 
 
 def test_a_pod_that_stands_alone_is_told_that_it_is_packed(spreading):
     out = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=as_yaml(pod())).stdout
-    assert "  place pack: neither controller, generateName nor queue tell what the pod is a replica of" in out
+    assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
     assert "place" not in invoke("-", "--inventory", INVENTORY, text=as_yaml(pod())).stdout
 
 
@@ -243,7 +243,7 @@ def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     file.write_text(json.dumps(found))
     nodes = Path(__file__).parents[3] / "examples" / "demo" / "inventory.yaml"
     out = invoke(file, "--inventory", nodes).output
-    assert "GPUs that it may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
+    assert "GPUs that the pod may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
     assert "container train: 1 slice of GPU 0, 9216 MiB" in out
 
 
@@ -259,7 +259,7 @@ def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_pat
     out = invoke(file, "--inventory", nodes, "--policies", tmp_path).output
     gpu = "0" if mode == "per-gpu" else "any (pooled)"
     assert "policy default, limits from the agent of its node" in out
-    assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: what the slices are on" in out
+    assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: the size of the slices on" in out
 
 
 def test_a_pod_of_a_queue_that_gives_no_share_is_told_what_is_taken_out(tmp_path):
@@ -270,6 +270,6 @@ def test_a_pod_of_a_queue_that_gives_no_share_is_told_what_is_taken_out(tmp_path
     file.write_text(json.dumps(pod(labels=labels, containers=[container(limits={"nvidia.com/gpu": "1"})])))
     out = invoke(file, "--policies", tmp_path).output
     assert "task: allowed (no-share)" in out
-    assert "queue services gives no share: label and GPU limits are taken out" in out
+    assert "queue services gives no share: label and GPU limits are removed" in out
     assert "remove  /metadata/labels/clearml-injector~1fraction" in out
     assert "remove  /spec/containers/0/resources/limits/nvidia.com~1gpu" in out

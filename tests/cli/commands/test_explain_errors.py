@@ -14,14 +14,14 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
-        ("---\n---\n", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
-        ("just text", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
-        ("- a", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
-        ("kind: [Pod]", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
+        ("", "-: contains no object: add a Kubernetes object with apiVersion and kind"),
+        ("---\n---\n", "-: contains no object: add a Kubernetes object with apiVersion and kind"),
+        ("just text", "-: a document is not a Kubernetes object: it needs apiVersion and kind"),
+        ("- a", "-: a document is not a Kubernetes object: it needs apiVersion and kind"),
+        ("kind: [Pod]", "-: a document is not a Kubernetes object: it needs apiVersion and kind"),
         (
             '{"kind": "List", "items": [5]}',
-            "-: a document is no Kubernetes object: it needs apiVersion and kind",
+            "-: a document is not a Kubernetes object: it needs apiVersion and kind",
         ),
         ("kind: Pod\nmetadata: x", "-: Pod: metadata is 'x': it must be an object"),
         ("kind: Pod\nmetadata: {name: 5}", "-: Pod: metadata.name is 5: it must be text"),
@@ -102,7 +102,7 @@ def test_a_policy_directory_with_a_typo_is_told_by_file_line_and_key(tmp_path):
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
     result = invoke(MANIFESTS / "bare.yaml", "--policies", tmp_path)
     assert result.exit_code == 2
-    assert f"{tmp_path} is no valid policy directory" in result.stderr
+    assert f"{tmp_path} is not a valid policy directory" in result.stderr
     assert "default.yaml:3: limitr" in result.stderr
 
 

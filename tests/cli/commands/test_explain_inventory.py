@@ -12,12 +12,12 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("kind: ConfigMap", "kind ConfigMap is no Node: an inventory is `kubectl get nodes -o yaml`"),
+        ("kind: ConfigMap", "kind ConfigMap is not a Node: an inventory is `kubectl get nodes -o yaml`"),
         (
             "kind: Pod\nmetadata: {name: a, namespace: b}\nspec: {}",
             "holds no Node: an inventory is what `kubectl get nodes -o yaml` prints",
         ),
-        ("", "holds no object: give it a Kubernetes object with apiVersion and kind"),
+        ("", "contains no object: add a Kubernetes object with apiVersion and kind"),
         ("kind: Node\nmetadata: x", "Node: metadata is 'x': it must be an object"),
     ],
 )
@@ -78,4 +78,4 @@ def test_a_missing_inventory_is_named(tmp_path):
 def test_without_an_inventory_it_says_whose_nodes_it_takes():
     result = invoke(MANIFESTS / "bare.yaml", "--output", "json")
     assert json.loads(result.stdout)["allowed"]
-    assert result.stderr == "inventory: inventory.yaml of the demo (--inventory FILE takes yours)\n"
+    assert result.stderr == "inventory: inventory.yaml of the demo (use --inventory FILE for yours)\n"

@@ -42,7 +42,7 @@ def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path)
             " when it is empty;"
             " the rest will wait"
         ),
-        "queue cpu (values.yaml:8): no fraction label, its pods are left alone",
+        "queue cpu (values.yaml:8): no fraction label, its pods are not changed",
     ]
 
 
@@ -107,7 +107,7 @@ def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
         (None, None, 2, "cannot be read: No such file or directory"),
         ("a:\n\tb", None, 1, "values.yaml:2: is not YAML"),
         (VALUES, "missing.yaml", 2, "missing.yaml"),
-        (VALUES, "policies/default.yaml", 2, "is no Node"),
+        (VALUES, "policies/default.yaml", 2, "is not a Node"),
     ],
 )
 def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
@@ -193,5 +193,5 @@ def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
     (policies / "queues.yaml").write_text("kind: Queues\nqueues:\n  q: {share: none}\n")
     code, out, _ = check_memory("4Gi", "--policies", policies)
     assert code == 0
-    assert "share: none, its pods run without a GPU: label and GPU limits are taken out" in out
+    assert "share: none, its pods run without a GPU: label and GPU limits are removed" in out
     assert "MiB" not in out

@@ -31,7 +31,7 @@ def test_a_native_request_without_our_label_is_left_alone_and_counted(tmp_path):
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         HEAD,
-        f"{QUEUE} no fraction label, its pods are left alone; counted are nvidia.com/mig-1g.10gb: 2",
+        f"{QUEUE} no fraction label, its pods are not changed; counted are nvidia.com/mig-1g.10gb: 2",
         "  maxPods 3; of the inventory: 2 such pods fit into it when it is empty; the rest will wait",
     ]
 

@@ -104,7 +104,7 @@ def test_policies_that_all_serve_are_in_force_everywhere(ask):
     rows = [line.split() for line in ended.stdout.splitlines()[2:6]]
     assert rows[0] == ["controller-a", DIGEST, "2026-11-23T05:30:00Z", "leads"]
     assert rows[3] == ["webhook-b", DIGEST, "2026-11-23T05:30:00Z"]
-    assert f"as they tell the leading controller: 2 serve {DIGEST}" in ended.stdout
+    assert f"as reported to the leading controller: 2 serve {DIGEST}" in ended.stdout
     assert [(str(file), context) for file, context in asked] == [("file", "gpus")]
 
 

@@ -320,7 +320,7 @@ def test_an_ask_for_memory_gets_no_slices_where_the_webhook_does_not_serve(lock,
 
 def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane, namespace):
     found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
-    with pytest.raises(ApiError, match="gpu-memory stands on the Deployment alone"):
+    with pytest.raises(ApiError, match="gpu-memory is only on the Deployment"):
         control_plane.api.create(found, namespace, dry_run=True)
 
 
