@@ -1,4 +1,4 @@
-"""How a process is started: one dataclass, whose fields say what the command line and its help say.
+"""How a process is started: one dataclass. Its fields define the command line and its help.
 
 A field of it is `port: Annotated[int, Flag("TLS port.", min=0, max=65535)] = 8443`. `cli.process_command`
 makes the subcommand. Little is imported here, because the agent loads little.

@@ -1,4 +1,4 @@
-"""fraction-injector ledger: who holds which slices, from the controller or from the GpuLedgers."""
+"""fraction-injector ledger: shows which pods hold which slices, from the controller or GpuLedgers."""
 
 from __future__ import annotations
 

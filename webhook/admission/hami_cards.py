@@ -77,7 +77,7 @@ def _models(text: str) -> dict[str, str] | Denial:
 
 
 def _pattern(name: str) -> str:
-    """Return the pattern for a part of a card's name, whose words HAMi separates by spaces, we by hyphens."""
+    """Return the pattern for a part of a card's name. HAMi separates its words by spaces, we by hyphens."""
     if name.upper().startswith(f"{_VENDOR}-{_VENDOR}"):
         name = name[len(_VENDOR) + 1 :]
     return "*" + "-".join(re.split(r"[\s-]+", name)) + "*"

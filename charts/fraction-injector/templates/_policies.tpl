@@ -179,7 +179,7 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{- $out | toJson -}}
 {{- end -}}
 
-{{/* CEL: policies whose limits come from the nodes' agents, so that pods carry none. */}}
+{{/* CEL: policies with limits by the nodes' agents: their pods have none. */}}
 {{- define "fraction-injector.celLimitedByAgent" -}}
 {{- $out := list -}}
 {{- range $name, $policy := .Values.policies -}}
