@@ -60,7 +60,7 @@ def test_of_amounts_only_those_go_that_ours_take_the_place_of(resource, may_go):
         apply_patch(found, [{"op": "remove", "path": path}], KINDS)
         assert found == {"spec": {"containers": [{"resources": {"limits": {}}}]}}
         return
-    with pytest.raises(UnsoundPatchError, match="gpu_resources: takes away what is not ours"):
+    with pytest.raises(UnsoundPatchError, match="gpu_resources: removes a field that is not ours"):
         apply_patch(found, [{"op": "remove", "path": path}], KINDS)
 
 
