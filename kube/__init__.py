@@ -1,4 +1,4 @@
-"""Kubernetes' vocabulary, pure: names, quantities, objects, scheduling terms and their matching."""
+"""Kubernetes' vocabulary: names, quantities, objects, scheduling terms and their matching. Pure."""
 
 PUBLIC = (
     "events",

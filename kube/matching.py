@@ -104,7 +104,7 @@ def bound_of(values: Sequence[str]) -> int | None:
 
 
 def integer(text: str | None) -> int | None:
-    """Return a signed 64-bit decimal as Go's ParseInt reads it, None for any other text."""
+    """Return a signed 64-bit decimal as Go's ParseInt reads it; None for any other text."""
     if text is None or _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

@@ -10,9 +10,9 @@ import re
 PREFIX = "clearml-injector/"
 """Prefix of all our labels and annotations."""
 FRACTION_LABEL = PREFIX + "fraction"
-"""Label of a pod: the share of a GPU that it asks for."""
+"""Label of a pod: the share of a GPU that it requests."""
 MEMORY_LABEL = PREFIX + "gpu-memory"
-"""Label of a pod, instead of the fraction: the GPU memory that it asks for."""
+"""Label of a pod, instead of the fraction: the GPU memory that it requests."""
 ASKING_LABELS = (FRACTION_LABEL, MEMORY_LABEL)
 """The injector handles pods that have one of these labels."""
 CONTAINER_ANNOTATION = PREFIX + "container"
@@ -22,7 +22,7 @@ CONTAINERS_ANNOTATION = PREFIX + "containers"
 DEFAULT_CONTAINER_ANNOTATION = "kubectl.kubernetes.io/default-container"
 """Kubernetes' own annotation of a pod: the container that kubectl uses if none is named."""
 GPUS_ANNOTATION = PREFIX + "gpus"
-"""Annotation of a pod, by its author: of how many different GPUs of one node it asks the share."""
+"""Annotation of a pod, by its author: number of different GPUs of one node that each give the share."""
 GPU_MODEL_ANNOTATION = PREFIX + "gpu-model"
 """Annotation of a pod, by its author: patterns of the GPU models that it accepts."""
 MIN_GPU_MEMORY_ANNOTATION = PREFIX + "min-gpu-memory"
@@ -38,7 +38,7 @@ MEMORY_MIB_ANNOTATION = PREFIX + "memory-mib"
 RESERVATION_ANNOTATION = PREFIX + "reservation"
 """Annotation of a pod: the reservation in the ledger that becomes this pod."""
 NO_SHARE_ANNOTATION = PREFIX + "no-share"
-"""Annotation of a pod that asked for a share, but whose queue or policy gives none: the name of that one."""
+"""Annotation of a pod that requested a share, but whose queue or policy gives none: the name of either."""
 CORDON_ANNOTATION = PREFIX + "cordon"
 """Annotation of a node: GPUs that are out of placement."""
 CERTIFICATE_ANNOTATION = PREFIX + "certificate"
@@ -91,7 +91,7 @@ GPU_MEMORY_LABEL = GPU_RESOURCE + ".memory"
 GPU_PRODUCT_LABEL = GPU_RESOURCE + ".product"
 """Node label of GPU feature discovery: the model of the GPUs."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-"""Node label of the kubelet, by which a pod names several nodes; mostly the node's name."""
+"""Node label of the kubelet, by which a pod selects nodes; usually the node's name."""
 GPU_PRESENT_LABEL = GPU_RESOURCE + ".present"
 """Node label of GPU feature discovery: "true" on a node with GPUs."""
 DEPLOY_CLIENT_LABEL = GPU_RESOURCE + ".deploy.client"
@@ -133,7 +133,7 @@ def label_number(text: str | None) -> int | None:
 
 
 def is_namespace(text: str) -> bool:
-    """Whether a namespace can have that name."""
+    """Whether a namespace can have this name."""
     return _NAMESPACE.fullmatch(text) is not None
 
 

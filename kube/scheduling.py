@@ -1,4 +1,4 @@
-"""What a pod requires of a node, in the fields and words of the Kubernetes API."""
+"""A pod's requirements of a node, with the field names of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NodeSelector(msgspec.Struct, rename="camel", gc=False):
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False):
-    """A pod's toleration; an absent operator means Equal, an absent effect every effect."""
+    """A pod's toleration. A missing operator means Equal, a missing effect means every effect."""
 
     key: str | None = None
     operator: str | None = None
@@ -76,7 +76,7 @@ class Constraints(msgspec.Struct, frozen=True):
     node_name: str | None = None
 
     def size(self) -> int:
-        """Approximate bytes that keeping this takes: the pod's author chooses its texts."""
+        """Approximate bytes that keeping this takes; the pod's author chooses its texts."""
         size = _texts(*self.node_selector, *self.node_selector.values(), self.node_name)
         for term in self.required_terms or ():
             size += _BYTES_OF_A_MEMBER
@@ -104,5 +104,5 @@ def _without(term: NodeSelectorTerm, label: str) -> NodeSelectorTerm:
 
 
 def _texts(*texts: str | None) -> int:
-    """A character takes up to four bytes."""
+    """Approximate bytes of the texts; a character takes up to four."""
     return sum([4 * len(text) + _BYTES_OF_A_MEMBER for text in texts if text is not None])

@@ -1,4 +1,4 @@
-"""What admins steer: the policy model, its loader, the default policy and the limiter presets."""
+"""Policies of admins: the model, its loader, the default policy and the limiter presets."""
 
 PUBLIC = (
     "loading.clearml_chart",

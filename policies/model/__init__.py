@@ -1,1 +1,1 @@
-"""What a policy says: the fields that an admin writes, and the values that a pod gets."""
+"""The model of policies: the fields that an admin writes, and the values that a pod gets."""

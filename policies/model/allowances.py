@@ -1,4 +1,4 @@
-"""What labelled pods may bring only where the admin says so: the names, and what a policy allows of them."""
+"""Risky features that labelled pods may use only if a policy allows them."""
 
 from __future__ import annotations
 
@@ -24,54 +24,55 @@ HostPath = Literal[
     "/dev/infiniband",
     "/dev/fuse",
 ]
-"""Places of a node, normalised, that lead to GPUs past the share and that some honest pods need: credentials,
-settings, sockets and files of runtimes and drivers, the kernel's own tree, devices other than GPUs."""
+"""Normalised paths of a node that lead to GPUs outside the share, and that some legitimate pods need:
+credentials, settings, sockets and files of runtimes and drivers, the kernel's own tree, devices other than
+GPUs."""
 HOST_PATHS: tuple[HostPath, ...] = get_args(HostPath)
 
 Capability = Literal["SYS_ADMIN", "ALL"]
-"""Linux capabilities with which a container can make its own way to devices, without the CAP_ before them."""
+"""Linux capabilities that let a container create its own access to devices, without the prefix CAP_."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
 CLAIM_PREFIX = "not-a-gpu-"
-"""Begins the names of a labelled pod's claims. The chart's second lock holds such a claim to the class after
-which it is called, as a review shows the name of a claim and never what it is of."""
+"""Prefix of the names of a labelled pod's claims. A review shows only the name of a claim, not its class. So
+the chart's second lock requires that the name contains the class."""
 DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
-"""Begins the extended resource that asks for a device of a class without a claim."""
+"""Prefix of the extended resource that requests a device of a class without a claim."""
 
 OVERRIDE_ENV = "/overrideEnv"
-"""A file from which HAMi-core takes its settings, whatever its environment says."""
+"""A file from which HAMi-core reads settings that override its environment."""
 
 
 def claim_name(device_class: str) -> str:
-    """Return what a labelled pod calls its claim of a DeviceClass, in a DNS label: dots become hyphens."""
+    """Return the name of a labelled pod's claim of a DeviceClass; in a DNS label, dots become hyphens."""
     return CLAIM_PREFIX + device_class.replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowances:
-    """What one policy allows."""
+    """The exceptions that one policy allows."""
 
     host_paths: frozenset[HostPath] = frozenset()
     capabilities: frozenset[Capability] = frozenset()
     override_env: bool = False
     resources: frozenset[str] = frozenset()
-    """NVIDIA's resources that are no way to a GPU."""
+    """Resources in nvidia.com/ that give no access to a GPU."""
     host_ipc: bool = False
     device_classes: frozenset[str] = frozenset()
-    """DeviceClasses of what is no GPU."""
+    """DeviceClasses that contain no GPU."""
 
     @property
     def claims(self) -> frozenset[str]:
-        """Names that claims of these classes go by in a pod."""
+        """Names of the claims of these classes in a pod."""
         return frozenset(claim_name(device_class) for device_class in self.device_classes)
 
     @property
     def harmless_resources(self) -> frozenset[str]:
-        """Names of resources that are no way to a GPU, those of the device classes too."""
+        """Names of resources that give no access to a GPU, including those of the device classes."""
         return self.resources | {DEVICE_CLASS_RESOURCE + name for name in self.device_classes}
 
     def beyond(self, base: Allowances) -> list[str]:
-        """Return what this allows and `base` does not, in a policy's own words."""
+        """Return what this allows and `base` does not, in the form of policy keys."""
         lists = (
             ("hostPaths", self.host_paths - base.host_paths),
             ("capabilities", self.capabilities - base.capabilities),

@@ -1,4 +1,4 @@
-"""The policy of one pod, compiled: every value is known, nothing is left to look up."""
+"""The compiled policy of one pod: all values are resolved."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from policies.model.allowances import Allowances
 from policies.model.sidecars import Sidecar
 
 MAX_GPUS = 16
-"""GPUs of one node of which a pod may ask a part, whatever the policy says."""
+"""Maximum number of GPUs of one node of which a pod may request a part, under any policy."""
 LimitsFrom = Literal["admission", "agent"]
-"""Who holds a share to its GPU memory: the webhook, by what it writes into the pod, or the node's agent."""
+"""What limits the GPU memory of a share: fields that the webhook writes into the pod, or the node's agent."""
 ContainersOn = Literal["same-gpu", "any-gpu"]
-"""Where containers that share a pod's part may be: on one GPU, or on several if none has room for all."""
+"""GPUs of containers that share a pod's part: one GPU, or several if none has room for all."""
 GpuCores = Literal["ignore", "deny", "compute"]
-"""What becomes of HAMi's nvidia.com/gpucores."""
+"""How HAMi's nvidia.com/gpucores is handled."""
 COMPUTE_LIMIT = "CUDA_DEVICE_SM_LIMIT"
-"""HAMi-core's variable for per cent of each GPU's compute."""
+"""HAMi-core's variable for the percentage of each GPU's compute."""
 PRELOAD_FILE = "/etc/ld.so.preload"
-"""By which the node agent loads the limiter's library also where a program drops LD_PRELOAD."""
+"""File with which the node agent loads the limiter's library even if a program drops LD_PRELOAD."""
 
 
 class EnvVar(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class EnvVar(msgspec.Struct, frozen=True):
 
 
 class InitContainer(msgspec.Struct, frozen=True):
-    """The container that puts the limiter's library into the library volume before anything else runs."""
+    """The container that copies the limiter's library into the library volume, before all others run."""
 
     image: str
     command: tuple[str, ...]
@@ -54,14 +54,14 @@ class LibraryVolume(msgspec.Struct, frozen=True):
 
 
 class CacheVolume(msgspec.Struct, frozen=True):
-    """A writable emptyDir for each GPU container: the limiter's accounting file may not be shared."""
+    """A writable emptyDir for each GPU container: containers cannot share the limiter's accounting file."""
 
     mount_path: str
     size_limit: str
 
 
 class ImageChoice(msgspec.Struct, frozen=True):
-    """An image that limits itself, and the MiB it limits to."""
+    """An image that limits itself, and its limit in MiB."""
 
     mib: int
     image: str
@@ -69,66 +69,66 @@ class ImageChoice(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveLimiter:
-    """What makes a fraction of GPU memory hard, for one mode. Whole GPUs get none of it."""
+    """What enforces a fraction of GPU memory in one mode. Whole GPUs get no limiter."""
 
     name: str
     env: tuple[EnvVar, ...] = ()
     preload: str | None = None
-    """Path of the library that goes first in LD_PRELOAD."""
+    """Path of the library that comes first in LD_PRELOAD."""
     init_container: InitContainer | None = None
     library: LibraryVolume | None = None
     cache: CacheVolume | None = None
     host_pid: bool = False
     image_pattern: str | None = None
-    """Regular expression whose one group is the GB that an image limits to; it must fit the share."""
+    """Regular expression with one group: the GB that an image limits to, which must fit the share."""
     images: tuple[ImageChoice, ...] = ()
-    """Images to choose from, largest first. Empty keeps the pod's own image."""
+    """Images to choose from, the largest first. Empty keeps the pod's own image."""
     agent_paths: tuple[str, ...] = ()
-    """Where the node agent mounts what the webhook does not write; empty where the webhook does."""
+    """Paths where the node agent mounts the limiter; empty if the webhook writes it."""
 
     @property
     def mount_paths(self) -> tuple[str, ...]:
-        """Paths in GPU containers that are the limiter's alone."""
+        """Paths in GPU containers that are reserved for the limiter."""
         volumes = (self.library, self.cache)
         return self.agent_paths + tuple([volume.mount_path for volume in volumes if volume is not None])
 
     @property
     def is_preloaded(self) -> bool:
-        """Whether it is a library in front of CUDA, which can be told to read other settings than ours."""
+        """Whether it is a library before CUDA, which could be made to read other settings than ours."""
         return self.preload is not None or bool(self.agent_paths)
 
     def by_agent(self) -> EffectiveLimiter:
-        """Return what is left to admission where the node agent puts the limiter in: its paths stay free."""
+        """Return what the webhook writes if the node agent adds the limiter: only its paths are reserved."""
         return EffectiveLimiter(self.name, agent_paths=(*self.mount_paths, PRELOAD_FILE))
 
     def limit_of(self, image: str) -> int | None:
-        """Return the MiB that an image limits itself to (the GB of its tag are GiB); None for any other."""
+        """Return the MiB to which an image limits itself (GB in its tag are GiB); None for other images."""
         match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
         gib = (match[1] or "") if match else ""
         return int(gib) * 1024 if re.fullmatch(r"[0-9]{1,6}", gib) else None
 
     def largest_image(self, share_mib: int) -> ImageChoice | None:
-        """Return the first of `images` that limits to no more than the share."""
+        """Return the first of `images` whose limit is not above the share."""
         return next((choice for choice in self.images if choice.mib <= share_mib), None)
 
 
 NO_LIMITER = EffectiveLimiter("none")
-"""Of whole GPUs and of MIG instances, which have no neighbour to protect."""
+"""Limiter of whole GPUs and of MIG instances, which share with no neighbour."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryBounds:
-    """How many MiB pods may ask for by the label; 0 leaves a side open."""
+    """The MiB that pods may request by the label; 0 means no bound."""
 
     min_mib: int = 0
     max_mib: int = 0
     decimal: bool = False
-    """Whether they may write them in M and G too."""
+    """Whether amounts in M and G are allowed too."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaRule:
-    """A quota with what becomes of it while the controller cannot be asked."""
+    """A quota, and how pods under it are handled while the controller cannot be reached."""
 
     quota: Quota
     when_degraded: Literal["deny", "admit"]
@@ -140,64 +140,64 @@ class EffectivePolicy:
 
     name: str
     digest: str
-    """Short hex digest of the whole policy set it came from."""
+    """Short hex digest of the policy set that it comes from."""
     slices_per_gpu: int
     fractions: Mapping[str, Fraction]
-    """Label text, exactly as it must be written, to what it means."""
+    """Meaning of each label text, exactly as it must be written."""
     mode: Mode
-    """How a share is asked for, with the policy's resource name and what every other name means."""
+    """The mode, with the policy's resource name and the meaning of all other names."""
     limiter: EffectiveLimiter
     env: tuple[EnvVar, ...]
-    """The policy's own variables for GPU containers, after the limiter's."""
+    """The policy's own variables for GPU containers, set after the limiter's."""
     reserve_mib: int
     container_names: tuple[str, ...]
-    """Shell patterns of the container to choose when several could be meant, such as "clearml-id-*"."""
+    """Shell patterns that choose one of several possible containers, such as "clearml-id-*"."""
     hide_gpus_from_others: bool
     refuse_privileged: Literal["gpu-containers", "any-container"]
     runtime_class_name: str | None
     tolerations: tuple[Mapping[str, Any], ...]
-    """Added when the pod has none equal; JSON as the Kubernetes API takes it."""
+    """Added unless the pod has an equal one; JSON as the Kubernetes API accepts it."""
     quotas: tuple[QuotaRule, ...]
     allow: Allowances = field(default_factory=Allowances)
-    """What of the refused by default its pods may bring."""
+    """Features, denied by default, that its pods may use."""
     protected_host_paths: tuple[str, ...] = ()
-    """Places of a node that no hostPath volume may reach, beside those that are always protected."""
+    """Paths of a node that no hostPath volume may reach, in addition to those that are always protected."""
     sidecars: tuple[Sidecar, ...] = ()
-    """Containers that are not meant by a label alone, beside those that are known."""
+    """Containers that a label alone does not choose, in addition to the known sidecars."""
     memory: MemoryBounds | None = None
-    """None where pods may ask for fractions only."""
+    """None if pods may request only fractions."""
     compute: str | int = "none"
-    """Per cent of a GPU's compute that a preloaded limiter lets a container use."""
+    """Percentage of a GPU's compute that a preloaded limiter lets a container use."""
     aliases: frozenset[str] = frozenset()
-    """Other systems whose ways to ask for a share are taken for ours: "kai", "hami"."""
+    """Other systems whose requests are read as ours: "kai", "hami"."""
     gpucores: GpuCores = "deny"
-    """What becomes of HAMi's per cent of compute, where its pods are taken for ours."""
+    """How HAMi's percentage of compute is handled, if its requests are read as ours."""
     max_gpus: int = MAX_GPUS
-    """Different GPUs of which one pod may ask a part."""
+    """Maximum number of different GPUs of which one pod may request a part."""
     containers: ContainersOn = "same-gpu"
-    """Where containers that share a pod's part may be."""
+    """GPUs of containers that share a pod's part."""
     queue: str | None = None
     """The queue entry that applied, if any."""
     gives_share: bool = True
     """Whether labelled pods get a share, or run without a GPU."""
     demands: Demands = field(default_factory=Demands)
-    """What it demands of nodes and GPUs for its pods, which add their own."""
+    """The policy's demands on nodes and GPUs; each pod adds its own."""
     limits_from: LimitsFrom = "admission"
-    """Who holds a share to its GPU memory, and so who puts the limiter in."""
+    """What limits the GPU memory of a share, and thus adds the limiter."""
     instance_mode: Mode | None = None
-    """The mode of instances, where pods may be given such: `mode` itself, or the one beside it."""
+    """The mode of MIG instances if pods may get them: `mode` itself, or the other preferred mode."""
     left_out: tuple[str, ...] = ()
-    """Texts of the contract that are no whole number of slices of this policy."""
+    """Default label texts that are not a whole number of slices of this policy."""
 
     @property
     def writes_limits(self) -> bool:
-        """Whether a share's MiB are decided at admission, so that they must be known and bind the pod."""
+        """Whether a share's MiB are fixed at admission, so that they must be known and restrict the pod."""
         return self.limits_from == "admission" and not self.mode.gives_instances
 
     marker: str = field(init=False)
     """Value of the annotation clearml-injector/injected."""
     written_limiter: EffectiveLimiter = field(init=False)
-    """What the webhook writes of `limiter`."""
+    """The part of `limiter` that the webhook writes."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marker", f"{self.name}@{self.digest}")

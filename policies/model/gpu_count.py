@@ -1,4 +1,4 @@
-"""Of how many GPUs a pod asks its share: the webhook and `queues check` judge the annotation by this."""
+"""Checks the annotation for the number of GPUs, for the webhook and `queues check`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from modes.fraction import Fraction
 from policies.model.effective import MAX_GPUS, EffectivePolicy
 
 _COUNTS = {str(count): count for count in range(1, MAX_GPUS + 1)}
-"""The annotation is matched as text, as the label is."""
+"""The annotation is compared as text, like the label."""
 
 
 def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:
-    """Return the label's fraction on as many GPUs as the annotation says, or what to write instead."""
+    """Return the label's fraction on the annotation's number of GPUs, or what to write instead."""
     count = _COUNTS.get(text)
     if count is None or count > policy.max_gpus:
         return f'use a whole number from "1" to "{policy.max_gpus}"'
@@ -20,7 +20,7 @@ def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> 
 
 
 def _problem(fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    """Return why there can be no such shares of several GPUs, and what to do; None if there can."""
+    """Return why a share of several GPUs is impossible, and what to do; None if it is possible."""
     if fraction.is_whole:
         return "the label requests whole GPUs: set their number only in the label"
     if policy.limiter.image_pattern is not None:

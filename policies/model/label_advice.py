@@ -1,4 +1,4 @@
-"""What to write instead of a label's text that is not in the policy's table; nowhere is the text a number."""
+"""Advice for a label text that is not in the policy's table. The text itself is never used as a number."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from modes.memory_text import memory_text
 from policies.model.effective import EffectivePolicy
 
 MAX_LABEL = 63
-"""Characters of a label value that the API server lets through."""
+"""Characters of a label value that the API server accepts."""
 MAX_SHOWN = 8
-"""Texts of a table that are named."""
+"""Texts of a table that a message lists."""
 
 
 def label_advice(text: str, policy: EffectivePolicy) -> str | None:
-    """Return what to write instead of a text that is not in the table; None for an empty table."""
+    """Return what to write instead of a text that is not in the table; None if the table is empty."""
     if not policy.fractions:
         return None
     allowed = f"use {_shortened(list(policy.fractions))}"
@@ -25,7 +25,7 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
 
 
 def memory_problem(mib: int, policy: EffectivePolicy) -> str | None:
-    """Return why pods of the policy may not ask for so many MiB, and what to do; None if they may."""
+    """Return why pods of the policy may not request these MiB, and what to do; None if they may."""
     bounds = policy.memory
     if bounds is None:
         advice = f"use {FRACTION_LABEL} instead, or ask the admin" if policy.fractions else "ask the admin"

@@ -1,6 +1,6 @@
-"""The closed list of placeholders in values of environment variables: `{memory_mib}` and its like.
+"""The closed list of placeholders in values of environment variables, such as `{memory_mib}`.
 
-No templates, no expressions, no conditions: a value is text in which these names are replaced.
+There are no templates, expressions or conditions: only these names are replaced.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ PLACEHOLDERS: Mapping[str, str] = {
     "memory_mib": "MiB of GPU memory that the pod gets on each GPU, after memory.reserveMiB",
     "slices": "slices that the pod holds on each GPU",
     "slices_per_gpu": "slices of one GPU",
-    "percent": "slices in per cent of one GPU, rounded down",
-    "index": "number of the GPU on its node; several are joined by commas (per-gpu mode only)",
+    "percent": "slices as a percentage of one GPU, rounded down",
+    "index": "index of the GPU on its node; several are joined by commas (per-gpu mode only)",
     "container": "name of the GPU container",
     "namespace": "namespace of the pod",
 }
@@ -36,14 +36,14 @@ def used(text: str) -> frozenset[str]:
 
 
 def check(text: str) -> str:
-    """Return the text if its braces hold nothing but known placeholders.
+    """Return the text if its braces contain only known placeholders.
 
     Raises:
-        ValueError: an unknown placeholder, or a brace that belongs to none.
+        ValueError: an unknown placeholder, or a brace outside a placeholder.
     """
     if unknown := sorted(used(text) - PLACEHOLDERS.keys()):
         known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise ValueError(f"unknown placeholder {{{unknown[0]}}}: known are {known}")
+        raise ValueError(f"unknown placeholder {{{unknown[0]}}}: known ones are {known}")
     if re.search(r"[{}]", _NAMED.sub("", text)):
         raise ValueError("a brace outside a placeholder such as {memory_mib}")
     return text

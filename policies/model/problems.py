@@ -1,4 +1,4 @@
-"""What is wrong with the files of an admin: where, which value, which rule, what to do."""
+"""Problems in an admin's files: file, line, value, rule, and what to write instead."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from itertools import islice
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Keys and list positions that lead to a value in a YAML document."""
+"""Keys and list positions of a value in a YAML document."""
 
 MAX_VALUE = 60
 MAX_KEY = 253
 MAX_PROBLEMS = 1000
-"""Problems that are looked for in one set; an admin mends these first."""
+"""Problems that are collected from one set of files; an admin fixes these first."""
 MAX_SHOWN = 100
 """Problems in the text of an error, which goes into a log line and into /readyz."""
 MAX_KNOWN = 200
-"""Words among which a misspelled one is looked for: each takes some microseconds."""
+"""Words that are compared with a misspelled one: each takes some microseconds."""
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One mistake (or, where it is advice, one thing worth knowing) in one place."""
+    """One mistake in one place, or one piece of advice."""
 
     file: str
     line: int
-    """Counted from 1; 0 when the problem is the file's, or the folder's, as a whole."""
+    """Counted from 1; 0 for a problem of the whole file or folder."""
     path: str
-    """Dotted path of the value, such as `fractions."0.5"`; empty for the document as a whole."""
+    """Dotted path of the value, such as `fractions."0.5"`; empty for the whole document."""
     rule: str
-    """What is wrong with which value, and what to write instead."""
+    """The wrong value, the rule, and what to write instead."""
 
     def __str__(self) -> str:
-        """Text form `default.yaml:12: fractions."0.5": ...`, as compilers print it, in one printable line."""
+        """One printable line in the form of compilers: `default.yaml:12: fractions."0.5": ...`."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         return printable(": ".join(part for part in (place, self.path, self.rule) if part))
 
@@ -45,7 +45,7 @@ class PolicyError(Exception):
     """A set of files cannot be used.
 
     Args:
-        problems: all that was found, not only the first; kept once each, sorted by file and line.
+        problems: all problems found; duplicates are removed, and they are sorted by file and line.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
@@ -56,11 +56,11 @@ class PolicyError(Exception):
 
 
 class UnreadableError(PolicyError):
-    """Files or folders could not be read at all; nothing is said of what they hold."""
+    """Files or folders could not be read, so their contents are unknown."""
 
 
 def dotted(path: Path) -> str:
-    """Write a path as `quotas.queues."a.b".slices` or `tolerations[0].key`."""
+    """Return a path as text: `quotas.queues."a.b".slices` or `tolerations[0].key`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -73,21 +73,21 @@ def dotted(path: Path) -> str:
 
 
 def printable(text: str) -> str:
-    """Show what a terminal would obey, or could not show, as an escape: one line of harmless text."""
+    """Return one line of harmless text: unprintable characters and control sequences are escaped."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def quoted(value: Any) -> str:
-    """Show a value in a message, in one line and cut to a readable length."""
+    """Return a value in quotes, in one line and cut to a readable length."""
     text = str(value) if not isinstance(value, bool) else str(value).lower()
     text = " ".join(text.split()) if not text.isprintable() else text
     return f'"{text[:MAX_VALUE]}{"..." if len(text) > MAX_VALUE else ""}"'
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Suggest the nearest known word as ` (did you mean "..."?)`, or nothing."""
+    """Return the nearest known word as ` (did you mean "..."?)`, or an empty text."""
     words = list(islice(known, MAX_KNOWN + 1))
     if len(words) > MAX_KNOWN or len(word) > MAX_KEY:
         return ""

@@ -1,4 +1,4 @@
-"""What a queue's entry changes of the policy that its pods follow."""
+"""Applies a queue entry to the policy that the queue's pods follow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OVERRIDES: Mapping[str, tuple[str, ...]] = {
     "prefer": ("resources", "prefer"),
     "share": ("share",),
 }
-"""Field of a queue's entry to the field of a policy that it replaces; `quotas.py` has its limits."""
+"""Field of a queue entry, and the path of the policy field that it replaces. Limits are in `quotas.py`."""
 
 
 def with_overrides(policy: Policy, entry: QueueEntry) -> Policy:
-    """Return a policy as a queue's entry changes it; the same object where it changes nothing."""
+    """Return the policy with a queue entry's changes; the same object if the entry changes nothing."""
     update: dict[str, Any] = {}
     for field, (head, *rest) in OVERRIDES.items():
         value = getattr(entry, field)
@@ -35,16 +35,16 @@ def _replaced(part: Any, path: list[str], value: Any) -> Any:
 
 
 def key_of(path: tuple[str, ...]) -> str | None:
-    """Return the entry's key, as files write it, that replaces a policy's key; None where no entry does.
+    """Return the key of a queue entry that replaces a policy key; None if none does.
 
     Args:
-        path: of the policy's key, as files write it, such as ("resources", "prefer").
+        path: the policy key as in files, such as ("resources", "prefer").
     """
     return _KEYS.get(path)
 
 
 def _written(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a field of a policy as files write it."""
+    """Return the path of a policy's field as in files."""
     model: Any = Policy
     written = []
     for name in path:

@@ -1,4 +1,4 @@
-"""Which quotas a pod counts against, by its namespace and queue."""
+"""The quotas that a pod counts against, by its namespace and queue."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from policies.model.schema import Policy, QueueEntry, QuotaAmounts
 
 Scope = Literal["namespace", "queue"]
 MAX_NAMESPACES = 1000
-"""Sent to the ledger with each pod; a queue that is served in more of them is counted everywhere."""
+"""Namespaces of one quota, which are sent to the ledger with each pod. A queue in more of them counts in
+all."""
 
 
 class Counted(NamedTuple):
-    """Which pods a quota of a queue counts: those that are held to it, wherever else its label is worn."""
+    """The pods that a queue's quota counts: only those that it applies to, wherever its label is used."""
 
     namespaces: tuple[str, ...] | None = None
-    """None stands for all but `other_namespaces`."""
+    """None means all except `other_namespaces`."""
     other_namespaces: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
 
     def bounded(self, *keys: str) -> Counted:
-        """Return the same for some keys of a queue, without lists that are too long to send."""
+        """Return the same for these keys of a queue, without lists that are too long to send."""
         if len(self.namespaces or self.other_namespaces) > MAX_NAMESPACES:
             return Counted(keys=keys)
         return self._replace(keys=keys)
@@ -33,11 +34,11 @@ class Counted(NamedTuple):
 
 EVERYWHERE = Counted()
 Limits = MutableMapping[tuple[Scope, str], QuotaAmounts]
-"""Never changed once made; mutable in type alone, for ChainMap."""
+"""Never changed; the type is mutable only because ChainMap requires it."""
 
 
 def limits(policy: Policy) -> Limits:
-    """Return every limit of a policy; queues by their label."""
+    """Return every limit of a policy, with queues by their label."""
     table: dict[tuple[Scope, str], QuotaAmounts] = {}
     table.update({("namespace", name): amounts for name, amounts in policy.quotas.namespaces.items()})
     table.update({("queue", sanitised(name)): amounts for name, amounts in policy.quotas.queues.items()})
@@ -45,7 +46,7 @@ def limits(policy: Policy) -> Limits:
 
 
 def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -> Limits:
-    """Return the limits of a policy as a queue's entry changes them; the same object where it does not."""
+    """Return a policy's limits with a queue entry's changes; the same object if it changes nothing."""
     key: tuple[Scope, str] = ("queue", sanitised(queue))
     own = _of_entry(policy, entry, table.get(key))
     return ChainMap({key: own}, table) if own and own != table.get(key) else table
@@ -54,7 +55,7 @@ def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -
 def rule_of(
     policy: Policy, scope: Scope, name: str, amounts: QuotaAmounts | None, counts: Counted = EVERYWHERE
 ) -> QuotaRule | None:
-    """Return the rule that holds a pod of a policy to some amounts; None where these limit nothing."""
+    """Return the rule for these amounts under a policy; None if they limit nothing."""
     if amounts is None or not amounts.limits_anything:
         return None
     quota = Quota(
@@ -71,7 +72,7 @@ def rule_of(
 
 
 def _of_entry(policy: Policy, entry: QueueEntry, inherited: QuotaAmounts | None) -> QuotaAmounts | None:
-    """Return an entry's own limits, else the policy's; the chart's maxPods counts where neither says one."""
+    """Return the entry's own limits, else the policy's; the chart's maxPods applies if neither has one."""
     amounts = entry.quota or inherited or QuotaAmounts()
     max_pods = entry.queue_settings.max_pods if policy.quotas.queue_max_pods else None
     if amounts.max_pods is None and max_pods is not None:

@@ -1,4 +1,4 @@
-"""Names of environment variables that would break or defeat a limit when a pod brings them."""
+"""Environment variables that would break or bypass a limit if a pod set them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RESERVED = (
     "LIBCUDA_LOG_LEVEL",
     "LD_AUDIT",
 )
-"""A name, or a beginning of names where a star ends it. LD_AUDIT names libraries that the loader takes before
-those of LD_PRELOAD, and that may bind a program's calls past them."""
+"""Names, or prefixes that end in a star. Libraries in LD_AUDIT are loaded before those in LD_PRELOAD, and can
+redirect a program's calls past them."""
 
 _RESERVED = re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in RESERVED), re.DOTALL)
 
 
 def is_reserved(name: str) -> bool:
-    """Whether every copy of this variable leaves a GPU container before ours are set."""
+    """Whether every copy of this variable is removed from a GPU container before ours are set."""
     return _RESERVED.fullmatch(name) is not None

@@ -1,7 +1,7 @@
-"""Sidecars that are known as such: of several containers, none of them is meant by a label alone.
+"""Known sidecars: if a pod has several containers, a label alone never chooses one of these.
 
-They are known by the names and images that the projects give them which put them into pods. A name that
-anybody could choose stands here with an image, or not at all.
+They are known by the names and images that their projects give them. A name that is not specific is listed
+with an image, or not at all.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from fnmatch import fnmatchcase
 import msgspec
 
 MAX_SIDECARS = 50
-"""That a policy may add."""
+"""Sidecars that a policy may add."""
 MAX_NAME, MAX_IMAGE = 63, 256
-"""Characters beyond which a container is no known one; Kubernetes allows no longer name."""
+"""Maximum characters of a known sidecar; Kubernetes allows no longer name."""
 
 
 class Sidecar(msgspec.Struct, frozen=True, gc=False):
-    """Shell patterns of a sidecar's name and image; where both are given, both must match."""
+    """Shell patterns of a sidecar's name and image; if both are set, both must match."""
 
     name: str | None = None
     image: str | None = None
 
     def is_one(self, name: str, image: str) -> bool:
-        """Whether a container of that name and image is such a sidecar."""
+        """Whether a container with this name and image is such a sidecar."""
         return (self.name is None or fnmatchcase(name, self.name)) and (
             self.image is None or fnmatchcase(image, self.image)
         )
@@ -80,7 +80,7 @@ KNOWN_SIDECARS = (
     Sidecar("promtail"),
     Sidecar("vector", "*/vector:*"),
     Sidecar("config-reloader"),
-    # What calls itself one: Airflow's, Kuma's, Tekton's, GKE's for Cloud Storage.
+    # Generic names: Airflow's, Kuma's, Tekton's, GKE's for Cloud Storage.
     Sidecar("sidecar"),
     Sidecar("*-sidecar"),
     Sidecar("sidecar-*"),
@@ -100,7 +100,7 @@ _PATTERNS = tuple(each for each in KNOWN_SIDECARS if each.name not in _BY_NAME)
 
 
 def is_sidecar(name: str, image: str | None, further: Sequence[Sidecar]) -> bool:
-    """Whether a container is a known sidecar, or one of the policy's `further`."""
+    """Whether a container is a known sidecar, or one that the policy adds (`further`)."""
     image = image or ""
     if len(name) > MAX_NAME or len(image) > MAX_IMAGE:
         return False

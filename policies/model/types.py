@@ -1,4 +1,4 @@
-"""Types of single fields in policy files: what a name, a path or a size may look like."""
+"""Types of single fields in policy files: valid names, paths, sizes and so on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from policies.model.reserved import is_reserved
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _GPU_CLASS_WORDS = frozenset({"gpu", "mig"})
-"""Parts of the names of drivers' own classes of GPUs, such as gpu.nvidia.com and mig.nvidia.com."""
+"""Words in the names of drivers' own classes of GPUs, such as gpu.nvidia.com and mig.nvidia.com."""
 _MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
 _NO_REQUEST = ("NVIDIA_GPU_MEMORY_REQUEST", "0")
-"""The kernel keeps what is requested after a container has ended."""
+"""Requests nothing. The kernel would keep a request after its container has ended."""
 
 
 class Part(BaseModel):
-    """What every part of a policy file shares: unknown keys and silent conversions are errors."""
+    """Base of all parts of a policy file: unknown keys and implicit conversions are errors."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, alias_generator=to_camel, use_attribute_docstrings=True
@@ -33,7 +33,7 @@ class Part(BaseModel):
 
 def _dns_label(text: str) -> str:
     if len(text) > 63 or not re.fullmatch(_LABEL, text):  # noqa: PLR2004  Kubernetes' own limit of a label
-        raise ValueError("must be a DNS label: at most 63 small letters, digits and -")
+        raise ValueError("must be a DNS label: at most 63 lowercase letters, digits and -")
     return text
 
 
@@ -41,7 +41,7 @@ def _device_class(text: str) -> str:
     if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", text):
         raise ValueError("must be the name of a DeviceClass such as rdma.example.com")
     if not _GPU_CLASS_WORDS.isdisjoint(text.split(".")):
-        raise ValueError("is a class of GPUs, which cannot be allowed beside the label: take it out")
+        raise ValueError("is a class of GPUs, which cannot be allowed with the label: remove it")
     if len(claim_name(text)) > 63:  # noqa: PLR2004  Kubernetes' own limit of a claim's name
         raise ValueError(f"is too long for the name of a pod's claim: {claim_name(text)}")
     return text
@@ -49,7 +49,7 @@ def _device_class(text: str) -> str:
 
 def _absolute_path(text: str) -> str:
     if not text.startswith("/") or posixpath.normpath(text) != text or text == "/" or ":" in text:
-        raise ValueError("must be an absolute, normal path such as /usr/local/vgpu")
+        raise ValueError("must be an absolute, normalised path such as /usr/local/vgpu")
     return text
 
 
@@ -77,7 +77,7 @@ def _pinned_image(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._:/-]*", name):
         raise ValueError("must be an image reference such as projecthami/hamicore:v2.10.0")
     if at and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
-        raise ValueError("ends in a digest such as @sha256: and 64 digits of 0-9 and a-f, or in a tag alone")
+        raise ValueError("must end in a tag, or in a digest: @sha256: and 64 hexadecimal digits")
     if not digest and tag in {"", "latest"}:
         pinned = f"{name.removesuffix(':latest')}:v1.2.3"
         raise ValueError(f"must be pinned to a tag other than latest, such as {quoted(pinned)}")
@@ -98,7 +98,7 @@ def _in_safe_grammar(env: dict[str, str]) -> dict[str, str]:
                     f'{name} must be "{form}": other forms mean other amounts, or no limit at all'
                 )
     if "LD_PRELOAD" in env:
-        raise ValueError("LD_PRELOAD is joined with the pod's own: write ldPreload")
+        raise ValueError("LD_PRELOAD is joined with the pod's own: use ldPreload")
     return env
 
 

@@ -110,7 +110,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("resources: {mode: pooled, name: nvidia.com/mig-1g.10gb}", "pods that request it are denied"),
         ("resources: {name: 'clear.ml/fraction-{index}'}", "pods that request it are denied"),
         ("assume: {gpusPerNode: 1001, gpuMemoryMiB: 1}", "assume.gpusPerNode:"),
-        ("env: {A: '{memory}'}", "unknown placeholder {memory}: known are {memory_mib}, {slices}"),
+        ("env: {A: '{memory}'}", "unknown placeholder {memory}: known ones are {memory_mib}, {slices}"),
         ("env: {A: 'a}b'}", "a brace outside a placeholder"),
         ("env: {CUDA_DISABLE_CONTROL: 'true'}", "CUDA_DISABLE_CONTROL belongs to the limiter"),
         ("env: {LD_PRELOAD: /x.so}", "LD_PRELOAD belongs to the limiter"),
@@ -150,9 +150,9 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
         ("env: {LD_PRELOAD: /x.so}", "write ldPreload"),
         ("env: {A: '{memory}'}", "unknown placeholder {memory}"),
         ("env: {A=B: x}", "must be a name of letters, digits and _"),
-        ("ldPreload: lib/x.so", '"lib/x.so" must be an absolute, normal path'),
-        ("cache: {mountPath: /a/../b, sizeLimit: 8Mi}", '"/a/../b" must be an absolute, normal path'),
-        ("cache: {mountPath: /, sizeLimit: 8Mi}", '"/" must be an absolute, normal path'),
+        ("ldPreload: lib/x.so", '"lib/x.so" must be an absolute, normalised path'),
+        ("cache: {mountPath: /a/../b, sizeLimit: 8Mi}", '"/a/../b" must be an absolute, normalised path'),
+        ("cache: {mountPath: /, sizeLimit: 8Mi}", '"/" must be an absolute, normalised path'),
         ("cache: {mountPath: /a, sizeLimit: 8MB}", 'cache.sizeLimit: "8MB"'),
         ("library: {mountPath: /a, sizeLimit: 8Mi}", "initContainer and library need each other"),
         (
@@ -162,7 +162,7 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
         *(
             (
                 INIT.format(tag=f"v1@{digest}", env="{NVIDIA_VISIBLE_DEVICES: void}"),
-                "ends in a digest such as @sha256: and 64 digits of 0-9 and a-f",
+                "must end in a tag, or in a digest: @sha256: and 64 hexadecimal digits",
             )
             for digest in ("sha256:", "sha256:abc", f"sha256:{'A' * 64}", f"sha256:{'a' * 65}", "md5:abc")
         ),
