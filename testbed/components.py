@@ -99,7 +99,7 @@ def start_apiserver(home: Home, etcd_url: str, name: str = "kube-apiserver") -> 
 
 
 def apiserver_arguments(home: Home, etcd_url: str, port: int) -> list[str]:
-    """Options of kube-apiserver on the loopback device; of one that stands twice, the last holds."""
+    """Options of kube-apiserver on the loopback device; of one that is duplicate, the last holds."""
     return [
         f"--etcd-servers={etcd_url}",
         f"--cert-dir={home.folder}",

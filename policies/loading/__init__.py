@@ -1,1 +1,1 @@
-"""From policy files to a checked set of policies."""
+"""Reads policy files into a checked set of policies."""

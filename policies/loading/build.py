@@ -1,4 +1,4 @@
-"""From checked parts of a policy to what pods get, and to the resource names that the ledger counts."""
+"""Builds what pods get from checked parts of a policy, and the resource names that the ledger counts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 
 
 def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "none") -> EffectiveLimiter:
-    """Return a limiter as it is in one mode, with the compute that a policy leaves to its pods."""
+    """Return a limiter for one mode, with the policy's limit on compute."""
     part = limiter.modes.of(mode)
     compute_env = {}
     if compute != "none" and limiter.ld_preload is not None:
@@ -53,7 +53,7 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
 
 
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
-    """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
+    """Return a checked policy without quotas, which depend on the pod's namespace and queue."""
     fractions, left_out = _fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
         memory=memory_bounds(policy),
@@ -104,14 +104,14 @@ def _mode(policy: Policy, names: ResourceNames) -> Mode:
 
 
 def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
-    """Return the policy's limiter in its mode; none where hardware limits."""
+    """Return the policy's limiter in its mode; none if hardware limits."""
     if mode_of(policy).gives_instances:
         return NO_LIMITER
     return effective_limiter(limiter, policy.resources.mode, policy.compute)
 
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
-    """Return the mode of instances, where pods of the policy may be given such."""
+    """Return the mode of MIG instances if pods of the policy may get them."""
     if not (policy.resources.prefer or mode_of(policy).gives_instances):
         return None
     mode = MODES[INSTANCE_MODE]
@@ -121,7 +121,7 @@ def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
 def _fraction_table(
     fractions: Mapping[str, int] | None, slices_per_gpu: int
 ) -> tuple[dict[str, Fraction], tuple[str, ...]]:
-    """Return the table of a checked policy, and the texts of the contract that its slices cannot express."""
+    """Return the table of a checked policy, and the default texts that are not a whole number of slices."""
     if fractions is not None:
         return {text: Fraction.rounded_up(text, slices_per_gpu) for text in fractions}, ()
     table = {}
@@ -157,7 +157,7 @@ def resource_of(policy: Policy) -> str:
 
 
 def resource_names(policies: Iterable[Policy]) -> ResourceNames:
-    """Return the extended resources that policies put into pods, and the stock ones."""
+    """Return the extended resources that policies put into pods, and NVIDIA's default ones."""
     defaults = ResourceNames()
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
@@ -185,12 +185,12 @@ def _allowances(allow: Allow) -> Allowances:
 
 
 def _on_node(path: str) -> str:
-    """Write a normal path as it is on nodes, where /var/run is a link to /run."""
+    """Return a path as nodes resolve it: /var/run is a link to /run."""
     return path.removeprefix("/var") if f"{path}/".startswith("/var/run/") else path
 
 
 def memory_bounds(policy: Policy) -> MemoryBounds | None:
-    """Return how much memory pods may ask for; None where fractions are all."""
+    """Return the bounds of memory that pods may request; None if they may request only fractions."""
     memory = policy.memory
     if not (memory.allowed if memory.allowed is not None else policy.fractions is None):
         return None

@@ -1,4 +1,4 @@
-"""Checks between the keys of one policy, or of one limiter."""
+"""Checks that involve several keys of one policy or limiter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_LIMITERS_NAMED = 20
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield what breaks a rule between the keys of one policy."""
+    """Yield broken rules that involve several keys of one policy."""
     if policy.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
         yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
     else:
@@ -40,14 +40,14 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from _allowed_resource_problems(policy.allow, source)
     for number, sidecar in enumerate(policy.container.sidecars):
         if sidecar.name is None and sidecar.image is None:
-            rule = "says no sidecar: give its name, its image or both"
+            rule = "matches no sidecar: set its name, its image or both"
             yield source.problem(rule, "container", "sidecars", number)
 
 
 def fraction_problems(
     fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
 ) -> Iterator[Problem]:
-    """Yield texts that are no fraction, or whose slices are not the fewest that hold it."""
+    """Yield texts that are not a fraction, and numbers of slices that are not the fewest that hold it."""
     for text, slices in (fractions or {}).items():
         try:
             fraction = Fraction.rounded_up(text, slices_per_gpu)
@@ -56,16 +56,16 @@ def fraction_problems(
         else:
             if slices != fraction.slices:
                 rounded = ", rounded up" if fraction.exact else ""
-                rule = f'{slices} is not what the text says: "{text}" of {slices_per_gpu} slices is'
+                rule = f'{slices} does not match the text: "{text}" of {slices_per_gpu} slices is'
                 yield source.problem(f"{rule} {fraction.slices}{rounded}", "fractions", text)
 
 
 def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield why a limiter cannot be used: nobody defines it, or it cannot work in the mode."""
+    """Yield why a limiter cannot be used: it is not defined, or it cannot work in the mode."""
     if name not in parts.limiters:
         known = sorted(parts.limiters)
         more = ", ..." if len(known) > MAX_LIMITERS_NAMED else ""
-        listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
+        listed = f"known ones are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
     elif not MODES[mode].gives_instances:
@@ -73,17 +73,17 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
         for variable, value in (limiter.env | limiter.modes.of(mode).env).items():
             for placeholder in unknown.intersection(placeholders.used(value)):
                 rule = f'"{name}" uses {{{placeholder}}} in {variable}'
-                yield source.problem(f"{rule}, but mode {mode} knows no {placeholder}", "limiter")
+                yield source.problem(f"{rule}, but mode {mode} has no {placeholder}", "limiter")
 
 
 def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
-    """Yield what breaks a rule between the keys of one limiter."""
+    """Yield broken rules that involve several keys of one limiter."""
     init, library, cache = limiter.init_container, limiter.library, limiter.cache
     if (init is None) != (library is None):
         present = "initContainer" if init else "library"
-        yield source.problem("initContainer and library need each other: the one fills the other", present)
+        yield source.problem("initContainer and library need each other: the first fills the second", present)
     if init and init.env.get("NVIDIA_VISIBLE_DEVICES") != "void":
-        rule = "must hold NVIDIA_VISIBLE_DEVICES: void, or the container may be given every GPU"
+        rule = "must set NVIDIA_VISIBLE_DEVICES: void, or the container may get every GPU"
         yield source.problem(rule, "initContainer", "env")
     if library and cache and _overlap(library.mount_path, cache.mount_path):
         rule = f"{quoted(cache.mount_path)} and library.mountPath {quoted(library.mount_path)} overlap"
@@ -91,7 +91,7 @@ def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
 
 
 def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield what is said of amounts that no pod may ask for, and bounds that exclude each other."""
+    """Yield settings for memory that no pod may request, and bounds that exclude each other."""
     memory = policy.memory
     least, most = memory_mib(memory.min or ""), memory_mib(memory.max or "")
     if least and most and least > most:
@@ -100,10 +100,10 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         return
     for key, bound in (("min", memory.min), ("max", memory.max)):
         if bound is not None:
-            rule = "bounds what no pod may ask for: say allowed: true, or leave it out"
+            rule = "bounds memory that no pod may request: set allowed: true, or leave it out"
             yield source.problem(f"{quoted(bound)} {rule}", "memory", key)
     if memory.decimal:
-        rule = "is about amounts that no pod may ask for: say allowed: true, or leave it out"
+        rule = "is about memory that no pod may request: set allowed: true, or leave it out"
         yield source.problem(rule, "memory", "decimal")
 
 
@@ -115,52 +115,52 @@ def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
 
 
 def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator[Problem]:
-    """Yield what a policy says that its mode cannot do."""
+    """Yield settings that the policy's mode does not support."""
     for name, value in policy.env.items():
         for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
-            yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
+            yield source.problem(f"{{{placeholder}}} has no value in mode {mode.name}", "env", name)
     if policy.resources.prefer is not None:
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
     if mode.gives_instances:
         yield from _instance_problems(policy, source)
     elif policy.resources.prefer is None and policy.resources.oversized != "wait":
-        rule = "is about MIG instances, and pods get none: leave it out, or say prefer"
+        rule = "is about MIG instances, and pods get none: leave it out, or set prefer"
         yield source.problem(rule, "resources", "oversized")
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
 
 
 def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
-    """Return why modes cannot be preferred so beside a policy's mode of slices; None if they can."""
+    """Return why these modes cannot be preferred under a policy's mode of slices; None if they can."""
     if mode.gives_instances:
-        return f"needs a mode of slices beside {mode.name}: leave it out, or say mode: per-gpu"
+        return f"needs a mode of slices, not {mode.name}: leave it out, or set mode: per-gpu"
     if sorted(prefer) != sorted([INSTANCE_MODE, mode.name]):
-        return f"must name {INSTANCE_MODE} and the policy's own mode, {mode.name}, in either order"
+        return f"must list {INSTANCE_MODE} and the policy's own mode, {mode.name}, in either order"
     return None
 
 
 def _preference_problems(
     policy: Policy, prefer: Sequence[ModeName], mode: type[Mode], source: Source
 ) -> Iterator[Problem]:
-    """Yield what a policy of slices and instances says that holds for one of the two only."""
+    """Yield settings that cannot hold for both slices and instances."""
     problem = preference_problem(prefer, mode)
     if problem is not None:
         yield source.problem(problem, "resources", "prefer")
     if policy.slices_per_gpu != EIGHTHS:
-        rule = f"MIG memory is counted in eighths: leave {policy.slices_per_gpu} out, or prefer"
+        rule = f"MIG memory is counted in eighths, not in {policy.slices_per_gpu}: leave it out, or prefer"
         yield source.problem(rule, "slicesPerGpu")
     for name, value in policy.env.items():
         for placeholder in MODES[INSTANCE_MODE].unknown_placeholders.intersection(placeholders.used(value)):
-            yield source.problem(f"{{{placeholder}}} is not known of MIG instances", "env", name)
+            yield source.problem(f"{{{placeholder}}} has no value for MIG instances", "env", name)
 
 
 def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield what says something of slices or limits that shares in hardware do not have."""
+    """Yield settings for slices or limits, which hardware instances do not have."""
     if policy.slices_per_gpu != EIGHTHS:
-        rule = f"MIG memory is counted in eighths: leave {policy.slices_per_gpu} out"
+        rule = f"MIG memory is counted in eighths, not in {policy.slices_per_gpu}: leave it out"
         yield source.problem(rule, "slicesPerGpu")
     if policy.assume is not None:
-        rule = "does not say which card nodes will have, which decides the profile: leave it out"
+        rule = "does not state the model of the cards, which decides the profile: leave it out"
         yield source.problem(rule, "assume")
     if policy.limits.source == "agent":
         rule = "a MIG instance is its own limit: leave it out"
@@ -170,20 +170,20 @@ def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         yield source.problem(rule, "containers")
     for text, slices in (policy.fractions or {}).items():
         if slices > EIGHTHS:
-            rule = f"is of {slices // EIGHTHS} GPUs, and a MIG instance lies on one card: leave it out"
+            rule = f"is {slices // EIGHTHS} GPUs, but a MIG instance is on one card: leave it out"
             yield source.problem(rule, "fractions", text)
     if policy.compute != "none":
-        rule = "a MIG instance has compute of its own: leave it out"
+        rule = "a MIG instance has its own compute: leave it out"
         yield source.problem(rule, "compute")
     if policy.memory.reserve_mib:
-        rule = "a MIG instance keeps nothing back: leave it out"
+        rule = "a MIG instance needs no reserve: leave it out"
         yield source.problem(rule, "memory", "reserveMiB")
 
 
 def _compute_problems(
     policy: Policy, source: Source, parts: Parts, path: tuple[str, ...] = ("compute",)
 ) -> Iterator[Problem]:
-    """Yield why nobody would hold pods to the compute that the policy, or a pod under it, says."""
+    """Yield why nothing would enforce the compute limit of the policy, or of a pod under it."""
     limiter = parts.limiters.get(policy.limiter)
     if policy.limits.source == "agent":
         rule = "the agent limits no compute: leave it out, or use limits.from admission"
@@ -194,26 +194,26 @@ def _compute_problems(
 
 
 def _alias_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield what is said of HAMi's compute where no pod can have it."""
+    """Yield settings for HAMi's compute that no pod can use."""
     path = ("aliases", "gpucores")
     gpucores = policy.aliases.gpucores
     if gpucores != "deny" and not policy.aliases.hami:
-        yield source.problem("is about pods of HAMi's: say hami: true, or leave it out", *path)
+        yield source.problem("is about HAMi's pods: set hami: true, or leave it out", *path)
     elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
-        yield source.problem("a MIG instance has compute of its own: say ignore or deny", *path)
+        yield source.problem("a MIG instance has its own compute: set ignore or deny", *path)
     elif gpucores == "compute":
         yield from _compute_problems(policy, source, parts, path)
 
 
 def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield what needs MiB that are known at admission, in a policy whose limits come from the agent."""
+    """Yield settings that need MiB at admission, in a policy with limits from the agent."""
     limiter = parts.limiters[policy.limiter][0] if policy.limiter in parts.limiters else None
     if limiter is not None and (limiter.image is not None or limiter.host_pid):
-        rule = f'"{policy.limiter}" works by the pod\'s image or hostPID, which no agent gives'
+        rule = f'"{policy.limiter}" works by the pod\'s image or hostPID, which the agent cannot set'
         yield source.problem(f"{rule}: use limits.from admission, or another limiter", "limiter")
     for name, value in policy.env.items():
         if "memory_mib" in placeholders.used(value):
-            rule = "{memory_mib} is not known at admission with limits.from agent: leave the variable out"
+            rule = "{memory_mib} has no value at admission with limits.from agent: leave the variable out"
             yield source.problem(rule, "env", name)
 
 
@@ -221,19 +221,19 @@ def _toleration_problems(toleration: TolerationPart, source: Source, number: int
     if toleration.key is None and toleration.operator != "Exists":
         yield source.problem("without a key the operator must be Exists", "tolerations", number)
     if toleration.operator == "Exists" and toleration.value:
-        yield source.problem("operator Exists takes no value", "tolerations", number, "value")
+        yield source.problem("operator Exists allows no value", "tolerations", number, "value")
 
 
 def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem]:
-    """Yield names that are a way to a GPU, or that nobody refuses."""
+    """Yield names that request GPUs, or that are never denied."""
     for number, name in enumerate(allow.resources):
         if not name.startswith(NVIDIA_DOMAIN):
-            rule = f"{quoted(name)} is not refused anyway: only names in {NVIDIA_DOMAIN} need to stand here"
+            rule = f"{quoted(name)} is never denied: only names in {NVIDIA_DOMAIN} need to be listed"
         elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or is_one_gpu(name):
-            rule = f"{quoted(name)} is a way to ask for GPUs, which cannot be allowed beside the label"
+            rule = f"{quoted(name)} requests GPUs, so it cannot be allowed with the label"
         else:
             continue
-        yield source.problem(f"{rule}: take it out", "allow", "resources", number)
+        yield source.problem(f"{rule}: remove it", "allow", "resources", number)
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -1,8 +1,8 @@
-"""Queue values of the ClearML agent charts: what the pods of each queue ask for, and misplaced keys.
+"""Queue values of the ClearML agent charts: what the pods of each queue request, and misplaced keys.
 
-Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
-`basePodTemplate.labels/annotations/resources`. The Enterprise one has a template for each queue on top of it:
-`queues.<name>.templateOverrides`, with `.queueSettings.maxPods` beside it. Both may stand in a Queues file.
+There are two charts with two shapes under `agentk8sglue`. The open chart has one template for all its queues,
+`queue: a,b`: `basePodTemplate.labels/annotations/resources`. The Enterprise chart adds a template per queue:
+`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. A Queues file may contain both.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ Chart = Literal["open", "enterprise"]
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "annotations", "resources")
 _HINTED = ("labels", "resources")
-"""Not annotations: tolerations, which templates have, would be taken for a slip of it."""
+"""Without annotations: `tolerations`, which templates have, would be reported as a misspelling of it."""
 READ_ANNOTATIONS = (GPUS_ANNOTATION, GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION)
-"""What they say does not hang on a pod's containers, which only the agent knows."""
+"""Annotations that do not depend on a pod's containers, which only the agent knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartQueue:
-    """One queue as the values write it. Its parts are checked to be mappings; nothing else is."""
+    """One queue as in the values. Its parts are mappings; nothing else has been checked."""
 
     name: str
     source: Source
     templates: Sequence[Source]
-    """Its own template and the one of all queues: the first that has a key says its value."""
+    """Its own template, and the template of all queues: the first one with a key decides."""
     labels: Mapping[str, Any]
     annotations: Mapping[str, Any]
     limits: Mapping[str, Any]
@@ -61,17 +61,17 @@ class ChartQueue:
 
     @property
     def asks_by(self) -> str:
-        """The label by which its pods ask for a share."""
+        """The label with which its pods request a share."""
         return MEMORY_LABEL if MEMORY_LABEL in self.labels else FRACTION_LABEL
 
     @property
     def label(self) -> Any:
-        """What that label says; None when there is none."""
+        """Value of that label; None without one."""
         return self.labels.get(self.asks_by)
 
     @property
     def instances(self) -> Mapping[str, Any]:
-        """The MIG instances that its pods ask for by name, and how many of each; zero is none."""
+        """Number of MIG instances that its pods request, by resource name, without zeros."""
         return {
             name: each
             for name, each in self.limits.items()
@@ -80,18 +80,18 @@ class ChartQueue:
 
     @property
     def kinds(self) -> GpuKinds:
-        """The kinds of GPU that its pods take; every kind where the annotations cannot be read."""
+        """The kinds of GPU that its pods accept; every kind if the annotations cannot be read."""
         found = read_gpu_kinds(self.annotation_texts)
         return EVERY_KIND if isinstance(found, KindProblem) else found
 
     @property
     def annotation_texts(self) -> dict[str, str]:
-        """The annotations that are read, as far as they are text."""
+        """The annotations that are checked, if they are text."""
         found = {name: self.annotations.get(name) for name in READ_ANNOTATIONS}
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
-        """Return what label and annotations ask for under a policy; None if it does not take the label."""
+        """Return the request of label and annotations under a policy; None if the label is not allowed."""
         of_one, count = self.fraction_of_one(policy), self.annotation_texts.get(GPUS_ANNOTATION)
         if of_one is None or count is None:
             return of_one
@@ -99,7 +99,7 @@ class ChartQueue:
         return asked if isinstance(asked, Fraction) else of_one
 
     def fraction_of_one(self, policy: EffectivePolicy) -> Fraction | None:
-        """Return what the label alone asks for, of one GPU."""
+        """Return the label's request for one GPU, without the annotations."""
         if not isinstance(self.label, str):
             return None
         if self.asks_by == FRACTION_LABEL:
@@ -110,12 +110,12 @@ class ChartQueue:
         return Fraction.of_memory(mib + policy.reserve_mib, policy.slices_per_gpu)
 
     def problem(self, rule: str, *path: str) -> Problem:
-        """Return the problem of a value that breaks a rule, in the template that has it."""
+        """Return a problem at a value, in the template that has it."""
         found = (template for template in self.templates if template.line(*path) is not None)
         return next(found, self.templates[0]).problem(rule, *path)
 
     def replaced(self, policy: EffectivePolicy) -> Mapping[str, Any]:
-        """Return the limits that the webhook takes out under a policy."""
+        """Return the limits that the webhook removes under a policy."""
         kinds = {name: policy.mode.kinds[name] for name in self.limits}
         return {
             name: self.limits[name] for name, kind in kinds.items() if kind is not None and kind.is_replaced
@@ -127,7 +127,7 @@ class ChartValues:
     """A values file of one of the two charts."""
 
     chart: Chart | None
-    """None where nothing tells."""
+    """None if the values do not show which chart they are for."""
     queues: Sequence[ChartQueue]
     problems: Sequence[Problem]
 
@@ -136,7 +136,7 @@ def read_chart_values(file: str, content: bytes) -> ChartValues:
     """Read a values file of a ClearML agent chart.
 
     Raises:
-        PolicyError: it is no YAML that can be read.
+        PolicyError: it is not valid YAML.
     """
     charts: list[Chart] = []
     queues: list[ChartQueue] = []
@@ -150,7 +150,7 @@ def read_chart_values(file: str, content: bytes) -> ChartValues:
 
 
 def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
-    """Read a queue's values over the template of all queues; what is no mapping counts as absent."""
+    """Read a queue's values over the template of all queues; anything but a mapping counts as missing."""
     own = Source(source.document, (*source.path, TEMPLATE))
     max_pods = _mapping(entry, "queueSettings").get("maxPods")
     valid = isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0
@@ -159,7 +159,7 @@ def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: So
 
 
 def base_queue(name: str, base: Source) -> ChartQueue:
-    """Read the template of all queues as that of one queue of the open chart."""
+    """Read the template of all queues as one queue of the open chart."""
     return _queue(name, base, [base], None)
 
 
@@ -179,7 +179,7 @@ def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int
 
 
 def _merged(values: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
-    """Join the mappings that stand under a key; the last has the last word."""
+    """Merge the mappings under a key; the last one wins."""
     return {name: value for each in values for name, value in _mapping(each, key).items()}
 
 
@@ -227,7 +227,7 @@ def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[P
 
 
 def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
-    """Queues, or the mapping of queues, that stand one level too high."""
+    """Yield queues, or the mapping of queues, that are one level too high."""
     for key, value in values.items():
         if key in known or not isinstance(value, dict):
             continue
@@ -235,7 +235,7 @@ def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> It
             yield source.problem(f"queues belongs under {ROOT}: the chart does not read it here", key)
         elif _is_queue(value):
             yield source.problem(
-                f"queue {quoted(key)} stands one level too high: move it under {ROOT}.queues", key
+                f"queue {quoted(key)} is one level too high: move it under {ROOT}.queues", key
             )
 
 
@@ -246,7 +246,7 @@ def _is_queue(value: Any) -> bool:
 def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
     for key in entry:
         if key in _OF_A_TEMPLATE:
-            yield source.problem(f"{key} stands one level too high: move it under templateOverrides", key)
+            yield source.problem(f"{key} is one level too high: move it under templateOverrides", key)
         elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
             yield source.problem(f"unknown key{hint}", key)
     own = Source(source.document, (*source.path, TEMPLATE))
@@ -283,7 +283,7 @@ def takes_decimal(policy: EffectivePolicy) -> bool:
 
 
 def _at(source: Source) -> Mapping[str, Any]:
-    """Return the mapping that stands at a place."""
+    """Return the mapping at a source's path."""
     found: Any = source.document.data
     for key in source.path:
         found = found.get(key) if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""From the parts of a directory to a policy set: every combination of policy and queue, compiled."""
+"""Compiles the parts of a directory to a policy set, for every combination of policy and queue."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from policies.model.schema import Limiter, QueueEntry
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000
-"""Of queues with the policies that their pods can follow: each is compiled at loading."""
+"""Combinations of queues and policies that their pods can follow; each is compiled when the set is loaded."""
 
 
 def compile_policies(parts: Parts) -> PolicySet:
-    """Check what parts say of each other, and compile every combination of policy and queue.
+    """Check rules between parts, and compile every combination of policy and queue.
 
     Raises:
         PolicyError: with every problem.
@@ -53,7 +53,7 @@ def compile_policies(parts: Parts) -> PolicySet:
 
 
 def _followed(parts: Parts) -> dict[str, Counted]:
-    """Return by policy the namespaces whose pods follow it; `default` is for all that no other names."""
+    """Return the namespaces that follow each policy; `default` is for all that no other policy lists."""
     named = {name: Counted(tuple(policy.namespaces)) for name, (policy, _) in parts.policies.items()}
     others = chain.from_iterable(
         policy.namespaces for name, (policy, _) in parts.policies.items() if name != DEFAULT
@@ -67,7 +67,7 @@ def _raise_for(found: Iterator[Problem]) -> None:
 
 
 def _policies_by_queue(parts: Parts, by_namespace: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """Return the policies that pods of each queue can follow, as far as they are defined."""
+    """Return the policies that pods of each queue can follow, without undefined ones."""
     every = sorted({DEFAULT, *by_namespace.values()} & parts.policies.keys())
     found: dict[str, Sequence[str]] = {}
     for queue, (entry, _) in parts.queues.items():
@@ -96,7 +96,7 @@ def _size_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator
 def _compile_all(
     parts: Parts, under: Mapping[str, Sequence[str]]
 ) -> dict[tuple[str | None, str], CompiledPolicy]:
-    """Compile each policy, and each under every queue that can lead to it."""
+    """Compile each policy, also under each queue entry that its pods can have."""
     digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
     compiled: dict[tuple[str | None, str], CompiledPolicy] = {}
     for name, (policy, _) in parts.policies.items():
@@ -120,12 +120,12 @@ def _limiter(parts: Parts, name: str) -> Limiter:
 
 
 def _bases(parts: Parts) -> list[str]:
-    """Return the policies that pods follow by their namespace alone."""
+    """Return the policies that pods can follow by namespace, without a queue."""
     return sorted({DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)})
 
 
 def _relaxed(parts: Parts, compiled: Mapping[tuple[str | None, str], CompiledPolicy]) -> Iterator[Problem]:
-    """Yield entries for all namespaces that relax what pods would have without: pods label themselves."""
+    """Yield entries for all namespaces that relax a pod's policy: pod authors choose the label themselves."""
     bases = _bases(parts)
     for queue, (entry, source) in parts.queues.items():
         if entry.namespaces is not None:
@@ -133,7 +133,7 @@ def _relaxed(parts: Parts, compiled: Mapping[tuple[str | None, str], CompiledPol
         for base in bases:
             over = compiled[queue, entry.policy or base]
             for key, what in relaxations(over, compiled[None, base]):
-                rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
+                rule = f"relaxes policy {base} ({what}) for every pod that has this queue's label"
                 yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
 
 
@@ -142,7 +142,7 @@ def _template_problems(
     under: Mapping[str, Sequence[str]],
     compiled: Mapping[tuple[str | None, str], CompiledPolicy],
 ) -> Iterator[Problem]:
-    """Yield templates pasted from the agent chart whose pods would be denied wherever they may run."""
+    """Yield pasted templates of the agent chart whose pods would be denied under every policy."""
     for name, (_, source) in parts.queues.items():
         queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
         yield from _denied_under_all(queue, [compiled[name, policy].effective for policy in under[name]])
@@ -152,7 +152,7 @@ def _template_problems(
 
 
 def _base_of(source: Source) -> Source | None:
-    """Return the template of all queues in the same file; None where it has none."""
+    """Return the template of all queues in the same file; None without one."""
     base = Source(source.document, (BASE,))
     return base if base.line() is not None else None
 
@@ -164,12 +164,12 @@ def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) ->
 
 
 def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
-    """Return the entry's key that makes the difference: its own, or the policy it names."""
+    """Return the entry's key that relaxes: the key itself, or `policy`."""
     return (key,) if getattr(entry, key, None) is not None else ("policy",)
 
 
 def _digest(parts: Parts) -> str:
-    """Return the digest of the content, models with their defaults, and behind it the lock's number."""
+    """Return the digest of the content, including the models' defaults, and the lock's number after it."""
     content = {
         kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
         for kind, table in (

@@ -1,4 +1,4 @@
-"""A limiter that is a preset but for its init container: another image, another user."""
+"""Limiters that extend a preset: they change only its init container, such as image or user."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from policies.model.problems import PolicyError, dotted
 
 EXTENDS = "extends"
 OWN_KEYS = ("kind", "name", EXTENDS, "needs", "initContainer")
-"""What may stand beside `extends`: all else decides what the limit is, and comes from the preset."""
+"""Keys allowed together with `extends`; all others define the limit, and come from the preset."""
 
 
 def extended(document: Document, preset: Document) -> Document:
-    """Return the document with everything of the preset's that it leaves out.
+    """Return the document with all missing keys of the preset.
 
     Raises:
-        PolicyError: it holds a key that only a whole limiter may hold.
+        PolicyError: it has a key that only a complete limiter may have.
     """
     own = document.data
     if refused := [key for key in own if key not in OWN_KEYS]:
-        rule = f"cannot stand beside {EXTENDS}: write needs and initContainer only, or a whole limiter"
+        rule = f"is not allowed with {EXTENDS}: set only needs and initContainer, or write a complete limiter"
         raise PolicyError(document.problem((key,), rule, shown=dotted((key,))) for key in refused)
     content = {**preset.data, **own}
     if isinstance(part := own.get("initContainer"), Mapping):

@@ -1,4 +1,4 @@
-"""What is no mistake but worth knowing before pods find out: `policy check` prints it."""
+"""Advice on valid policies, which `policy check` prints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from policies.model.schema import Limiter
 
 
 def lint(policy_set: PolicySet) -> list[Problem]:
-    """Return what an admin should know of a set that has no mistakes, by file and line."""
+    """Return advice on a valid set, by file and line."""
     found = {*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)}
     return sorted({*found, *_fractions(policy_set), *_containers(policy_set), *_memory(policy_set)})
 
@@ -30,12 +30,12 @@ def _containers(policy_set: PolicySet) -> Iterator[Problem]:
 def _memory(policy_set: PolicySet) -> Iterator[Problem]:
     for policy, source in policy_set.parts.policies.values():
         if policy.memory.allowed and policy.limits.source == "agent":
-            rule = "with limits.from agent a pod is limited to the fewest slices that hold what it asks for"
+            rule = "with limits.from agent, a pod's limit is the fewest slices that hold its request"
             yield source.problem(rule, "memory", "allowed")
 
 
 def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
-    """Yield what each text leaves unused that is no whole number of slices."""
+    """Yield what each text that is not a whole number of slices leaves unused."""
     parts = policy_set.parts
     tables = [
         (policy.fractions, policy.slices_per_gpu, policy.limits.source == "admission", source)
@@ -49,12 +49,12 @@ def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
         for text in table or ():
             fraction = Fraction.rounded_up(text, slices_per_gpu)
             if fraction.exact is not None and not writes_limits:
-                rule = f"takes {fraction.slices} of {slices_per_gpu} slices, and with limits.from agent"
-                yield source.problem(f"{rule} is limited to these slices, not to {text}", "fractions", text)
+                rule = f"takes {fraction.slices} of {slices_per_gpu} slices; with limits.from agent, it"
+                yield source.problem(f"{rule} is limited to these, not to {text}", "fractions", text)
             elif fraction.exact is not None:
                 rule = f"takes {fraction.slices} of {slices_per_gpu} slices and is limited to {text}"
                 unused = fraction.slices / slices_per_gpu - fraction.exact[0] / fraction.exact[1]
-                rule += f": {unused:.1%} of a GPU stays unused beside each such pod"
+                rule += f": each such pod leaves {unused:.1%} of a GPU unused"
                 yield source.problem(rule, "fractions", text)
 
 
@@ -69,7 +69,7 @@ def _limiters(policy_set: PolicySet) -> Iterator[Problem]:
 
 def _of_limiter(limiter: Limiter) -> Iterator[str]:
     if limiter.host_pid:
-        yield "sets hostPID: Pod Security baseline and restricted refuse such pods"
+        yield "sets hostPID: Pod Security baseline and restricted reject such pods"
     limits = limiter.env or any(limiter.modes.of(mode).env for mode in MODES)
     if not (limits or limiter.ld_preload or limiter.image):
         yield "limits nothing: a neighbour's allocation decides which pod runs out of GPU memory"
@@ -79,24 +79,22 @@ def _unused(policy_set: PolicySet) -> Iterator[Problem]:
     named = {entry.policy for entry, _ in policy_set.parts.queues.values()}
     for name, (policy, source) in policy_set.parts.policies.items():
         if name != DEFAULT and not policy.namespaces and name not in named:
-            yield source.problem(
-                "no namespaces and no queue lead to this policy: no pod will follow it", "name"
-            )
+            yield source.problem("no namespace and no queue uses this policy: no pod will follow it", "name")
 
 
 def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
     for name, (policy, source) in policy_set.parts.policies.items():
         for namespace in policy.quotas.namespaces:
             if (followed := policy_set.policy_of(namespace, None)) != name:
-                rule = f"pods of {namespace} follow policy {followed} unless a queue's label says else"
+                rule = f"pods of {namespace} follow policy {followed} unless their queue names another"
                 yield source.problem(
-                    f"{rule}: put the quota, or the namespace, into one policy",
+                    f"{rule}: put quota and namespace into one policy",
                     "quotas",
                     "namespaces",
                     namespace,
                 )
         if policy.quotas.queues and not policy.quotas.namespaces:
-            rule = "pods write their queue's label themselves: a quota of their namespace binds them for sure"
+            rule = "users choose their queue's label: only a quota of the namespace always applies"
             yield source.problem(rule, "quotas", "queues")
 
 

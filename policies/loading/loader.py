@@ -1,4 +1,4 @@
-"""A policy directory, or its files, in; a checked policy set out, or everything that is wrong with it."""
+"""Loads a policy directory, or its files, as a checked policy set, or reports all problems."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from policies.model.problems import PolicyError, Problem, UnreadableError
 ENDINGS = (".yaml", ".yml")
 MAX_FILES = 200
 MAX_TOTAL_BYTES = 4 * MAX_BYTES
-"""Of all files: four ConfigMaps, projected into one folder."""
+"""Bytes of all files: four ConfigMaps, projected into one folder."""
 ATTEMPTS = 5
 
 
 def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
-    """Read a whole policy set from file contents by name; reads nothing else.
+    """Read a policy set from file contents by name.
 
     Raises:
         PolicyError: with every problem found.
     """
     if not files:
-        rule = "holds no policy file: add one ending in .yaml or .yml with kind: Policy and name: default"
+        rule = "has no policy file: add one ending in .yaml or .yml with kind: Policy and name: default"
         raise PolicyError([Problem(".", 0, "", rule)])
     size = sum(map(len, files.values()))
     if size > MAX_TOTAL_BYTES:
-        rule = f"holds {size} bytes of policy files; at most {MAX_TOTAL_BYTES} are read: take some away"
+        rule = f"has {size} bytes of policy files; the maximum is {MAX_TOTAL_BYTES}: remove some"
         raise PolicyError([Problem(".", 0, "", rule)])
     return compile_policies(read_parts(files))
 
 
 def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
-    """Read a whole policy set that somebody else read from a directory, by the rules for a directory.
+    """Read a policy set from files that another process read, by the rules for a directory.
 
     Raises:
-        PolicyError: with every problem found, names included that no directory is asked for.
+        PolicyError: with every problem found, including names that are not read from a directory.
     """
     if len(files) > MAX_FILES:
         raise PolicyError([_too_many(len(files))])
@@ -55,19 +55,19 @@ def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
 
 
 def load_policies(directory: Path) -> PolicySet:
-    """Read a policy directory: LOCK_FILE, and of its top level `.yaml` and `.yml` without a dot before.
+    """Read a policy directory: LOCK_FILE, and `.yaml` and `.yml` files of the top level that are not hidden.
 
     Raises:
-        PolicyError: with every problem found, unreadable files and folders included.
+        PolicyError: with every problem found, including unreadable files and folders.
     """
     return parse_policies(read_directory(directory))
 
 
 def read_directory(directory: Path) -> dict[str, bytes]:
-    """Read the files of a policy directory as one consistent whole.
+    """Read the files of a policy directory in one consistent version.
 
-    A ConfigMap's folder is swapped by a symlink, `..data`, while we read: files are taken from the folder
-    that it pointed to, or from its successor if that went away meanwhile.
+    The kubelet swaps a ConfigMap's folder by a symlink, `..data`. All files come from the folder that it
+    points to; if that disappears meanwhile, they are read again from its successor.
 
     Raises:
         UnreadableError: a file or the folder cannot be read.
@@ -80,7 +80,7 @@ def read_directory(directory: Path) -> dict[str, bytes]:
             if _snapshot(directory) == folder:
                 raise
         else:
-            # Only now: the kubelet deletes the old folder's files one by one, after the swap.
+            # Check after reading: the kubelet deletes the old folder's files one by one, after the swap.
             if _snapshot(directory) == folder:
                 return files
     raise UnreadableError([Problem(".", 0, "", "changes faster than it can be read")])
@@ -111,7 +111,7 @@ def _read_all(folder: Path) -> dict[str, bytes]:
 
 
 def _too_many(files: int) -> Problem:
-    return Problem(".", 0, "", f"holds {files} files; at most {MAX_FILES} are read: join them")
+    return Problem(".", 0, "", f"has {files} files; the maximum is {MAX_FILES}: merge some")
 
 
 def _is_policy_file(name: str) -> bool:
@@ -119,7 +119,7 @@ def _is_policy_file(name: str) -> bool:
 
 
 def _read_file(file: Path) -> bytes:
-    """Read a regular file, at most one byte more than the size cap (the cap's own error is the parser's)."""
+    """Read a regular file, at most MAX_BYTES and one more; the parser reports a file that is too large."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):

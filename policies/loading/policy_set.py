@@ -1,4 +1,4 @@
-"""A checked set of policies: for a namespace and a queue, what a pod gets."""
+"""A checked set of policies, which gives the policy of a namespace and queue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """One policy, or one policy under one queue entry: all values but the quotas, which hang on the pod."""
+    """One policy, alone or under one queue entry: all values except quotas, which depend on the pod."""
 
     effective: EffectivePolicy
     policy: Policy
@@ -31,28 +31,28 @@ class PolicySet:
     """All policies, limiters and queues of a directory. Immutable; every lookup is a few dict reads."""
 
     digest: str
-    """Short hex digest of what the set says, presets included; file names and comments do not count.
+    """Short hex digest of the set's content, including presets, but not file names and comments.
 
-    Where the chart wrote the set, a dot and the number of the second lock's tables follow."""
+    If the chart wrote the set, a dot and the number of the second lock's tables follow."""
     parts: Parts
     compiled: Mapping[tuple[str | None, str], CompiledPolicy]
-    """By queue entry (None without) and policy."""
+    """By queue entry (None: without one) and policy."""
     by_namespace: Mapping[str, str]
     queue_by_label: Mapping[str, str]
     queue_by_id: Mapping[str, str]
     followed: Mapping[str, Counted]
-    """By policy the namespaces whose pods follow it, but for their queues."""
+    """Namespaces whose pods follow each policy, if their queue does not name another."""
     has_quotas: bool
 
     def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
         """Return the policy of a pod; never raises.
 
-        The policy that the queue's entry names if the entry applies in the namespace, else the one whose
-        `namespaces` hold the pod's, else `default`; the entry's other values on top.
+        It is the policy that the queue's entry names if the entry applies in the namespace, else the policy
+        that lists the namespace, else `default`. Other values of the entry replace those of the policy.
 
         Args:
-            namespace: the pod's.
-            queue_name: value of its label clearml-agent-queue-name, or the queue's name as written.
+            namespace: namespace of the pod.
+            queue_name: value of its label clearml-agent-queue-name, or the queue's name in ClearML.
             queue_id: value of its label clearml-agent-queue.
         """
         entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
@@ -69,7 +69,7 @@ class PolicySet:
         return resource_names(policy for policy, _ in self.parts.policies.values())
 
     def quotas(self) -> tuple[Quota, ...]:
-        """Return every quota that some pod may be held to, each once."""
+        """Return every quota that can apply to a pod, without duplicates."""
         rules = [
             rule
             for (entry, name), compiled in self.compiled.items()
@@ -78,7 +78,7 @@ class PolicySet:
         return tuple(dict.fromkeys([rule.quota for rule in rules if rule is not None]))
 
     def _all(self, entry: str | None, name: str, compiled: CompiledPolicy) -> Iterator[QuotaRule | None]:
-        """Yield the quotas of a policy, or of one under a queue's entry, that hold some pod."""
+        """Yield the quotas of a policy, or of one under a queue entry, that apply to some pod."""
         if entry is not None and not self._is_followed(entry, name):
             return
         for (scope, key), amounts in compiled.limits.items():
@@ -93,27 +93,27 @@ class PolicySet:
             yield self._rule_of_entry(compiled, entry)
 
     def _is_followed(self, entry: str, name: str) -> bool:
-        """Whether pods under a queue's entry follow a policy in some namespace."""
+        """Whether pods under a queue entry follow a policy in some namespace."""
         said = self.parts.queues[entry][0]
         if said.namespaces is not None:
             return any(self.policy_of(namespace, entry) == name for namespace in said.namespaces)
         return name == said.policy if said.policy else name in {DEFAULT, *self.by_namespace.values()}
 
     def _is_without_entry(self, name: str, label: str) -> bool:
-        """Whether pods of a label follow a policy where no entry of that name applies."""
+        """Whether pods with this queue label follow a policy somewhere without a queue entry."""
         queue = self.queue_by_label.get(label)
         if queue is not None and self.parts.queues[queue][0].namespaces is None:
             return False
         return self._without_entry(name, label).namespaces != ()
 
     def queues(self) -> tuple[Quota, ...]:
-        """Return each queue that an entry names, wherever its pods are, without limits."""
+        """Return each queue that has an entry, in all namespaces and without limits."""
         entries = self.parts.queues.items()
         names = [(sanitised(queue), entry.id) for queue, (entry, _) in entries]
         return tuple([Quota("queue", name, keys=queue_keys(name, identity)) for name, identity in names])
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
-        """Name of the queue entry that applies, found by id first."""
+        """Name of the queue entry that applies; the id has precedence."""
         by_id = self.queue_by_id.get(queue_id) if queue_id else None
         if by_id and self._applies(by_id, namespace):
             return by_id
@@ -128,7 +128,7 @@ class PolicySet:
     def _rules(
         self, namespace: str, compiled: CompiledPolicy, entry: str | None, queue_name: str | None
     ) -> Iterator[QuotaRule | None]:
-        """Yield the quotas of a pod: its namespace's, and those of each queue that its labels name."""
+        """Yield the quotas of a pod: that of its namespace, and those of each queue in its labels."""
         limit = compiled.limits.get(("namespace", namespace))
         yield rule_of(compiled.policy, "namespace", namespace, limit)
         label = sanitised(queue_name) if queue_name else None
@@ -144,7 +144,7 @@ class PolicySet:
         entry, label, policy = self.parts.queues[queue][0], sanitised(queue), compiled.policy
         counts = Counted(tuple(entry.namespaces) if entry.namespaces is not None else None)
         if entry.quota is None and entry.policy is None:
-            # The policy's own limit: it counts where the policy is followed.
+            # It is the policy's own limit, so it counts where pods follow the policy.
             if entry.namespaces is None:
                 counts = self.followed[policy.name]
             else:
@@ -154,7 +154,7 @@ class PolicySet:
         return rule_of(policy, "queue", label, limit, counts.bounded(*queue_keys(label, entry.id)))
 
     def _without_entry(self, policy: str, label: str) -> Counted:
-        """Return where pods of a label follow a policy, and no entry of that name applies."""
+        """Return where pods with this queue label follow a policy and no queue entry applies."""
         counts, queue = self.followed[policy], self.queue_by_label.get(label)
         served = self.parts.queues[queue][0].namespaces if queue is not None else None
         if not served:

@@ -1,4 +1,4 @@
-"""The policy of one namespace and queue, key by key, with the place that each value comes from."""
+"""The policy of one namespace and queue, key by key, with the origin of each value."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BUILT_IN = "built-in default"
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One key of a policy, as a file would write it."""
+    """One key of a policy, as in a file."""
 
     path: tuple[str, ...]
     value: Any
     origin: str
-    """`file:line`, or that nobody wrote it."""
+    """`file:line`, or that it is a default."""
 
 
 def trace(
@@ -58,7 +58,7 @@ def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 
 def _origin(policy_set: PolicySet, entry: str | None, source: Source, path: tuple[str, ...]) -> str:
-    """Return the line of the queue entry's key where it has one for this, else the policy's own."""
+    """Return the line of the queue entry's key if it sets one, else the policy's own."""
     key = key_of(path)
     if entry is not None and key is not None:
         line = policy_set.parts.queues[entry][1].line(key)

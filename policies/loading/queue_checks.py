@@ -1,4 +1,4 @@
-"""What the webhook would deny of every pod of a queue, found in the values of a ClearML agent chart."""
+"""Problems in the queues of a ClearML agent chart, for which the webhook would deny every pod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from policies.model.problems import Problem, quoted
 
 
 def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield what the webhook would deny of every pod of a queue, under the policy that the pods follow."""
+    """Yield everything for which the webhook would deny a queue's pods, under the policy that they follow."""
     label = queue.label
     at = ("labels", queue.asks_by)
     fraction = queue.fraction(policy)
@@ -31,7 +31,7 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
     elif not isinstance(label, str):
         yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
     elif MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
-        yield queue.problem(f"and {FRACTION_LABEL} are two ways to ask for a share: keep one", *at)
+        yield queue.problem(f"and {FRACTION_LABEL} both request a share: keep one", *at)
     elif fraction is None:
         yield queue.problem(_not_allowed(queue, label, policy), *at)
     else:
@@ -43,12 +43,12 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
                     yield queue.problem(rule, "resources", field, resource)
         if policy.instance_mode is not None and len(queue.instances) > 1:
             first, second = sorted(queue.instances)[:2]
-            rule = f"{first} and {second} are two MIG instances, and a share is one: keep one"
+            rule = f"{first} and {second} are two MIG instances, but a share is one: keep one"
             yield queue.problem(rule, "resources", "limits", second)
 
 
 def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield what is wrong with the annotations of a queue whose label is in order."""
+    """Yield problems in the annotations of a queue with a valid label."""
     for name in READ_ANNOTATIONS:
         value = queue.annotations.get(name)
         if value is not None and not isinstance(value, str):
@@ -68,30 +68,32 @@ def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator
 def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
     for resource in queue.limits:
         if resource.startswith(CLEARML_FRACTION_PREFIX):
-            rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
+            rule = f"needs the label {FRACTION_LABEL}: without it, Kubernetes rejects the resource"
             yield queue.problem(rule, "resources", "limits", resource)
     for resource, amount in queue.instances.items():
         if not (str(amount).isascii() and str(amount).isdigit()):
-            rule = f"{quoted(amount)} is no whole number of instances"
+            rule = f"{quoted(amount)} is not a whole number of instances"
         elif instance_number(resource) is None:
-            rule = f"is no MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
+            rule = (
+                f"is not a MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
+            )
         else:
             continue
         yield queue.problem(rule, "resources", "limits", resource)
     near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
     for key in near:
-        rule = f"is not the label that is read: write {FRACTION_LABEL}"
+        rule = f"is not the injector's label: write {FRACTION_LABEL}"
         yield queue.problem(rule, "labels", key)
 
 
 def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    """Return why a MIG instance that stands beside the label cannot be the one that its pods get."""
+    """Return why the MIG instance in the limits cannot be the one that the label's share gets."""
     if policy.instance_mode is None or not resource.startswith(MIG_RESOURCE_PREFIX) or str(amount) == "0":
         return None
     if str(amount) != "1":
-        return f"{resource} is asked for {amount} times, and a share is one instance: write 1"
+        return f"{resource} is requested {amount} times, but a share is one instance: write 1"
     problem = named_problem(resource, fraction)
-    return f"{resource} {problem}: take one of the two out" if problem else None
+    return f"{resource} {problem}: remove one of the two" if problem else None
 
 
 def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
@@ -103,7 +105,7 @@ def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
         return f"{quoted(label)} is not allowed: {memory_problem(mib, policy)}"
     advice = label_advice(label, policy)
     if advice is None:
-        return f"policy {policy.name} allows no fraction: ask for one in its fractions"
+        return f"policy {policy.name} allows no fraction: add some to its fractions"
     return f"{quoted(label)} is not allowed by policy {policy.name}: {advice}"
 
 
@@ -115,10 +117,10 @@ def _disagreement(
         return None
     if kind.is_other_system:
         hint = f", or name it in allow.resources of policy {policy.name}" if kind.can_be_allowed else ""
-        return f'{resource} and the label "{label}" are two ways to share a GPU: take one out{hint}'
+        return f'{resource} and the label "{label}" are two ways to share a GPU: remove one{hint}'
     if kind.is_index:
         return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
-    # YAML's own decimals are meant as Helm hands them on, as text.
+    # Helm passes decimals of YAML on as text.
     if fits(amount if isinstance(amount, int) else str(amount), kind, fraction):
         return None
     if kind.is_clearml:

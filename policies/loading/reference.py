@@ -23,7 +23,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _allow_extensions(definitions: dict[str, Any]) -> None:
-    """Let a limiter that extends a preset leave out what the preset gives: the model sees it whole."""
+    """Let a limiter that extends a preset leave out the preset's keys: the model gets it complete."""
     required = definitions["InitContainerPart"].pop("required")
     whole = {"properties": {"initContainer": {"required": required}}}
     definitions["Limiter"] |= {
@@ -34,7 +34,7 @@ def _allow_extensions(definitions: dict[str, Any]) -> None:
 
 
 def markdown() -> str:
-    """Return tables of every key of every kind, and of the placeholders."""
+    """Return Markdown tables of all keys of all kinds, and of the placeholders."""
     schemas = json_schema()["$defs"]
     blocks = [_kind_block(kind, schemas) for kind in KINDS]
     return "\n".join([*blocks, _placeholder_block()])
@@ -67,7 +67,7 @@ def _default(key: str, field: dict[str, Any], required: tuple[str, ...]) -> str:
 
 
 def _below(field: dict[str, Any]) -> tuple[str | None, str]:
-    """Return the definition that a field's value, items or named values refer to, and the step to it."""
+    """Return the definition that a field's value, items or named values refer to, and the path step to it."""
     steps = ((field, ""), (field.get("items", {}), "[]"), (field.get("additionalProperties", {}), ".<name>"))
     for part, step in steps:
         for option in (part, *part.get("anyOf", ())) if isinstance(part, dict) else ():
@@ -78,4 +78,4 @@ def _below(field: dict[str, Any]) -> tuple[str | None, str]:
 
 def _placeholder_block() -> str:
     rows = "\n".join(f"| `{{{name}}}` | {text} |" for name, text in PLACEHOLDERS.items())
-    return f"## Placeholders\n\n| in values of variables | what stands there |\n|---|---|\n{rows}\n"
+    return f"## Placeholders\n\n| in values of variables | replaced by |\n|---|---|\n{rows}\n"

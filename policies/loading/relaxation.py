@@ -1,4 +1,4 @@
-"""What a queue's entry loosens against the policy that a pod would have without it."""
+"""Finds what a queue entry relaxes, compared with the policy that a pod would have without it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.model.effective import EffectivePolicy, MemoryBounds
 
 
 def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[str, str]]:
-    """Yield each loosened value as the entry's key for it and half a sentence."""
+    """Yield each relaxed value, as the entry's key for it and half a sentence."""
     yield from _of_values(over.effective, base.effective)
     if over.effective.gives_share and not base.effective.gives_share:
         yield "share", "share label instead of none"

@@ -1,4 +1,4 @@
-"""The policies in force: a directory, read again as the kubelet changes it; a whole set or nothing."""
+"""The policies in force. The directory is read again when the kubelet changes it: a whole set or nothing."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
 RELOAD_SECONDS = 1.0
-"""Between two readings of the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
+"""Between two readings of the directory. The kubelet takes up to a minute to update a ConfigMap."""
 
 SETTLING_LOOKS = 5
-"""Readings, a second each, before a set with another number of the lock is in force: Helm writes the lock
-after the policies, an API server takes a second to take it up, and before that refuses the set's pods."""
+"""Readings, one per second, before a set with another lock number comes into force. Helm writes the lock
+after the policies, and an API server needs a second to load it; until then it would reject the set's pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """The outcome of one reading of the directory."""
+    """The result of one reading of the directory."""
 
     digest: str | None
-    """Digest of the set in force after it; None while there has been no good one."""
+    """Digest of the set in force afterwards; None until there is a good one."""
     error: PolicyError | None = None
-    """Why the set on disk cannot be in force; None when it is, or will be when it has settled."""
+    """Why the set on disk is not usable; None if it is in force, or will be when its wait is over."""
     changed: bool = False
-    """Whether another set is in force than before."""
+    """Whether the set in force changed."""
     handed: bool = False
-    """Whether the set in force is not of this directory: it was given to `adopt`."""
+    """Whether the set in force came from `adopt` instead of the directory."""
 
 
 Observer = Callable[[Reload], None]
-"""Called with every reload that changed something: the set in force, or whether the one on disk is good."""
+"""Called with each result that differs from the one before: another set in force, or another error."""
 
 
 class NoPoliciesError(Exception):
-    """No set is in force yet: the directory has been broken since the start."""
+    """No set is in force: the directory has never had a good one."""
 
 
 class LivePolicies:
-    """Holds the last good set of a directory; readers take `current` once for each decision.
+    """Holds the last good set of a directory. Read `current` once for each decision.
 
     Args:
         directory: a policy directory, such as the mount point of a ConfigMap.
         observe: for log lines, metrics and readiness; called in the thread that reloads.
-        may_wait: begin without a set where the directory is broken, and take the first good one.
-        clock: Unix seconds, to tell since when a set is in force.
+        may_wait: start without a set if the directory is broken, and use the first good one.
+        clock: Unix seconds, to record when a set comes into force.
 
     Raises:
-        PolicyError: the directory cannot be used at the start, and nobody may wait for a good one.
+        PolicyError: the directory is broken at the start, and `may_wait` is False.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LivePolicies:
         self._since: float | None = None
         self._observe = observe
         self._files: Mapping[str, bytes] | None = None
-        """As they were at the last reading; None when they could not be read."""
+        """Contents at the last reading; None if they could not be read."""
         self._current: PolicySet | None = None
         self._good_files: Mapping[str, bytes] | None = None
         self._handed = False
@@ -82,42 +82,42 @@ class LivePolicies:
 
     @property
     def current(self) -> PolicySet:
-        """The set in force: immutable, replaced as a whole.
+        """The set in force. It is immutable, and replaced as a whole.
 
         Raises:
-            NoPoliciesError: there has been no good one yet.
+            NoPoliciesError: there is none yet.
         """
         if self._current is None:
-            raise NoPoliciesError("the policy directory has been broken since the start")
+            raise NoPoliciesError("the policy directory has had no valid set since the start")
         return self._current
 
     @property
     def missing(self) -> str | None:
-        """Why no set is in force; None when one is."""
+        """Why no set is in force; None if one is."""
         return str(self._last.error) if self._current is None else None
 
     @property
     def last(self) -> Reload:
-        """The outcome of the last reading, for /readyz and the metric."""
+        """The result of the last reading, for /readyz and the metric."""
         return self._last
 
     @property
     def since(self) -> float | None:
-        """When the set in force came into force, in Unix seconds; None while there is none."""
+        """When the set in force came into force, in Unix seconds; None if there is none."""
         return self._since
 
     @property
     def good_files(self) -> Mapping[str, bytes] | None:
-        """The files of the last good set that the directory held; None while there has been none."""
+        """The files of the last good set in the directory; None if there was none."""
         return self._good_files
 
     def adopt(self, files: Mapping[str, bytes]) -> None:
-        """Put a set into force that somebody else read, where the directory has given none yet.
+        """Put a set into force that another process read, if the directory has had no good one yet.
 
-        It is read as if it stood in the directory, and the first good set of the directory follows it.
+        The rules for a directory apply. The directory's first good set replaces it.
 
         Raises:
-            PolicyError: the directory could not have given it.
+            PolicyError: a directory with these files would be rejected.
         """
         if self._current is not None:
             return
@@ -127,7 +127,7 @@ class LivePolicies:
         self._observe(self._last)
 
     def reload(self) -> Reload:
-        """Read the directory; a broken set leaves the last good one in force."""
+        """Read the directory. If its set is broken, the last good one stays in force."""
         before = self._last
         self._last = result = self._read()
         if result.changed or str(result.error) != str(before.error):
@@ -153,14 +153,14 @@ class LivePolicies:
         return self._taken(fresh, files)
 
     def _has_another_lock(self, fresh: PolicySet) -> bool:
-        """Whether pods of a set are judged by other tables of the lock than those of the set in force."""
+        """Whether the second lock checks the set's pods by other tables than those of the set in force."""
         if self._current is None:
             return False
         before, after = self._current.parts.lock_number, fresh.parts.lock_number
         return bool(before and after) and before != after
 
     def _settled(self) -> Reload:
-        """Take the set that settles once it has done so; without one, all stays as it is."""
+        """Put the waiting set into force when its wait is over; without one, change nothing."""
         if self._settling is None or self._files is None:
             return self._kept(self._last.error)
         if self._looks_left:
@@ -187,9 +187,9 @@ class LivePolicies:
     ) -> None:
         """Read the directory every second, until cancelled.
 
-        Its files are compared: nothing has to be known of how they change, and a node cannot run out of
-        watches. Reading happens in a thread, so that admission goes on meanwhile. After each reading that
-        leaves no set in force, `without` is called, to `adopt` one. `heartbeat` is called after each.
+        Polling works however the files change, and cannot run out of a node's inotify watches. Reading
+        happens in a thread, so that admission continues. After each reading that leaves no set in force,
+        `without` is called, to `adopt` one. `heartbeat` is called after every reading.
         """
         while True:
             await asyncio.to_thread(self.reload)

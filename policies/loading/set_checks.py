@@ -1,4 +1,4 @@
-"""Checks across the files of a set: names that are missing, taken twice, or alike to the ledger."""
+"""Checks across the files of a set: missing, duplicate and conflicting names."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from policies.model.problems import Problem, did_you_mean
 from policies.model.schema import Policy, QueueEntry
 
 MAX_NAMED = 5
-"""Policies that one mistake names."""
+"""Policies that one problem lists."""
 
 
 def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    """Yield what breaks a rule in some file, or between files; `under` are the policies of each queue."""
+    """Yield broken rules in and between files; `under` holds the policies of each queue's pods."""
     if DEFAULT not in parts.policies:
         rule = "no policy is named default: add a file with kind: Policy and name: default"
         yield Problem(".", 0, "", rule)
@@ -39,7 +39,7 @@ def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[P
 
 
 def _prefix_problems(parts: Parts) -> Iterator[Problem]:
-    """Yield second name patterns: the ledger counts the GPUs of one, and would give out others twice."""
+    """Yield second name patterns: the ledger counts only one, and would allocate other GPUs twice."""
     first: tuple[str, str] | None = None
     for name, (policy, source) in sorted(parts.policies.items()):
         prefix = mode_of(policy).index_prefix(resource_of(policy))
@@ -95,13 +95,13 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
 
 
 def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:
-    """Yield what is wrong with a queue's order of slices and instances, once for all policies."""
+    """Yield problems in a queue's order of slices and instances, once for all policies."""
     lacking = [policy.name for policy in policies if policy.resources.prefer is None]
     if lacking:
         more = f" and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
         named = f"{', '.join(lacking[:MAX_NAMED])}{more}"
-        where = "" if entry.namespaces else ", or say in namespaces where the entry holds"
-        yield f"orders slices and instances, and policy {named} gives not both: add resources.prefer{where}"
+        where = "" if entry.namespaces else ", or restrict the entry by namespaces"
+        yield f"orders slices and instances, but resources.prefer is missing in policy {named}: add it{where}"
     for policy in policies:
         problem = preference_problem(entry.prefer or (), mode_of(policy))
         if policy.resources.prefer is not None and problem is not None:

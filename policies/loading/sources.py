@@ -1,4 +1,4 @@
-"""The parts of a policy set, each with the place it was read from."""
+"""The parts of a policy set, each with its place in a file."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ _Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
 MAX_ENTRIES = 2000
 """Policies, limiters and queues of one set."""
 LOCK_FILE = "second-lock"
-"""File beside the policies, by the chart: the number of the second lock's tables, made of the same values."""
+"""File next to the policies, by the chart: the number of the second lock's tables, from the same values."""
 _LOCK_NUMBER = re.compile(rb"[0-9a-f]{8}\n?")
 PRESETS_FOLDER = FilePath(__file__).parent.parent / "limiters"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a part of the model stands."""
+    """The place of a part of the model in a file."""
 
     document: Document
     path: Path = ()
 
     def line(self, *path: str | int) -> str | None:
-        """`file:line` of a key below, or None when the file does not say it."""
+        """`file:line` of a key below; None if the file does not set it."""
         line = self.document.lines.get((*self.path, *path))
         return None if line is None else f"{self.document.file}:{line}"
 
     def problem(self, rule: str, *path: str | int) -> Problem:
-        """Return the problem of a value at a key below that breaks a rule."""
+        """Return the problem of a value at a key below."""
         full = (*self.path, *path)
         return self.document.problem(full, rule, shown=dotted(full))
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Everything that a set of files says, by name."""
+    """All parts in a set of files, by name."""
 
     policies: Mapping[str, tuple[Policy, Source]]
     limiters: Mapping[str, tuple[Limiter, Source]]
     queues: Mapping[str, tuple[QueueEntry, Source]]
-    """By the name that the file writes."""
+    """By the queue's name as in the file."""
     base_templates: Sequence[Source] = ()
-    """Where a file holds the template that all queues of the agent chart have in common."""
+    """Templates of the open agent chart, which apply to all its queues."""
     lock_number: str = ""
-    """Of the second lock's tables; empty where no chart wrote it."""
+    """Number of the second lock's tables; empty without the chart."""
 
 
 @cache
@@ -82,7 +82,9 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
         except PolicyError as error:
             problems += error.problems
         else:
-            problems += [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
+            problems += (
+                [] if found else [Problem(name, 0, "", "is empty: delete it, or write a policy into it")]
+            )
     if problem := _size_problem(documents):
         raise PolicyError([*problems, problem])
     try:
@@ -101,19 +103,19 @@ def _lock_problems(content: bytes) -> list[Problem]:
 
 
 def _size_problem(documents: list[Document]) -> Problem | None:
-    """More policies, limiters and queues than are read, counted before anything is made of them."""
+    """Return the problem of too many policies, limiters and queues, before any of them is built."""
     found = 0
     for document in documents:
         queues = document.data.get("queues") if isinstance(document.data, dict) else None
         found += len(queues) if isinstance(queues, dict) else 1
     if found <= MAX_ENTRIES:
         return None
-    rule = f"{found} policies, limiters and queues are more than the {MAX_ENTRIES} that are read"
+    rule = f"{found} policies, limiters and queues are more than the maximum of {MAX_ENTRIES}"
     return Problem(".", 0, "", f"{rule}: name only queues that differ from their namespace's policy")
 
 
 def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
-    """Sort documents by kind and name; of two of one kind and name, both are named in the problem."""
+    """Sort documents by kind and name. The problem of a duplicate name states both places."""
     collector = _Collector()
     for document in documents:
         collector.add(document)
@@ -133,7 +135,7 @@ class _Collector:
         self.base_templates: list[Source] = []
 
     def add(self, document: Document) -> None:
-        """Take in a document, or note what is wrong with it; nothing more once there is enough to mend."""
+        """Add a document or its problems; after MAX_PROBLEMS, do nothing."""
         if len(self.problems) >= MAX_PROBLEMS:
             return
         try:
@@ -156,13 +158,13 @@ class _Collector:
         if name in known:
             first = known[name][1]
             place = first.line("name") or first.line()
-            self.problems.append(source.problem(f'"{name}" is taken by {place}: names are unique'))
+            self.problems.append(source.problem(f'"{name}" is used at {place}: names must be unique'))
         else:
             known[name] = (part, source)
 
 
 def _with_preset(document: Document) -> Document:
-    """Return the document with what it takes from a preset; what names no preset is left to validation."""
+    """Return the document with the keys of its preset; validation reports an unknown preset."""
     data = document.data
     if not isinstance(data, dict) or data.get("kind") != "Limiter" or data.get(EXTENDS) not in EXTENSIBLE:
         return document

@@ -1,6 +1,6 @@
-"""YAML without its traps: plain data with line numbers, or one problem that says where.
+"""A strict subset of YAML: plain data with line numbers, or one problem with its place.
 
-Refused: tags, anchors and aliases (hence no alias bombs), duplicate keys, keys that are not text, deep
+Not allowed: tags, anchors and aliases (so no alias bombs), duplicate keys, keys that are not text, deep
 nesting and large files. A number with a decimal point keeps its digits as a Decimal, never as a float.
 """
 
@@ -17,7 +17,7 @@ import yaml
 from policies.model.problems import Path, PolicyError, Problem, quoted
 
 MAX_BYTES = 1024 * 1024
-"""Size cap of one file: etcd takes no ConfigMap of more than 1 MiB."""
+"""Maximum size of one file: etcd stores no ConfigMap of more than 1 MiB."""
 MAX_DEPTH = 32
 MAX_DIGITS = 18
 
@@ -28,7 +28,7 @@ _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document as plain data, and where its parts stand."""
+    """One YAML document as plain data, with line numbers."""
 
     file: str
     data: Any
@@ -36,13 +36,13 @@ class Document:
     """Line, from 1, of every key and list item."""
 
     def line_of(self, path: Path) -> int:
-        """Return the line of a value, or of the nearest thing around it."""
+        """Return the line of a value, or of the nearest parent that has one."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines[path]
 
     def problem(self, path: Path, rule: str, *, shown: str) -> Problem:
-        """Return the problem of the value at `path`, written `shown`, that breaks a rule."""
+        """Return the problem of the value at `path`, which is displayed as `shown`."""
         return Problem(self.file, self.line_of(path), shown, rule)
 
 
@@ -66,7 +66,7 @@ def read_documents(file: str, content: bytes) -> list[Document]:
 
 def _decode(file: str, content: bytes) -> str:
     if len(content) > MAX_BYTES:
-        rule = f"is larger than {MAX_BYTES} bytes; a ConfigMap holds no more than that"
+        rule = f"is larger than {MAX_BYTES} bytes, the maximum of a ConfigMap"
         raise PolicyError([Problem(file, 0, "", rule)])
     try:
         return content.decode("utf-8-sig")
@@ -78,19 +78,19 @@ def _decode(file: str, content: bytes) -> str:
 def _tab_hint(text: str, line: int) -> str:
     content = text.splitlines()[line - 1]
     indent = content.removesuffix(content.lstrip())
-    return "; YAML is indented by blanks, here is a tab" if "\t" in indent else ""
+    return "; indent YAML with spaces, not tabs" if "\t" in indent else ""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list whose end has not been read yet."""
+    """A mapping or list that has not ended yet."""
 
     path: Path
     value: dict[str, Any] | list[Any]
     key: str | None = None
 
     def place(self, line: int, lines: dict[Path, int]) -> Path:
-        """Return the path of the value that begins now."""
+        """Return the path of the value that starts now."""
         if isinstance(self.value, list):
             path = (*self.path, len(self.value))
             lines[path] = line
@@ -107,7 +107,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Builder:
-    """Builds one document out of the parser's events."""
+    """Builds one document from the parser's events."""
 
     file: str
     data: Any = None
@@ -127,9 +127,9 @@ class _Builder:
 
     def _refuse_tricks(self, event: yaml.Event) -> None:
         if (anchor := getattr(event, "anchor", None)) is not None:
-            raise self._error(event, f"anchors and aliases are not read ({anchor}): write the value out")
+            raise self._error(event, f"anchors and aliases are not supported ({anchor}): write out the value")
         if (tag := getattr(event, "tag", None)) is not None:
-            raise self._error(event, f"tags are not read ({tag}): write the plain value")
+            raise self._error(event, f"tags are not supported ({tag}): write the plain value")
 
     def _open(self, event: yaml.Event, value: dict[str, Any] | list[Any]) -> None:
         if len(self.stack) >= MAX_DEPTH:
@@ -153,7 +153,7 @@ class _Builder:
             raise self._error(event, f'a key must be text: quote it, "{key}"')
         if key in top.value:
             first = self.lines[(*top.path, key)]
-            raise self._error(event, f"key {quoted(key)} stands twice (first on line {first}): keep one")
+            raise self._error(event, f"key {quoted(key)} is duplicate (first on line {first}): keep one")
         top.key = key
         self.lines[(*top.path, key)] = _line(event)
 

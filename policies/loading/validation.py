@@ -1,4 +1,4 @@
-"""From a YAML document to a part of the model, or to problems in the admin's words."""
+"""Turns a YAML document into a part of the model, or into problems in an admin's terms."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _kind(document: Document) -> type[Policy | Limiter | Queues]:
         raise PolicyError([document.problem((), "must be a mapping with the key kind", shown="")])
     kind = document.data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
-        rule = f"{quoted(kind)} is none of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}"
+        rule = f"{quoted(kind)} is not one of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}"
         missing = "key is missing: write kind: Policy, Limiter or Queues"
         raise PolicyError([document.problem(("kind",), rule if kind is not None else missing, shown="kind")])
     return KINDS[kind]
@@ -74,7 +74,7 @@ def _near(details: ErrorDetails) -> str:
 
 
 def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
-    """Return the keys that the model knows at a path."""
+    """Return the keys that the model has at a path."""
     found: Any = kind
     for part in path:
         fields = _by_key(found) if isinstance(found, type) else {}
@@ -83,7 +83,7 @@ def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
 
 
 def _by_key(model: Any) -> Mapping[str, Any]:
-    """Return, by key in the file, the model below it (or the model of its items), if it has one."""
+    """Return, by key in the file, the model of its value or items, if it has one."""
     return {
         field.alias or name: _model_in(field.annotation)
         for name, field in getattr(model, "model_fields", {}).items()

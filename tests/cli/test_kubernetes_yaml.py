@@ -92,7 +92,7 @@ def test_endless_values_of_a_chart_are_read_to_the_cap():
     ended = run("queues", "check", "/dev/zero")
     assert (ended.returncode, ended.stderr) == (
         1,
-        "/dev/zero: is larger than 1048576 bytes; a ConfigMap holds no more than that\n",
+        "/dev/zero: is larger than 1048576 bytes, the maximum of a ConfigMap\n",
     )
 
 

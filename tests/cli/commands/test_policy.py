@@ -45,19 +45,19 @@ def test_a_missing_directory_is_exit_code_two(tmp_path):
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("limiter: clearml-image", "sets hostPID: Pod Security baseline and restricted refuse such pods"),
+        ("limiter: clearml-image", "sets hostPID: Pod Security baseline and restricted reject such pods"),
         ("limiter: none", "limits nothing: a neighbour's allocation decides"),
-        ("quotas: {queues: {q: {slices: 1}}}", "a quota of their namespace binds them for sure"),
+        ("quotas: {queues: {q: {slices: 1}}}", "only a quota of the namespace always applies"),
         (
             "quotas: {namespaces: {n: {slices: 1}}}",
-            ("pods of n follow policy default unless a queue's label says else"),
+            ("pods of n follow policy default unless their queue names another"),
         ),
         ("slicesPerGpu: 4", "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
         (
             'fractions: {"0.2": 2}',
-            "takes 2 of 8 slices and is limited to 0.2: 5.0% of a GPU stays unused beside each such pod",
+            "takes 2 of 8 slices and is limited to 0.2: each such pod leaves 5.0% of a GPU unused",
         ),
-        ("", "no namespaces and no queue lead to this policy: no pod will follow it"),
+        ("", "no namespace and no queue uses this policy: no pod will follow it"),
     ],
 )
 def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):

@@ -78,8 +78,8 @@ def test_no_instance_in_words_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "limits", "told"),
     [
-        ("", "nvidia.com/mig-small: 1", "is no MIG profile: write it as nodes advertise it"),
-        ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is no whole number of instances'),
+        ("", "nvidia.com/mig-small: 1", "is not a MIG profile: write it as nodes advertise it"),
+        ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is not a whole number of instances'),
         (
             HALF,
             "nvidia.com/mig-1g.10gb: 1",
@@ -89,9 +89,9 @@ def test_no_instance_in_words_is_none(tmp_path):
         (
             HALF,
             "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",
-            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, and a share is one",
+            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, but a share is one",
         ),
-        (HALF, "nvidia.com/mig-3g.40gb: 2", "is asked for 2 times, and a share is one instance"),
+        (HALF, "nvidia.com/mig-3g.40gb: 2", "is requested 2 times, but a share is one instance"),
     ],
 )
 def test_what_no_pod_could_get_is_a_mistake(tmp_path, labels, limits, told):

@@ -14,10 +14,13 @@ library: {{mountPath: /lib/x, sizeLimit: 1Mi}}"""
     [
         ("hostPaths: [/dev]", "allow.hostPaths[0]: "),
         ("capabilities: [CAP_SYS_ADMIN]", "allow.capabilities[0]: "),
-        ("resources: [example.com/nic]", '"example.com/nic" is not refused anyway'),
-        ("resources: [nvidia.com/gpu]", '"nvidia.com/gpu" is a way to ask for GPUs'),
-        ("resources: [nvidia.com/gpu-3]", '"nvidia.com/gpu-3" is a way to ask for GPUs'),
-        ("resources: [nvidia.com/mig-1g.5gb]", '"nvidia.com/mig-1g.5gb" is a way to ask for GPUs'),
+        ("resources: [example.com/nic]", '"example.com/nic" is never denied'),
+        ("resources: [nvidia.com/gpu]", '"nvidia.com/gpu" requests GPUs, so it cannot be allowed'),
+        ("resources: [nvidia.com/gpu-3]", '"nvidia.com/gpu-3" requests GPUs, so it cannot be allowed'),
+        (
+            "resources: [nvidia.com/mig-1g.5gb]",
+            '"nvidia.com/mig-1g.5gb" requests GPUs, so it cannot be allowed',
+        ),
         ("mounts: true", "allow.mounts: "),
         ("deviceClasses: [gpu.nvidia.com]", "allow.deviceClasses[0]: "),
         ("deviceClasses: [rdma.example.com, mig.nvidia.com]", "allow.deviceClasses[1]: "),
@@ -34,14 +37,14 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('fractions: {"0.5": 3}', 'fractions."0.5": 3 is not what the text says: "0.5" of 8 slices is 4'),
+        ('fractions: {"0.5": 3}', 'fractions."0.5": 3 does not match the text: "0.5" of 8 slices is 4'),
         ('fractions: {"0.3": 2}', '"0.3" of 8 slices is 3, rounded up'),
         ('fractions: {"1.2": 10}', 'fractions."1.2": "1.2" is neither a part of one GPU nor whole GPUs'),
         ('fractions: {"0.000": 1}', 'fractions."0.000": "0.000" is neither a part of one GPU nor whole GPUs'),
         ('fractions: {"nan": 2}', '"nan" is not a plain decimal number such as "0.500"'),
         ('fractions: {"1.5": 12}', "12 slices are neither 1 to 8 of one GPU nor whole GPUs"),
         ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),
-        ("aliases: {gpucores: ignore}", "aliases.gpucores: is about pods of HAMi's: say hami: true"),
+        ("aliases: {gpucores: ignore}", "aliases.gpucores: is about HAMi's pods: set hami: true"),
         (
             "aliases: {hami: true, gpucores: compute}\nlimiter: none",
             'aliases.gpucores: limiter "none" limits no',
@@ -52,22 +55,22 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ),
         (
             "aliases: {hami: true, gpucores: compute}\nresources: {mode: mig}",
-            "a MIG instance has compute of its",
+            "a MIG instance has its own compute",
         ),
         ("aliases: {gpucores: half}", "aliases.gpucores: "),
-        ("container: {sidecars: [{name: a}, {}]}", "container.sidecars[1]: says no sidecar: give its name"),
+        ("container: {sidecars: [{name: a}, {}]}", "container.sidecars[1]: matches no sidecar: set its name"),
         (f"container: {{sidecars: [{'{name: a}, ' * 51}]}}", "container.sidecars: "),
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
         ("limits: {from: node}", "limits.from: "),
         (
             "resources: {prefer: [mig, pooled]}",
-            "resources.prefer: must name mig and the policy's own mode, per-gpu",
+            "resources.prefer: must list mig and the policy's own mode, per-gpu",
         ),
         ("resources: {prefer: [mig]}", "resources.prefer: "),
         (
             "resources: {mode: mig, prefer: [mig, per-gpu]}",
-            "resources.prefer: needs a mode of slices beside mig",
+            "resources.prefer: needs a mode of slices, not mig",
         ),
         (
             "resources: {prefer: [mig, per-gpu]}\nslicesPerGpu: 4",
@@ -75,30 +78,30 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ),
         (
             "resources: {prefer: [mig, per-gpu]}\nenv: {A: '{index}'}",
-            "env.A: {index} is not known of MIG instances",
+            "env.A: {index} has no value for MIG instances",
         ),
         ("resources: {mode: mig}\nslicesPerGpu: 4", "slicesPerGpu: MIG memory is counted in eighths"),
         (
             "resources: {mode: mig}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 9}",
-            "assume: does not say which card",
+            "assume: does not state the model",
         ),
         ("resources: {mode: mig}\nlimits: {from: agent}", "limits.from: a MIG instance is its own limit"),
         ("resources: {mode: mig}\ncontainers: any-gpu", "containers: a MIG instance goes to one container"),
         (
             'resources: {mode: mig}\nfractions: {"0.500": 4, "2": 16}',
-            'fractions."2": is of 2 GPUs, and a MIG instance lies on one card: leave it out',
+            'fractions."2": is 2 GPUs, but a MIG instance is on one card: leave it out',
         ),
         ("resources: {oversized: take}", "resources.oversized: is about MIG instances, and pods get none"),
-        ("resources: {mode: mig}\ncompute: 50", "compute: a MIG instance has compute of its own"),
-        ("resources: {mode: mig}\nmemory: {reserveMiB: 9}", "reserveMiB: a MIG instance keeps nothing back"),
+        ("resources: {mode: mig}\ncompute: 50", "compute: a MIG instance has its own compute"),
+        ("resources: {mode: mig}\nmemory: {reserveMiB: 9}", "reserveMiB: a MIG instance needs no reserve"),
         ("resources: {mode: mig}\nreplaceWaiting: {after: 1m}", "pods of mode mig have no index"),
         ("resources: {mode: mig, name: nvidia.com/gpu}", "is not for mode mig, in which"),
-        ("resources: {mode: mig}\nenv: {A: '{memory_mib}'}", "{memory_mib} is not known in mode mig"),
+        ("resources: {mode: mig}\nenv: {A: '{memory_mib}'}", "{memory_mib} has no value in mode mig"),
         (
             "limits: {from: agent}\nlimiter: clearml-image",
             '"clearml-image" works by the pod\'s image',
         ),
-        ("limits: {from: agent}\nenv: {A: '{memory_mib}'}", "env.A: {memory_mib} is not known at admission"),
+        ("limits: {from: agent}\nenv: {A: '{memory_mib}'}", "env.A: {memory_mib} has no value at admission"),
         ("limiter: custom", "or add a file with kind: Limiter and name: custom"),
         ("resources: {name: nvidia.com/gpu}", '"nvidia.com/gpu" must end in {index} in mode per-gpu'),
         (
@@ -114,7 +117,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("env: {A: 'a}b'}", "a brace outside a placeholder"),
         ("env: {CUDA_DISABLE_CONTROL: 'true'}", "CUDA_DISABLE_CONTROL belongs to the limiter"),
         ("env: {LD_PRELOAD: /x.so}", "LD_PRELOAD belongs to the limiter"),
-        ("resources: {mode: pooled}\nenv: {A: '{index}'}", "env.A: {index} is not known in mode pooled"),
+        ("resources: {mode: pooled}\nenv: {A: '{index}'}", "env.A: {index} has no value in mode pooled"),
         (
             "resources: {mode: pooled}\nreplaceWaiting: {after: 10s}",
             "replaceWaiting: pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu",
@@ -123,7 +126,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("replaceWaiting: {after: 0s}", "replaceWaiting.after:"),
         ("replaceWaiting: {after: 1h}", "must be whole seconds or minutes such as 10s or 2m"),
         ("tolerations: [{operator: Equal}]", "tolerations[0]: without a key the operator must be Exists"),
-        ("tolerations: [{key: a, operator: Exists, value: b}]", "operator Exists takes no value"),
+        ("tolerations: [{key: a, operator: Exists, value: b}]", "operator Exists allows no value"),
         ("namespaces: [Team]", '"Team" must be a DNS label'),
         (
             "quotas: {queues: {q: {slices: -1}}}",
@@ -147,7 +150,7 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
         ("env: {NVIDIA_GPU_MEMORY_LIMIT: '0'}", 'NVIDIA_GPU_MEMORY_LIMIT must be "{memory_mib}"'),
         ("env: {NVIDIA_GPU_MEMORY_REQUEST: '1'}", 'NVIDIA_GPU_MEMORY_REQUEST must be "{memory_mib}"'),
         ("env: {NVIDIA_GPU_MEMORY_LIMIT: '{memory_mib}m'}", 'NVIDIA_GPU_MEMORY_LIMIT must be "{memory_mib}"'),
-        ("env: {LD_PRELOAD: /x.so}", "write ldPreload"),
+        ("env: {LD_PRELOAD: /x.so}", "use ldPreload"),
         ("env: {A: '{memory}'}", "unknown placeholder {memory}"),
         ("env: {A=B: x}", "must be a name of letters, digits and _"),
         ("ldPreload: lib/x.so", '"lib/x.so" must be an absolute, normalised path'),
@@ -166,7 +169,7 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
             )
             for digest in ("sha256:", "sha256:abc", f"sha256:{'A' * 64}", f"sha256:{'a' * 65}", "md5:abc")
         ),
-        (INIT.format(tag="v1", env="{}"), "must hold NVIDIA_VISIBLE_DEVICES: void"),
+        (INIT.format(tag="v1", env="{}"), "must set NVIDIA_VISIBLE_DEVICES: void"),
         (
             INIT.format(tag="v1", env="{NVIDIA_VISIBLE_DEVICES: void}")
             + "\ncache: {mountPath: /lib, sizeLimit: 1Mi}",
@@ -190,7 +193,7 @@ def test_a_limiter_that_names_the_index_does_not_fit_pooled_mode():
     own = "kind: Limiter\nname: own\nenv: {WHICH: '{index}'}\n"
     policy = "kind: Policy\nname: a\nlimiter: own\nresources: {mode: pooled}\n"
     assert problems(own=own, a=policy) == [
-        'a.yaml:3: limiter: "own" uses {index} in WHICH, but mode pooled knows no index'
+        'a.yaml:3: limiter: "own" uses {index} in WHICH, but mode pooled has no index'
     ]
 
 
@@ -207,10 +210,8 @@ def test_a_queues_order_that_no_policy_can_follow_is_one_mistake():
 
     queues = "kind: Queues\nqueues: {mixed: {prefer: [mig, per-gpu]}}"
     [problem] = problems(queues=queues, **teams(2))
-    assert (
-        "mixed.prefer: orders slices and instances, and policy default, team0, team1 gives not both"
-        in problem
-    )
-    assert problem.endswith("add resources.prefer, or say in namespaces where the entry holds")
+    missing = "resources.prefer is missing in policy default, team0, team1"
+    assert f"mixed.prefer: orders slices and instances, but {missing}" in problem
+    assert problem.endswith("add it, or restrict the entry by namespaces")
     [problem] = problems(queues=queues, **teams(9))
-    assert "default, team0, team1, team2, team3 and 5 more gives not both" in problem
+    assert "missing in policy default, team0, team1, team2, team3 and 5 more: add it" in problem

@@ -132,8 +132,8 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
             template(None, '{clear.ml/fraction-1: "0.25"}'),
             (
                 f'values.yaml:6: {LIMITS}."clear.ml/fraction-1": needs the label'
-                " clearml-injector/fraction beside it:"
-                " Kubernetes refuses the resource as it is"
+                " clearml-injector/fraction:"
+                " without it, Kubernetes rejects the resource"
             ),
         ),
         (
@@ -141,7 +141,7 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
             (
                 "values.yaml:5:"
                 ' agentk8sglue.queues.q.templateOverrides.labels."clearml_injector/fraction": is not the'
-                " label that is read: write clearml-injector/fraction"
+                " injector's label: write clearml-injector/fraction"
             ),
         ),
         (
@@ -176,7 +176,7 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         (
             queue("labels: {}"),
             (
-                "values.yaml:4: agentk8sglue.queues.q.labels: labels stands one level too high: move it under"
+                "values.yaml:4: agentk8sglue.queues.q.labels: labels is one level too high: move it under"
                 " templateOverrides"
             ),
         ),
@@ -197,7 +197,7 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         (
             "agentk8sglue:\n  queues: {}\n  gpu-half:\n    templateOverrides: {}\n",
             (
-                'values.yaml:3: agentk8sglue.gpu-half: queue "gpu-half" stands one level too'
+                'values.yaml:3: agentk8sglue.gpu-half: queue "gpu-half" is one level too'
                 " high: move it under"
                 " agentk8sglue.queues"
             ),
@@ -205,7 +205,7 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         (
             "gpu-half:\n  templateOverrides: {}\n",
             (
-                'values.yaml:1: gpu-half: queue "gpu-half" stands one level too high: move it under'
+                'values.yaml:1: gpu-half: queue "gpu-half" is one level too high: move it under'
                 " agentk8sglue.queues"
             ),
         ),
@@ -246,12 +246,12 @@ def test_a_mistake_is_told_with_its_line(text, expected):
 
 
 def test_values_that_are_no_yaml_say_where():
-    with pytest.raises(PolicyError, match=r"^values\.yaml:2: is not YAML: .* here is a tab$"):
+    with pytest.raises(PolicyError, match=r"^values\.yaml:2: is not YAML: .* not tabs$"):
         read("agentk8sglue:\n\tqueues: {}\n")
 
 
 def test_a_duplicate_queue_is_a_mistake_not_the_last_one_wins():
-    with pytest.raises(PolicyError, match='key "a" stands twice'):
+    with pytest.raises(PolicyError, match='key "a" is duplicate'):
         read("agentk8sglue:\n  queues:\n    a: {}\n    a: {}\n")
 
 

@@ -31,12 +31,12 @@ def test_a_preset_for_another_user_may_have_a_name_of_its_own():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("env: {A: b}", "own.yaml:4: env: cannot stand beside extends: write needs and initContainer only"),
-        ("ldPreload: /x.so", "own.yaml:4: ldPreload: cannot stand beside extends"),
+        ("env: {A: b}", "own.yaml:4: env: is not allowed with extends: set only needs and initContainer"),
+        ("ldPreload: /x.so", "own.yaml:4: ldPreload: is not allowed with extends"),
         ("initContainer: {image: registry.local/hamicore}", "own.yaml:4: initContainer.image"),
         ("initContainer: {imag: a/b:1}", "own.yaml:4: initContainer.imag: unknown key (did you"),
         ("initContainer: none", "own.yaml:4: initContainer"),
-        ("initContainer: {env: {NVIDIA_VISIBLE_DEVICES: all}}", "must hold NVIDIA_VISIBLE_DEVICES: void"),
+        ("initContainer: {env: {NVIDIA_VISIBLE_DEVICES: all}}", "must set NVIDIA_VISIBLE_DEVICES: void"),
     ],
 )
 def test_what_may_not_stand_beside_extends(text, expected):

@@ -39,7 +39,7 @@ def the_one_problem_of(files):
 def test_more_entries_than_are_read_are_counted_before_anything_is_made_of_them(number):
     with patch("policies.loading.sources.validate", side_effect=AssertionError("no entry is validated")):
         assert the_one_problem_of({"d.yaml": DEFAULT, "q.yaml": queues(number)}) == (
-            f".: {number + 1} policies, limiters and queues are more than the {MAX_ENTRIES} that are read: "
+            f".: {number + 1} policies, limiters and queues are more than the maximum of {MAX_ENTRIES}: "
             "name only queues that differ from their namespace's policy"
         )
 
@@ -108,5 +108,5 @@ def test_a_directory_is_bounded_in_bytes():
     size = 1024 * 1024 - 10
     files = {f"{number}.yaml": b"#" * size for number in range(5)}
     assert the_one_problem_of(files) == (
-        f".: holds {5 * size} bytes of policy files; at most {MAX_TOTAL_BYTES} are read: take some away"
+        f".: has {5 * size} bytes of policy files; the maximum is {MAX_TOTAL_BYTES}: remove some"
     )

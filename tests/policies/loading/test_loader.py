@@ -49,7 +49,7 @@ def test_only_top_level_yaml_files_without_a_dot_count(tmp_path):
 
 
 def test_a_directory_without_files_says_what_to_add(tmp_path):
-    with pytest.raises(PolicyError, match=r"^\.: holds no policy file: add one ending in \.yaml or \.yml"):
+    with pytest.raises(PolicyError, match=r"^\.: has no policy file: add one ending in \.yaml or \.yml"):
         load_policies(tmp_path)
 
 

@@ -84,7 +84,7 @@ def test_an_entry_must_not_relax_the_policy_of_any_namespace_either():
         "memory.allowed true",
     )  # who lists fractions takes no memory unless he says so
     assert problems(tight=tight, queues="kind: Queues\nqueues: {q: {policy: default}}\n") == [
-        f"queues.yaml:2: queues.q.policy: relaxes policy tight ({what}) for every pod that wears this"
+        f"queues.yaml:2: queues.q.policy: relaxes policy tight ({what}) for every pod that has this"
         " queue's label: name the namespaces in which it applies"
         for what in relaxed
     ]

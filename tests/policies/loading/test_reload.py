@@ -91,7 +91,7 @@ def test_recovery_is_told_even_if_the_old_set_comes_back(mount):
 
 
 def test_a_broken_set_at_the_start_is_an_error(tmp_path):
-    with pytest.raises(PolicyError, match="holds no policy file"):
+    with pytest.raises(PolicyError, match="has no policy file"):
         LivePolicies(tmp_path)
 
 
@@ -250,12 +250,12 @@ def test_who_has_a_set_takes_none_of_somebody_elses(mount):
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({}, "holds no policy file"),
+        ({}, "has no policy file"),
         ({"default.yaml": b"kind: Policy\nname: default\nlimitr: none\n"}, "limitr"),
         ({"default.yaml": b"\xff"}, "default.yaml"),
         ({**GOOD, "more.txt": b""}, "more.txt: is not the name of a policy file"),
         ({**GOOD, ".hidden.yaml": b""}, "hidden.yaml: is not the name of a policy file"),
-        ({f"{n}.yaml": b"#" for n in range(201)}, "holds 201 files"),
+        ({f"{n}.yaml": b"#" for n in range(201)}, "has 201 files"),
         ({"default.yaml": b"#" * (1 << 20) + GOOD["default.yaml"]}, "default.yaml"),
         ({f"{n}.yaml": b"#" * (1 << 20) for n in range(5)}, "bytes of policy files"),
     ],

@@ -9,12 +9,12 @@ from tests.policies.support import problems
 
 def test_two_policies_of_one_name_name_each_other():
     assert problems(other="kind: Policy\nname: default\n") == [
-        'other.yaml:1: "default" is taken by default.yaml:2: names are unique'
+        'other.yaml:1: "default" is used at default.yaml:2: names must be unique'
     ]
 
 
 def test_an_empty_file_is_a_mistake_because_a_torn_write_looks_like_it():
-    assert problems(torn="") == ["torn.yaml: is empty: delete it or write it anew"]
+    assert problems(torn="") == ["torn.yaml: is empty: delete it, or write a policy into it"]
 
 
 def test_the_presets_are_there_without_a_file_and_every_part_knows_its_own():
@@ -29,7 +29,7 @@ def test_more_parts_than_are_read_are_one_problem():
     with pytest.raises(PolicyError) as caught:
         read_parts({"queues.yaml": f"kind: Queues\nqueues:\n{queues}".encode()})
     [problem] = caught.value.problems
-    assert f"more than the {MAX_ENTRIES} that are read" in str(problem)
+    assert f"more than the maximum of {MAX_ENTRIES}" in str(problem)
 
 
 def test_problems_of_all_files_come_together():

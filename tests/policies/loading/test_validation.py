@@ -18,7 +18,7 @@ def test_every_mistake_of_every_file_is_listed_with_file_and_line():
             "a.yaml:4: resources.mode: \"per-gpuu\" should be 'per-gpu', 'pooled' or 'mig'"
             ' (did you mean "per-gpu"?)'
         ),
-        'b.yaml:1: kind: "Policee" is none of Policy, Limiter, Queues (did you mean "Policy"?)',
+        'b.yaml:1: kind: "Policee" is not one of Policy, Limiter, Queues (did you mean "Policy"?)',
         'c.yaml:3: hideGpusFromOthers: "yes" should be a valid boolean',
         "c.yaml:4: memory.reserveMiB: 1.5 must be a whole number",
         'c.yaml:5: env.A: 1 must be quoted: "1"',

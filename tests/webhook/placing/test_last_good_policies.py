@@ -74,7 +74,7 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
             msgspec.json.encode(HandedPolicies("a", {"x.yaml": b"kind: Nothing"})),
             "PolicyError: x.yaml:1",
         ),
-        (200, msgspec.json.encode(HandedPolicies("a", {})), "PolicyError: .: holds no policy file"),
+        (200, msgspec.json.encode(HandedPolicies("a", {})), "PolicyError: .: has no policy file"),
         (
             200,
             msgspec.json.encode(HandedPolicies("a", {f"{n}.yaml": b"" for n in range(201)})),
