@@ -40,8 +40,8 @@ from ledger.messages import (
     Batch,
     DenialCount,
     DenialReport,
-    HandedPolicies,
     NotLeading,
+    PoliciesReply,
     ServedPolicies,
     StreamEvent,
     read_request,
@@ -75,7 +75,7 @@ class ControllerApi:
         state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
-        policies: Callable[[], HandedPolicies | None] = lambda: None,
+        policies: Callable[[], PoliciesReply | None] = lambda: None,
         served: WebhookPolicies | None = None,
     ) -> None:
         """`policies` gives the last good set, for webhooks that start on a broken one."""

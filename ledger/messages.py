@@ -178,7 +178,7 @@ class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     synced: bool = False
 
 
-class HandedPolicies(msgspec.Struct, frozen=True):
+class PoliciesReply(msgspec.Struct, frozen=True):
     """Reply to `GET /v1/policies`: the files of the last good policy set, unchanged."""
 
     digest: str

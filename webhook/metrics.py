@@ -97,7 +97,7 @@ class WebhookMetrics:
             "1 if the current policy directory is in force, 0 if the last good set is.",
             registry=registry,
         )
-        self.policies_handed = Gauge(
+        self.policies_adopted = Gauge(
             "fraction_injector_policies_from_controller",
             "1 while the controller's last good policy set is in force because the directory is broken.",
             registry=registry,

@@ -211,17 +211,17 @@ class WebhookProcess:
             failure = self._last_good.failure if self._last_good is not None else None
             return f"{text}; no last good set from the controller: {failure}" if failure else text
         state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
-        if last.handed:
+        if last.adopted:
             state = f"the last good set, from the controller; the directory holds: {last.error}"
         placing = f"; {self._controller_placer.state}" if self._controller_placer is not None else ""
         return f"policies {last.digest}: {state}{placing}"
 
     def _reloaded(self, reload: Reload) -> None:
         self._metrics.reload_successful.set(reload.error is None)
-        self._metrics.policies_handed.set(reload.handed)
+        self._metrics.policies_adopted.set(reload.adopted)
         if reload.error is None:
             self._log.info("policies are in force", digest=reload.digest)
-        elif reload.handed:
+        elif reload.adopted:
             text = "policies are broken: the controller's last good set is in force"
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ledger.messages import HandedPolicies
+from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
@@ -42,12 +42,12 @@ class WatchedPolicies:
             self._quotas_of, self._quotas = current.digest, current.quotas()
         return self._quotas
 
-    def last_good(self) -> HandedPolicies | None:
+    def last_good(self) -> PoliciesReply | None:
         """Return the files of the last good set; None where this process has seen none."""
         digest, files = self._live.last.digest, self._live.good_files
         if digest is None or files is None:
             return None
-        return HandedPolicies(digest, dict(files))
+        return PoliciesReply(digest, dict(files))
 
     @property
     def digest(self) -> str | None:

@@ -36,7 +36,7 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     return compile_policies(read_parts(files))
 
 
-def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
+def parse_adopted(files: Mapping[str, bytes]) -> PolicySet:
     """Read a policy set from files that another process read, by the rules for a directory.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.loading.loader import parse_handed, parse_policies, read_directory
+from policies.loading.loader import parse_adopted, parse_policies, read_directory
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
@@ -30,7 +30,7 @@ class Reload:
     """Why the set on disk is not usable; None if it is in force, or will be when its wait is over."""
     changed: bool = False
     """Whether the set in force changed."""
-    handed: bool = False
+    adopted: bool = False
     """Whether the set in force came from `adopt` instead of the directory."""
 
 
@@ -71,7 +71,7 @@ class LivePolicies:
         """Contents at the last reading; None if they could not be read."""
         self._current: PolicySet | None = None
         self._good_files: Mapping[str, bytes] | None = None
-        self._handed = False
+        self._adopted = False
         self._settling: PolicySet | None = None
         self._looks_left = 0
         self._last = self._read()
@@ -121,9 +121,9 @@ class LivePolicies:
         """
         if self._current is not None:
             return
-        self._current, self._since = parse_handed(files), self._clock()
-        self._handed = True
-        self._last = Reload(self._current.digest, self._last.error, changed=True, handed=True)
+        self._current, self._since = parse_adopted(files), self._clock()
+        self._adopted = True
+        self._last = Reload(self._current.digest, self._last.error, changed=True, adopted=True)
         self._observe(self._last)
 
     def reload(self) -> Reload:
@@ -170,7 +170,7 @@ class LivePolicies:
         return self._taken(fresh, self._files)
 
     def _taken(self, fresh: PolicySet, files: Mapping[str, bytes]) -> Reload:
-        self._good_files, self._handed = files, False
+        self._good_files, self._adopted = files, False
         if self._current is not None and fresh.digest == self._current.digest:
             return Reload(fresh.digest)
         self._current, self._since = fresh, self._clock()
@@ -178,7 +178,7 @@ class LivePolicies:
 
     def _kept(self, error: PolicyError | None) -> Reload:
         digest = self._current.digest if self._current is not None else None
-        return Reload(digest, error, handed=self._handed)
+        return Reload(digest, error, adopted=self._adopted)
 
     async def watch(
         self,

@@ -23,15 +23,15 @@ from ledger.messages import (
     Answered,
     Answers,
     Batch,
-    HandedPolicies,
     LedgerReply,
+    PoliciesReply,
     StreamEvent,
     write_request,
 )
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from modes.fraction import Fraction
 from modes.instance import Instance
-from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_handed
+from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_adopted
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from tests.ledger.cluster import request_of
 
@@ -324,11 +324,11 @@ def test_any_replica_gives_the_last_good_policies_as_they_were_read(tmp_path):
     file.write_text("kind: Policie\n")
     policies._live.reload()
     reply = ask(api(state, leads=False, policies=policies.last_good), "GET", "/v1/policies")
-    handed = msgspec.json.decode(reply.content, type=HandedPolicies)
-    assert handed.files == {"default.yaml": "kind: Policy\nname: default\n# größer\n".encode()}
-    assert parse_handed(handed.files).digest == handed.digest
+    adopted = msgspec.json.decode(reply.content, type=PoliciesReply)
+    assert adopted.files == {"default.yaml": "kind: Policy\nname: default\n# größer\n".encode()}
+    assert parse_adopted(adopted.files).digest == adopted.digest
     assert policies.detail.startswith("the policies on disk are broken (default.yaml:1: ")
-    assert policies.detail.endswith(f"): webhooks that start get {handed.digest}")
+    assert policies.detail.endswith(f"): webhooks that start get {adopted.digest}")
 
 
 def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
@@ -343,5 +343,5 @@ def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
 def test_the_largest_set_of_policies_fits_into_a_reply():
     assert MAX_POLICY_FILES == MAX_FILES
     content = b"x" * (MAX_TOTAL_BYTES // MAX_FILES)
-    handed = HandedPolicies("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(MAX_FILES)})
-    assert len(msgspec.json.encode(handed)) < MAX_POLICIES_BYTES
+    adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(MAX_FILES)})
+    assert len(msgspec.json.encode(adopted)) < MAX_POLICIES_BYTES

@@ -13,8 +13,8 @@ from ledger.messages import (
     Answers,
     Batch,
     DenialReport,
-    HandedPolicies,
     NotLeading,
+    PoliciesReply,
     ServedPolicies,
 )
 from webhook.placing.http_client import Address, ClientConnection
@@ -26,7 +26,7 @@ MAX_REPORT_REPLY = 4096
 
 _encode = msgspec.json.Encoder().encode
 _answers = msgspec.json.Decoder(Answers)
-_policies = msgspec.json.Decoder(HandedPolicies)
+_policies = msgspec.json.Decoder(PoliciesReply)
 _not_leading = msgspec.json.Decoder(NotLeading)
 
 
@@ -77,7 +77,7 @@ class ControllerClient:
         """Report to the leader which policies this webhook serves; raises as `report` does."""
         await self._post("/v1/served-policies", _encode(served), MAX_REPORT_REPLY)
 
-    async def policies(self) -> HandedPolicies:
+    async def policies(self) -> PoliciesReply:
         """Get the last good policy set from any replica, on a separate connection.
 
         Raises:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.loading.loader import load_policies, parse_handed, parse_policies
+from policies.loading.loader import load_policies, parse_adopted, parse_policies
 from policies.loading.reload import SETTLING_LOOKS, LivePolicies, Reload
 from policies.loading.sources import LOCK_FILE
 from policies.model.problems import PolicyError
@@ -28,7 +28,7 @@ def test_pods_carry_the_number_behind_the_digest():
     found, without = parse_policies(files), policy_set()
     assert found.digest == f"{without.digest}.0123abcd"
     assert found.resolve("any", None, None).marker == f"default@{without.digest}.0123abcd"
-    assert parse_handed(files).digest == found.digest
+    assert parse_adopted(files).digest == found.digest
 
 
 def test_a_directory_may_hold_it(mount):

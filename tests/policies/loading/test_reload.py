@@ -220,12 +220,12 @@ def test_a_set_of_somebody_elses_is_in_force_until_the_directory_holds_a_good_on
     live, told = broken(mount)
     live.adopt(GOOD)
     assert reserves(live.current)[0] == 5
-    assert (live.missing, live.last.handed, "limitr" in str(live.last.error)) == (None, True, True)
+    assert (live.missing, live.last.adopted, "limitr" in str(live.last.error)) == (None, True, True)
     assert told[-1] == live.last
-    assert live.reload() == Reload(live.current.digest, live.last.error, handed=True)
+    assert live.reload() == Reload(live.current.digest, live.last.error, adopted=True)
     assert (live.good_files, len(told)) == (None, 2)
     mount.write(default="kind: Policy\nname: default\nlimitir: none\n")
-    assert (live.reload().handed, "limitir" in str(live.last.error)) == (True, True)
+    assert (live.reload().adopted, "limitir" in str(live.last.error)) == (True, True)
     mount.write(default=POLICY.format(n=3))
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert reserves(live.current)[0] == 3
@@ -244,7 +244,7 @@ def test_who_has_a_set_takes_none_of_somebody_elses(mount):
     live = LivePolicies(mount.folder)
     before = live.current
     live.adopt(GOOD)
-    assert (live.current is before, live.last.handed) == (True, False)
+    assert (live.current is before, live.last.adopted) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_who_watches_asks_elsewhere_only_while_there_is_no_set(mount, monkeypatc
         while live.missing:  # noqa: ASYNC110 nothing tells what the watch has seen
             await asyncio.sleep(0)
         mount.write(default=POLICY.format(n=7))
-        while live.last.handed:  # noqa: ASYNC110 likewise
+        while live.last.adopted:  # noqa: ASYNC110 likewise
             await asyncio.sleep(0)
         watching.cancel()
 

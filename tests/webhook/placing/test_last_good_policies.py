@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from certs.contexts import client_context
-from ledger.messages import MAX_POLICIES_BYTES, HandedPolicies
+from ledger.messages import MAX_POLICIES_BYTES, PoliciesReply
 from policies.loading.reload import LivePolicies
 from tests.webhook.placing.stub_controller import files, listening
 from webhook.placing.client import ControllerClient
@@ -51,11 +51,11 @@ def asked(giver, tmp_path, times=1):
 
 
 def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
-    giver = Giver(200, msgspec.json.encode(HandedPolicies("abc", GOOD)))
+    giver = Giver(200, msgspec.json.encode(PoliciesReply("abc", GOOD)))
     live, failure = asked(giver, tmp_path)
     assert giver.asked == ["GET /v1/policies"]
     assert live.current.resolve("n", None, None).limiter.name == "none"
-    assert (live.last.handed, failure, "limitr" in str(live.last.error)) == (True, None, True)
+    assert (live.last.adopted, failure, "limitr" in str(live.last.error)) == (True, None, True)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
         (200, b'{"digest": "a", "files": {"default.yaml": "not base64!"}}', "ValidationError: "),
         (
             200,
-            msgspec.json.encode(HandedPolicies("a", {"x.yaml": b"kind: Nothing"})),
+            msgspec.json.encode(PoliciesReply("a", {"x.yaml": b"kind: Nothing"})),
             "PolicyError: x.yaml:1",
         ),
-        (200, msgspec.json.encode(HandedPolicies("a", {})), "PolicyError: .: has no policy file"),
+        (200, msgspec.json.encode(PoliciesReply("a", {})), "PolicyError: .: has no policy file"),
         (
             200,
-            msgspec.json.encode(HandedPolicies("a", {f"{n}.yaml": b"" for n in range(201)})),
+            msgspec.json.encode(PoliciesReply("a", {f"{n}.yaml": b"" for n in range(201)})),
             "ValidationError: ",
         ),
         (
