@@ -15,7 +15,7 @@ from policies.model.problems import PolicyError
 RELOAD_SECONDS = 1.0
 """Between two readings of the directory. The kubelet takes up to a minute to update a ConfigMap."""
 
-SETTLING_LOOKS = 5
+LOCK_WAIT_READINGS = 5
 """Readings, one per second, before a set with another lock number comes into force. Helm writes the lock
 after the policies, and an API server needs a second to load it; until then it would reject the set's pods."""
 
@@ -72,8 +72,8 @@ class LivePolicies:
         self._current: PolicySet | None = None
         self._good_files: Mapping[str, bytes] | None = None
         self._adopted = False
-        self._settling: PolicySet | None = None
-        self._looks_left = 0
+        self._waiting: PolicySet | None = None
+        self._readings_left = 0
         self._last = self._read()
         if self._last.error is not None:
             if not may_wait:
@@ -141,15 +141,15 @@ class LivePolicies:
             self._files = None
             return self._kept(error)
         if files == self._files:
-            return self._settled()
-        self._files, self._settling = files, None
+            return self._after_wait()
+        self._files, self._waiting = files, None
         try:
             fresh = parse_policies(files)
         except PolicyError as error:
             return self._kept(error)
         if self._has_another_lock(fresh):
-            self._settling, self._looks_left = fresh, SETTLING_LOOKS
-            return self._settled()
+            self._waiting, self._readings_left = fresh, LOCK_WAIT_READINGS
+            return self._after_wait()
         return self._taken(fresh, files)
 
     def _has_another_lock(self, fresh: PolicySet) -> bool:
@@ -159,14 +159,14 @@ class LivePolicies:
         before, after = self._current.parts.lock_number, fresh.parts.lock_number
         return bool(before and after) and before != after
 
-    def _settled(self) -> Reload:
+    def _after_wait(self) -> Reload:
         """Put the waiting set into force when its wait is over; without one, change nothing."""
-        if self._settling is None or self._files is None:
+        if self._waiting is None or self._files is None:
             return self._kept(self._last.error)
-        if self._looks_left:
-            self._looks_left -= 1
+        if self._readings_left:
+            self._readings_left -= 1
             return self._kept(None)
-        fresh, self._settling = self._settling, None
+        fresh, self._waiting = self._waiting, None
         return self._taken(fresh, self._files)
 
     def _taken(self, fresh: PolicySet, files: Mapping[str, bytes]) -> Reload:

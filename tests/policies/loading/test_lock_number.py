@@ -3,7 +3,7 @@
 import pytest
 
 from policies.loading.loader import load_policies, parse_adopted, parse_policies
-from policies.loading.reload import SETTLING_LOOKS, LivePolicies, Reload
+from policies.loading.reload import LOCK_WAIT_READINGS, LivePolicies, Reload
 from policies.loading.sources import LOCK_FILE
 from policies.model.problems import PolicyError
 from tests.policies.kubelet import Mount
@@ -51,7 +51,7 @@ def test_policies_of_another_number_are_in_force_when_the_api_servers_know_it_to
     live = LivePolicies(mount.folder, told.append)
     before = live.current
     write(mount, "00000002", reserve=2)
-    assert [live.reload() for _ in range(SETTLING_LOOKS)] == [Reload(before.digest)] * SETTLING_LOOKS
+    assert [live.reload() for _ in range(LOCK_WAIT_READINGS)] == [Reload(before.digest)] * LOCK_WAIT_READINGS
     assert live.current is before
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert live.current.digest.endswith(".00000002")
@@ -82,7 +82,7 @@ def test_a_change_taken_back_meanwhile_leaves_what_was(mount):
     for number in ("00000002", "00000001"):
         write(mount, number)
         live.reload()
-    for _ in range(SETTLING_LOOKS + 1):
+    for _ in range(LOCK_WAIT_READINGS + 1):
         assert live.reload() == Reload(before.digest)
     assert live.current is before
 
@@ -92,7 +92,7 @@ def test_the_newest_of_several_changes_waits_anew(mount):
     live = LivePolicies(mount.folder)
     for number in ("00000002", "00000003"):
         write(mount, number)
-        for _ in range(SETTLING_LOOKS):
+        for _ in range(LOCK_WAIT_READINGS):
             assert live.reload().changed is False
     assert live.reload().changed is True
     assert live.current.digest.endswith(".00000003")
@@ -104,6 +104,6 @@ def test_a_broken_set_meanwhile_is_told_and_ends_the_wait(mount):
     write(mount, "00000002", reserve=2)
     live.reload()
     write(mount, "00000003", reserve="much")
-    for _ in range(SETTLING_LOOKS + 1):
+    for _ in range(LOCK_WAIT_READINGS + 1):
         assert "reserveMiB" in str(live.reload().error)
     assert live.current.digest.endswith(".00000001")
