@@ -15,7 +15,7 @@ from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
 from kube.events import StoredEvent
 from kube.names import MEMORY_MIB_ANNOTATION
-from ledger.why_refused import ToldEvent
+from ledger.why_refused import EventSummary
 
 MAX_CONTAINERS = 50
 """Containers that are looked at for trouble."""
@@ -128,14 +128,14 @@ def details_of(data: bytes, now: datetime) -> PodDetails:
     )
 
 
-def events_of(namespace: str, selector: str, now: datetime) -> Resource[ToldEvent]:
+def events_of(namespace: str, selector: str, now: datetime) -> Resource[EventSummary]:
     """Return how to list the Events of a namespace that a field selector chooses."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
-    reader = ObjectReader[StoredEvent, ToldEvent](StoredEvent, partial(_told, now=now), refuse)
+    reader = ObjectReader[StoredEvent, EventSummary](StoredEvent, partial(_told, now=now), refuse)
     return Resource("events", path, reader, {"fieldSelector": selector})
 
 
-def newest_first(events: Iterable[ToldEvent]) -> list[ToldEvent]:
+def newest_first(events: Iterable[EventSummary]) -> list[EventSummary]:
     """Sort Events; those without a time come last."""
     return sorted(
         events, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
@@ -168,9 +168,11 @@ def _joined(reason: str, message: str) -> str:
     return ": ".join(filter(None, (reason, message)))
 
 
-def _told(event: StoredEvent, now: datetime) -> ToldEvent:
+def _told(event: StoredEvent, now: datetime) -> EventSummary:
     involved, age = event.involved_object, _age(event.last_time, now)
-    return ToldEvent(involved.kind, involved.name, event.reason or "", event.message or "", event.times, age)
+    return EventSummary(
+        involved.kind, involved.name, event.reason or "", event.message or "", event.times, age
+    )
 
 
 def _age(time: str | None, now: datetime) -> float | None:

@@ -32,7 +32,7 @@ from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.own_demands import OwnDemands
 from ledger.why import PodGroup, PodSummary, asks_for_instances, why
-from ledger.why_refused import ToldEvent, is_refusal, why_absent, why_refused
+from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError
 
@@ -56,7 +56,7 @@ class WhyAnswer:
 class _Events:
     """What was read of them."""
 
-    events: list[ToldEvent] = field(default_factory=list)
+    events: list[EventSummary] = field(default_factory=list)
     is_read: bool = False
     """Whether the API server gave any list at all, even of none."""
     is_cut: bool = False
@@ -142,7 +142,7 @@ class WhyQuery:
         namespace, name = pod.fact.key
         age = details.age_seconds or 0.0
 
-        def is_told(event: ToldEvent) -> bool:
+        def is_told(event: EventSummary) -> bool:
             return event.reason in {MIG_NEVER_FITS, MIG_WAITS} and (event.age_seconds or 0.0) <= age
 
         found = await self._events(namespace, f"involvedObject.name={name}", keep=is_told)
@@ -213,7 +213,7 @@ class WhyQuery:
         similar = await self._similar(namespace, name)
         return why_absent(namespace, name, of_name.events, similar=similar), False
 
-    async def _refusals(self, namespace: str, name: str) -> Sequence[ToldEvent] | None:
+    async def _refusals(self, namespace: str, name: str) -> Sequence[EventSummary] | None:
         """Events of a workload that was refused pods, the newest first; None where none could be read."""
         of_all = f"reason={REFUSED}"
         found = await self._events(namespace, of_all, keep=lambda event: is_of(event.name, name))
@@ -227,7 +227,7 @@ class WhyQuery:
             self._note("Events", f"more than {MAX_PAGES * LARGE_PAGE} tell of refused pods")
         return of_name.events
 
-    async def _told_otherwise(self, namespace: str, name: str) -> Sequence[ToldEvent]:
+    async def _told_otherwise(self, namespace: str, name: str) -> Sequence[EventSummary]:
         """Events of other controllers on pods that admission refused them: each has a reason of its own."""
         found = await self._events(namespace, f"type=Warning,reason!={REFUSED}", keep=is_refusal)
         exact = [event for event in found.events if is_of(event.name, name)]
@@ -235,7 +235,7 @@ class WhyQuery:
         return exact or [event for event in found.events if event.name.startswith(f"{name}-")]
 
     async def _events(
-        self, namespace: str, selector: str, keep: Callable[[ToldEvent], bool] = lambda _: True
+        self, namespace: str, selector: str, keep: Callable[[EventSummary], bool] = lambda _: True
     ) -> _Events:
         """Read Events that a selector and `keep` choose, as far as can be, the newest first."""
         found = _Events()

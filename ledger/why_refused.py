@@ -24,7 +24,7 @@ _WHO: dict[Cause, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ToldEvent:
+class EventSummary:
     """The fields of a Kubernetes Event that matter here."""
 
     kind: str
@@ -36,7 +36,7 @@ class ToldEvent:
     age_seconds: float | None = None
 
 
-def why_refused(namespace: str, name: str, refusals: Sequence[ToldEvent]) -> str:
+def why_refused(namespace: str, name: str, refusals: Sequence[EventSummary]) -> str:
     """Return one paragraph on a workload whose pods are rejected.
 
     Args:
@@ -59,7 +59,7 @@ def why_refused(namespace: str, name: str, refusals: Sequence[ToldEvent]) -> str
 def why_absent(
     namespace: str,
     name: str,
-    events: Sequence[ToldEvent],
+    events: Sequence[EventSummary],
     *,
     similar: Iterable[str] = (),
     may_read_events: bool = True,
@@ -76,7 +76,7 @@ def why_absent(
     return " ".join(_absent(namespace, name, events, list(similar), may_read_events=may_read_events))
 
 
-def is_refusal(event: ToldEvent) -> bool:
+def is_refusal(event: EventSummary) -> bool:
     """Whether an Event reports that admission rejected a pod, or that the webhook could not be called."""
     return cause_of(event.message)[0] in {"denied", "webhook away", "second lock"}
 
@@ -95,7 +95,7 @@ def cause_of(message: str) -> tuple[Cause, str]:
 
 
 def _absent(
-    namespace: str, name: str, events: Sequence[ToldEvent], similar: list[str], *, may_read_events: bool
+    namespace: str, name: str, events: Sequence[EventSummary], similar: list[str], *, may_read_events: bool
 ) -> Iterator[str]:
     yield f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."
     if not may_read_events:
@@ -118,7 +118,7 @@ def _absent(
     )
 
 
-def _help(cause: Cause, last: ToldEvent) -> str:
+def _help(cause: Cause, last: EventSummary) -> str:
     if cause == "webhook away":
         return "tell the admin, who finds this message in docs/operating/runbook.md; it is retried by itself"
     if cause == "quota":
@@ -130,7 +130,7 @@ def _help(cause: Cause, last: ToldEvent) -> str:
     return f"do what the message says in {_template(last)}"
 
 
-def _template(last: ToldEvent) -> str:
+def _template(last: EventSummary) -> str:
     if last.kind == "Job":
         return f"the manifest of Job {quoted(last.name)}, delete the Job and create it again"
     if last.kind == "ReplicaSet":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.why_refused import MAX_MESSAGE, ToldEvent, cause_of, why_absent, why_refused
+from ledger.why_refused import MAX_MESSAGE, EventSummary, cause_of, why_absent, why_refused
 
 DENIED = (
     'Error creating: admission webhook "fractions.clearml-injector.io" denied the '
@@ -23,7 +23,7 @@ QUOTA = 'Error creating: pods "a" is forbidden: exceeded quota: gpus, requested:
 
 
 def refused(message=DENIED, kind="Job", name="train", **fields):
-    return ToldEvent(kind, name, "FailedCreate", message, **fields)
+    return EventSummary(kind, name, "FailedCreate", message, **fields)
 
 
 def test_who_was_refused_reads_the_denial_and_what_to_do():
@@ -62,7 +62,7 @@ def test_each_cause_has_its_help(message, cause, advice):
 
 
 def test_a_name_that_is_gone_is_told_by_its_last_events():
-    gone = ToldEvent("Pod", "a", "WaitingPodReplaced", "waited 300 s", age_seconds=120)
+    gone = EventSummary("Pod", "a", "WaitingPodReplaced", "waited 300 s", age_seconds=120)
     said = why_absent("team", "a", [gone])
     assert (
         "There is no pod a in namespace team. An Event on it 2 minutes ago says WaitingPodReplaced: waited"
