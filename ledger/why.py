@@ -7,7 +7,7 @@ callers that show them must escape them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +22,7 @@ MAX_QUOTED = 400
 """Characters of a quoted text that a user wrote."""
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
-TOO_LONG = f"its own {OWN_DEMANDS} are too long to be compared with all nodes that have such GPUs"
+TOO_LONG = f"the pod's own {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -95,15 +95,24 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
 
 def needs(fact: PodFact, names: ResourceNames) -> str:
     """Return the slices, memory and model that a pod needs, or the MIG instances."""
-    each = [f"{slices} of {_resource(index, names)}" for index, slices in fact.gpus]
+    what = "slice" if _of(fact) == "slices" else "MIG instance"
+    each = [_amount(amount, what, _place(index)) for index, amount in fact.gpus]
     if fact.pooled:
-        each.append(f"{fact.pooled} of {names.pooled[0]}")
-    if _of(fact) == _INSTANCES:
-        models = f" on {quoted(' or '.join(fact.models))}" if fact.models else ""
-        return f"{_INSTANCES}, {' and '.join(each)}{models}"
-    memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
-    return f"slices {' and '.join(each)}{memory}{model}"
+        each.append(_amount(fact.pooled, what, names.pooled[0]))
+    listed = " and ".join(each)
+    if what != "slice":
+        return f"{listed} on {quoted(' or '.join(fact.models))}" if fact.models else listed
+    memory = f" on a node with GPUs of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
+    model = f" and model {fact.model} (required by sameModel or its own affinity)" if fact.model else ""
+    return f"{listed}{memory}{model}"
+
+
+def _amount(count: int, what: str, place: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'} of {place}"
+
+
+def _place(index: int) -> str:
+    return instance_resource(index) if is_instance(index) else f"GPU {index}"
 
 
 def asks_for_instances(fact: PodFact) -> bool:
@@ -117,16 +126,13 @@ def _of(fact: PodFact) -> str:
     return _INSTANCES if asks_for_instances(fact) else "slices"
 
 
-def _resource(index: int, names: ResourceNames) -> str:
-    return instance_resource(index) if is_instance(index) else f"{names.per_gpu_prefix}{index}"
-
-
 def free_there(free: FreeNodes) -> str:
     """Return the free slices of the nodes that a pod could go to."""
-    named = ", ".join(f"{name} {slices}" for name, slices in free.most)
+    named = ", ".join(f"{name}: {slices}" for name, slices in free.most)
     if free.not_compared:
-        return f"{named} and {f'at least {free.others}' if free.others else 'perhaps'} more nodes"
-    return f"{named} and {free.others} more nodes" if free.others else named
+        return f"{named}, and {f'at least {free.others}' if free.others else 'maybe'} more nodes"
+    more = "node" if free.others == 1 else "nodes"
+    return f"{named}, and {free.others} more {more}" if free.others else named
 
 
 def left_out(free: FreeNodes) -> str:
@@ -135,7 +141,7 @@ def left_out(free: FreeNodes) -> str:
         return ""
     least, more = "at least " if free.not_compared else "", " more" if free.most else ""
     nodes = "node has" if free.shut_out == 1 else "nodes have"
-    return f"{least}{free.shut_out}{more} {nodes} such GPUs, and its own {OWN_DEMANDS} leave them out"
+    return f"{least}{free.shut_out}{more} {nodes} such GPUs, but the pod's own {OWN_DEMANDS} exclude them"
 
 
 def way_out(free: FreeNodes, owner: Creator | None) -> str:
@@ -157,139 +163,151 @@ def _sentences(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     if pod.fact.is_over or pod.phase in {"Succeeded", "Failed"}:
         yield _ended(pod)
     elif pod.is_terminating:
-        yield "It is being deleted, and holds what it has until it is gone."
+        yield f"It is being deleted, and holds its {_of(pod.fact)} until then."
     elif pod.fact.node is not None:
         yield from _bound(pod)
     else:
         yield from _waiting(pod, names)
     if pod.asked is not None and pod.policy is None and not pod.fact.is_over:
-        yield "Delete it and create it again while the injector runs: a label added later changes nothing."
+        yield "Delete it and create it again while the injector runs: a label added later has no effect."
     if pod.drift is not None:
-        yield f"Beware: {quoted(pod.drift)}; delete the pod and create it again."
+        yield f"Warning: {quoted(pod.drift)}. Delete the pod and create it again."
 
 
 def _asked(pod: PodSummary, names: ResourceNames) -> str:
     fact, title = pod.fact, f"Pod {quoted(pod.fact.namespace)}/{quoted(pod.fact.name)}"
-    has = f"asks for {needs(fact, names)}" if fact.slices else "asks for no slices"
+    has = f"requests {needs(fact, names)}" if fact.slices else "requests no slices"
     if pod.asked is None:
-        return f"{title} has no label {FRACTION_LABEL}, so the injector never touched it; it {has}."
+        return f"{title} has no label {FRACTION_LABEL}, so the injector did not change it. It {has}."
     label = f'{pod.label} "{quoted(pod.asked)}"'
     if pod.policy is None:
-        return f"{title} has the label {label}, but was never injected; it {has}."
-    memory = f", {quoted(pod.memory_mib)} MiB of GPU memory," if pod.memory_mib else ""
-    return (
-        f'{title} asked for {label}; policy "{quoted(pod.policy)}" made of it{memory} {needs(fact, names)}.'
-    )
+        return f"{title} has the label {label}, but was never injected. It {has}."
+    limit = f", limited to {quoted(pod.memory_mib)} MiB" if pod.memory_mib else ""
+    given = f'Policy "{quoted(pod.policy)}" gives it {needs(fact, names)}{limit}'
+    return f"{title} requested {label}. {given}."
 
 
 def _ended(pod: PodSummary) -> str:
-    how = f"It has ended ({pod.phase})" if pod.phase != "Pending" else "It has ended"
-    cause = f": {quoted(pod.trouble)}" if pod.trouble else ""
-    again = ""
-    if pod.phase == "Failed":
-        again = f" {_sentence(_creation(pod.owner))}, once the cause is mended."
-    return f"{how}{cause}, and holds nothing any more.{again}"
+    how = f"It ended ({pod.phase})" if pod.phase != "Pending" else "It ended"
+    cause = f" Cause: {_closed(pod.trouble)}" if pod.trouble else ""
+    again = f" After you fix the cause, {_creation(pod.owner)}." if pod.phase == "Failed" else ""
+    return f"{how} and holds nothing.{cause}{again}"
 
 
 def _bound(pod: PodSummary) -> Iterator[str]:
     node = quoted(pod.fact.node or "")
     if pod.phase == "Running" and pod.trouble is None:
-        yield f"It runs on node {node} and waits for nothing."
+        yield f"It runs on node {node}."
         return
-    yield f"It has its {_of(pod.fact)}, on node {node}, so it waits for nothing of the injector."
+    yield f"It has its {_of(pod.fact)} on node {node}, so it does not wait for the injector."
     if pod.trouble is not None:
-        yield f"Its containers do not run: {quoted(pod.trouble)}. Mend that."
+        yield f"Its containers do not run: {_closed(pod.trouble)} Fix that."
     else:
-        yield "The node starts its containers; `kubectl describe pod` shows how far it is."
+        yield "The node is starting its containers: see `kubectl describe pod`."
 
 
 def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
-    waited = f" for {_duration(pod.waited_seconds)}" if pod.waited_seconds is not None else ""
-    yield f"It has waited{waited} and has no node yet."
+    waited = f"has waited for {_duration(pod.waited_seconds)} and " if pod.waited_seconds is not None else ""
+    yield f"It {waited}has no node yet."
     if pod.group is not None:
         yield _in_group(pod.group)
     if pod.gates:
         gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
-        yield f"It waits for its scheduling gates ({gates}): no scheduler looks at it before they are gone."
+        yield f"It has scheduling gates ({gates}): the scheduler ignores it until they are removed."
         yield _gatekeeper(pod.gates)
     elif pod.scheduler_says is None and not pod.lacks_slices:
-        yield "No scheduler has refused it so far: it waits for one to look at it; ask again in some seconds."
+        yield "The scheduler has not tried to place it yet: ask again in a few seconds."
     elif pod.lacks_slices:
         yield from _waiting_for_slices(pod, names)
     else:
-        yield f"It waits for something else than {_of(pod.fact)}."
+        yield f"It waits for something other than {_of(pod.fact)}."
         yield _scheduler(pod)
-        yield "Mend what that names, or ask the admin."
+        yield "Fix what that message names, or ask the admin."
     if pod.dividing and not pod.gates:
         named = ", ".join(map(quoted, pod.dividing[:MAX_NODES_NAMED]))
-        yield f"Cards of {named} are being divided now, and pods go there when that is over: wait for it."
+        yield f"Cards of {named} are being divided now: wait, pods can go there afterwards."
     elif pod.division is not None and not pod.gates:
-        yield f"On dividing a card for it the injector says: {quoted(pod.division)}."
+        yield f"About dividing a card for it, the injector reports: {_closed(pod.division)}"
 
 
 def _in_group(group: PodGroup) -> str:
     """Return what a pod of a group waits for besides its own share."""
-    name = f"It is of the group {quoted(group.name)}, whose pods start together"
+    rule = f"It belongs to the group {quoted(group.name)}, whose pods start together once enough have room"
     if not group.count_is_known:
-        return f"{name}: it waits for room for the others too."
+        return f"{rule}."
     others, bound = group.waiting - 1, group.bound
-    have = f"{bound} {'has' if bound == 1 else 'have'} a node"
-    if others <= 0:
-        return f"{name}: of the others {have}." if bound else f"{name}, and it is alone so far."
-    wait = "1 other waits too" if others == 1 else f"{others} others wait too"
-    placed = f", {have}" if bound else ""
-    return f"{name}: {wait}{placed}, and it waits until there is room for all that it needs."
+    if others <= 0 and not bound:
+        return f"{rule}; it is the only one so far."
+    wait = f"{others} other{' waits' if others == 1 else 's wait'}" if others > 0 else ""
+    have = f"{bound} {'has' if bound == 1 else 'have'} a node" if bound else ""
+    return f"{rule}: {', '.join(filter(None, (wait, have)))}."
 
 
 def _gatekeeper(gates: tuple[str, ...]) -> str:
     if any(gate.startswith("kueue.x-k8s.io/") for gate in gates):
-        return "Kueue takes its gate away when the queue has quota: `kubectl describe workload` says more."
-    return "Ask who put them there."
+        return "Kueue removes its gate when the queue has quota: see `kubectl describe workload`."
+    return "Ask the admin which controller removes them."
 
 
 def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
-    free, fact = pod.free, pod.fact
+    free, needed = pod.free, needs(pod.fact, names)
     if free is None:
-        yield f"It waits for {needs(fact, names)}: nodes have too few left."
+        yield f"It needs {needed}, and no node has enough free."
         yield _scheduler(pod)
-        yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
+        yield "It starts when pods there end. Users that may read GpuLedgers see which GPUs have room."
     elif not free.most and (free.shut_out or free.not_compared):
-        yield f"It waits for {needs(fact, names)}: {left_out(free) or TOO_LONG}."
+        yield f"It needs {needed}. {_sentence(left_out(free) or TOO_LONG)}."
         yield _scheduler(pod)
-        yield f"What would help: change these in its manifest; {_creation(pod.owner)}."
+        yield f"What would help: change these in its manifest, then {_creation(pod.owner)}."
     elif not free.most:
-        of_agent = " and runs the agent, which alone would limit it," if free.by_agent else ""
-        yield f"It waits for {needs(fact, names)}, and no node that takes pods now{of_agent} has such GPUs."
-        yield _scheduler(pod)
-        without = ", without its agent" if free.by_agent else ""
-        divided = ", or still to be divided" if _of(fact) == _INSTANCES else ""
-        if free.offered_twice:
-            yield _offered_twice(free.offered_twice, pod.owner)
-        else:
-            yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone{divided}."
+        yield from _without_nodes(pod, free, needed)
     elif free.has_room:
-        yield f"Nodes have {_of(fact)} for it now: {free_there(free)} free."
-        yield "It waits for the scheduler to try again, or for something else that those nodes lack."
+        yield f"Nodes have enough free {_of(pod.fact)} for it now: {free_there(free)}."
+        yield "It waits for the scheduler to try again, or for something else that these nodes lack."
         yield _scheduler(pod)
     else:
-        lack = f": {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
-        yield f"It waits for {needs(fact, names)}{lack}; free there: {free_there(free)}."
+        lack = f" {_sentence(NO_AGENT_WITH_ROOM)}." if free.by_agent else ""
+        yield f"It needs {needed}.{lack} Free now: {free_there(free)}."
         if free.shut_out:
             yield f"{_sentence(left_out(free))}."
-        yield f"What would help: {way_out(free, pod.owner)}."
+        yield f"{_sentence(way_out(free, pod.owner))}."
         if pod.replaced_after is not None:
-            yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."
+            yield f"Its policy replaces such a pod after {pod.replaced_after} if another GPU has room."
+
+
+def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[str]:
+    """Yield what to do for a pod whose GPUs no usable node has."""
+    of_agent = " and runs the agent, which must limit the pod," if free.by_agent else ""
+    yield f"It needs {needed}, but no node that takes pods now{of_agent} has such GPUs."
+    yield _scheduler(pod)
+    if free.offered_twice:
+        yield _offered_twice(free.offered_twice, pod.owner)
+        return
+    agent = "without its agent" if free.by_agent else ""
+    divided = "not divided yet" if _of(pod.fact) == _INSTANCES else ""
+    reasons = _listed(filter(None, ("cordoned", "not ready", agent, "deleted", divided)))
+    yield f"Ask the admin whether such a node is {reasons}."
+
+
+def _listed(words: Iterable[str]) -> str:
+    *first, last = words
+    return f"{', '.join(first)} or {last}"
 
 
 def _offered_twice(nodes: int, owner: Creator | None) -> str:
     has = "1 node has" if nodes == 1 else f"{nodes} nodes have"
-    off = "ask the admin to turn DRA or the device plugin off there"
-    return f"{has} such GPUs that DRA offers too, so no pods go there: {off}, then {_creation(owner)}."
+    off = "ask the admin to turn off DRA or the device plugin there"
+    return f"{has} such GPUs, but DRA offers these too, so no pods go there: {off}, then {_creation(owner)}."
 
 
 def _scheduler(pod: PodSummary) -> str:
-    says = quoted(pod.scheduler_says or "")
-    return f"The scheduler says: {says}{'' if says.endswith('.') else '.'}" if says else ""
+    return f"The scheduler reports: {_closed(pod.scheduler_says)}" if pod.scheduler_says else ""
+
+
+def _closed(text: str) -> str:
+    """Return a quoted text that ends a sentence."""
+    line = quoted(text)
+    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def _creation(owner: Creator | None) -> str:

@@ -15,11 +15,11 @@ MAX_SHOWN = 3
 MAX_MESSAGE = 700
 Cause = Literal["denied", "webhook away", "second lock", "quota", "other"]
 _WHO: dict[Cause, str] = {
-    "denied": "The injector refused it",
-    "webhook away": "The API server could not ask the injector, so it refused the pod",
-    "second lock": "An admission policy of the cluster refused it",
-    "quota": "The namespace's ResourceQuota refused it",
-    "other": "The API server refused it",
+    "denied": "The injector denied it",
+    "webhook away": "The API server could not reach the injector, so it rejected the pod",
+    "second lock": "An admission policy of the cluster denied it",
+    "quota": "The namespace's ResourceQuota denied it",
+    "other": "The API server rejected it",
 }
 
 
@@ -46,12 +46,12 @@ def why_refused(namespace: str, name: str, refusals: Sequence[EventSummary]) -> 
     """
     last = refusals[0]
     cause, said = cause_of(last.message)
-    times = f"{last.count} times, last" if last.count > 1 else "once,"
-    age = "" if last.age_seconds is None else f" {_ago(last.age_seconds)}"
+    times = f"{last.count} times" if last.count > 1 else "once"
+    age = "" if last.age_seconds is None else f", {'last ' * (last.count > 1)}{_ago(last.age_seconds)}"
     who = f"{quoted(last.kind)} {quoted(namespace)}/{quoted(last.name)}"
     asked = "" if last.name == name else f' There is no pod "{quoted(name)}".'
     return (
-        f"{who} tried to create a pod and was refused {times}{age}, so there is no pod.{asked} "
+        f"{who} could not create a pod. It was rejected {times}{age}.{asked} "
         f"{_WHO[cause]}: {_ended(said)} What would help: {_help(cause, last)}."
     )
 
@@ -99,44 +99,45 @@ def _absent(
 ) -> Iterator[str]:
     yield f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."
     if not may_read_events:
-        yield "Its Events, which would say more, could not be read."
+        yield "Its Events could not be read."
     for event in events[:MAX_SHOWN]:
         age = "" if event.age_seconds is None else f" {_ago(event.age_seconds)}"
-        yield f"An Event on it{age} says {quoted(event.reason)}: {_ended(quoted(event.message))}"
+        yield f"Event {quoted(event.reason)}{age}: {_ended(quoted(event.message))}"
     if events:
-        yield "So it was there, and is gone."
+        yield "So the pod existed and was deleted."
     elif may_read_events and not similar:
-        yield "No Event tells of it either; Kubernetes keeps them for an hour."
+        yield "There is no Event on it either; Kubernetes keeps Events for an hour."
     if similar:
         more = f" and {len(similar) - MAX_SHOWN} more" if len(similar) > MAX_SHOWN else ""
-        yield f"There are pods {', '.join(map(quoted, similar[:MAX_SHOWN]))}{more}: ask for one of them."
+        yield f"There are pods {', '.join(map(quoted, similar[:MAX_SHOWN]))}{more}: use one of these names."
         return
     yield (
-        "If a Job or Deployment should have made it, ask by that one's name; if you created it yourself, what"
-        " refused it stood in the answer, and `fraction-injector explain FILE` says what would become of its"
-        " manifest. Or it is in another namespace (-n)."
+        "If a Job or Deployment should have created it, use the name of that. If you created it yourself, the"
+        " answer said what rejected it; `fraction-injector explain FILE` shows what the injector does with a"
+        " manifest. Or the pod is in another namespace (-n)."
     )
 
 
 def _help(cause: Cause, last: EventSummary) -> str:
     if cause == "webhook away":
-        return "tell the admin, who finds this message in docs/operating/runbook.md; it is retried by itself"
+        return (
+            "tell the admin, who finds this message in docs/operating/runbook.md; it is retried automatically"
+        )
     if cause == "quota":
-        return "wait until pods of the namespace end, ask for less, or ask the admin for more"
+        return "wait until pods of the namespace end, request less, or ask the admin for more"
     if cause == "other":
-        return f"mend what the message names in {_template(last)}"
+        return f"fix what the message names in {_template(last)}"
     if cause == "denied" and ("quota" in last.message or "try again later" in last.message):
-        return "what the message says; it is tried again by itself"
-    return f"do what the message says in {_template(last)}"
+        return "follow the message; the pod is retried automatically"
+    return f"follow the message in {_template(last)}"
 
 
 def _template(last: EventSummary) -> str:
     if last.kind == "Job":
-        return f"the manifest of Job {quoted(last.name)}, delete the Job and create it again"
+        return f"the manifest of Job {quoted(last.name)}, then delete the Job and create it again"
     if last.kind == "ReplicaSet":
-        return (
-            f"the pod template of what made ReplicaSet {quoted(last.name)}, mostly a Deployment, and apply it"
-        )
+        owner = f"the owner of ReplicaSet {quoted(last.name)}, usually a Deployment"
+        return f"the pod template of {owner}, and apply it"
     return f"the pod template of {quoted(last.kind)} {quoted(last.name)}, and apply it"
 
 

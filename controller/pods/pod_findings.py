@@ -83,7 +83,7 @@ def waiting_message(
     parts = [f"needs {needs(fact, names)}"]
     if free.most:
         parts += [NO_AGENT_WITH_ROOM] if free.by_agent else []
-        parts += [f"free there: {free_there(free)}", left_out(free), way_out(free, owner)]
+        parts += [f"free now: {free_there(free)}", left_out(free), way_out(free, owner)]
     else:
         parts += [left_out(free), "change these in its manifest"]
     return "; ".join(filter(None, parts))[:MAX_MESSAGE]

@@ -24,6 +24,7 @@ from controller.watch.resources import Owner, SeenPod
 from kube.scheduling import Constraints
 from ledger.facts import PodFact
 from ledger.placement_request import Placement, PlacementRequest
+from ledger.why import needs
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
 from service.log import get_logger
@@ -191,7 +192,6 @@ class PodReplacement:
 
 
 def _message(pod: _Replaceable, room: Placement, waited: int, names: ResourceNames) -> str:
-    needs = " and ".join(f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in pod.fact.gpus)
     gpus = ", ".join(str(index) for index in room.indices)
-    why = f"waited {waited} s for slices {needs} while GPU {gpus} of {room.node} has room"
+    why = f"waited {waited} s for {needs(pod.fact, names)} while GPU {gpus} of {room.node} has room"
     return f"{why}: deleted, so that {pod.owner.kind} {pod.owner.name} creates another"[:MAX_MESSAGE]

@@ -137,7 +137,7 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
             return {event["involvedObject"]["name"]: event["message"] for event in waiting}
 
         found = eventually(told, "an Event on the pod that waits")
-    what = f"needs slices 5 of nvidia.com/gpu-0 of 81920 MiB; free there: {node} 3"
+    what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
     assert found == {"second": f"{what}; it starts when pods there end"}
 
 
@@ -156,8 +156,8 @@ def test_the_event_of_a_waiting_pod_leaves_out_nodes_where_its_own_selector_does
             return [event["message"] for event in waiting if event["involvedObject"]["name"] == "second"]
 
         [found] = eventually(told, "an Event on the pod that waits")
-    left_out = "its own nodeSelector, affinity or tolerations leave them out"
-    assert f"free there: {own} 3; 1 more node has such GPUs, and {left_out}; it starts" in found
+    left_out = "the pod's own nodeSelector, affinity or tolerations exclude them"
+    assert f"free now: {own}: 3; 1 more node has such GPUs, but {left_out}; it starts" in found
 
 
 def test_a_standby_answers_with_the_leaders_address(start):

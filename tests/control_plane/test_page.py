@@ -87,8 +87,8 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     control_plane.api.create(gpu_pod("first", slices=6), namespace)
     tab.wait_for_selector(f".gpu[aria-label*='{namespace}/first']")
     control_plane.api.create(gpu_pod("second", slices=6), namespace)
-    item = f"#waiting li:has-text('{namespace}/second'):has-text('needs slices 6 of nvidia.com/gpu-0')"
-    assert f"free there: {node} 2" in tab.wait_for_selector(item).text_content()
+    item = f"#waiting li:has-text('{namespace}/second'):has-text('needs 6 slices of GPU 0')"
+    assert f"free now: {node}: 2" in tab.wait_for_selector(item).text_content()
 
 
 def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_was_told(

@@ -50,11 +50,11 @@ def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, 
     webhook()
     control_plane.api.create(deployment("web", "0.5"), namespace)
 
-    ended = until_told(why, "web", "was refused")
+    ended = until_told(why, "web", "It was rejected")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert 'The injector refused it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
+    assert 'The injector denied it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
     assert '(did you mean "0.500"?)' in ended.stdout
-    assert "in the pod template of what made ReplicaSet web-" in ended.stdout
+    assert "in the pod template of the owner of ReplicaSet web-" in ended.stdout
 
 
 def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
@@ -65,7 +65,7 @@ def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
     for name in ("first", "second"):
         control_plane.api.create(labelled_pod(name, "0.750"), namespace)
 
-    ended = until_told(why, "second", "It waits for slices 6 of nvidia.com/gpu-0")
+    ended = until_told(why, "second", "It needs 6 slices of GPU 0")
     assert "Insufficient nvidia.com/gpu-0" in ended.stdout
     assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
     assert until_told(why, "first", "on node").returncode == 0
@@ -91,10 +91,10 @@ def test_who_made_a_custom_resource_finds_what_its_controller_told_of_refused_po
         "count": 2,
     }
     control_plane.api.create(event, namespace)
-    ended = until_told(why, "ray", "was refused")
+    ended = until_told(why, "ray", "It was rejected")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert f"RayCluster {namespace}/ray tried to create a pod and was refused 2 times" in ended.stdout
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert f"RayCluster {namespace}/ray could not create a pod. It was rejected 2 times" in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
 
 
 def test_a_pod_of_a_gang_is_told_how_far_the_others_are(control_plane, namespace, nodes, webhook, why):
@@ -106,5 +106,6 @@ def test_a_pod_of_a_gang_is_told_how_far_the_others_are(control_plane, namespace
         control_plane.api.create(pod, namespace)
     ended = until_told(why, "third", "Insufficient nvidia.com/gpu-0")
     assert (
-        "It is of the group gang, whose pods start together: 1 other waits too, 1 has a node" in ended.stdout
+        "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
+        in ended.stdout
     )

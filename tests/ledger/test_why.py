@@ -18,9 +18,8 @@ WAITING = PodSummary(
 FULL = FreeNodes((("gpu-0", 2), ("gpu-1", 1)), 3)
 ELSEWHERE = FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 5, 4))
 ASKED = (
-    'Pod team/train asked for clearml-injector/fraction "0.500"; policy "default" '
-    "made of it, 40960 MiB of GPU "
-    "memory, slices 4 of nvidia.com/gpu-3 of 81920 MiB."
+    'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it 4 slices of GPU 3'
+    " on a node with GPUs of 81920 MiB, limited to 40960 MiB."
 )
 
 
@@ -34,10 +33,8 @@ def of_fact(**changes):
 
 def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_would_help():
     assert told(free=FULL) == (
-        f"{ASKED} It has waited for 12 minutes and has no node yet. It waits for slices 4 "
-        "of nvidia.com/gpu-3 of "
-        "81920 MiB; free there: gpu-0 2, gpu-1 1 and 3 more nodes. What would help: it "
-        "starts when pods there end."
+        f"{ASKED} It has waited for 12 minutes and has no node yet. It needs 4 slices of GPU 3 on a node with"
+        " GPUs of 81920 MiB. Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end."
     )
 
 
@@ -51,8 +48,8 @@ def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_wo
 )
 def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     said = told(free=ELSEWHERE, owner=owner, replaced_after="5m")
-    assert f"What would help: GPU 5 of gpu-0 has 4 free: {advice} to use it." in said
-    assert said.endswith("Its policy replaces such a pod after 5m, where another GPU has room.")
+    assert f"GPU 5 of gpu-0 has 4 free: {advice} to use it." in said
+    assert said.endswith("Its policy replaces such a pod after 5m if another GPU has room.")
 
 
 @pytest.mark.parametrize("kind", ["Job", "Other\nTeam"])
@@ -67,9 +64,10 @@ def test_an_owner_that_the_pod_s_author_made_up_neither_begins_a_line_nor_fills_
 def test_without_the_ledger_the_scheduler_is_quoted():
     said = told(free=None, scheduler_says="0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3.")
     assert (
-        "The scheduler says: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3. It starts when" in said
+        "The scheduler reports: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3. It starts when"
+        in said
     )
-    assert said.endswith("who may read GpuLedgers learns which GPUs have room.")
+    assert said.endswith("Users that may read GpuLedgers see which GPUs have room.")
 
 
 @pytest.mark.parametrize(
@@ -77,25 +75,25 @@ def test_without_the_ledger_the_scheduler_is_quoted():
     [
         ({"free": FreeNodes((), 0)}, "no node that takes pods now has such GPUs"),
         ({"free": FreeNodes((("gpu-0", 6),), 0, has_room=True)}, "waits for the scheduler to try again"),
-        ({"lacks_slices": False}, "waits for one to look at it"),
-        ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "says: 1 Insufficient cpu. Mend"),
-        ({"gates": ("kueue.x-k8s.io/admission",)}, "for its scheduling gates (kueue.x-k8s.io/admission)"),
+        ({"lacks_slices": False}, "The scheduler has not tried to place it yet"),
+        ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "reports: 1 Insufficient cpu. Fix"),
+        ({"gates": ("kueue.x-k8s.io/admission",)}, "It has scheduling gates (kueue.x-k8s.io/admission)"),
         ({"is_terminating": True}, "being deleted"),
         (
             {"phase": "Failed", "trouble": "UnexpectedAdmissionError: no"},
-            "(Failed): UnexpectedAdmissionError: no",
+            "(Failed) and holds nothing. Cause: UnexpectedAdmissionError: no.",
         ),
-        ({"fact": of_fact(is_over=True), "phase": "Succeeded"}, "has ended (Succeeded), and holds nothing"),
-        ({"fact": of_fact(node="n"), "phase": "Running"}, "runs on node n and waits for nothing"),
+        ({"fact": of_fact(is_over=True), "phase": "Succeeded"}, "ended (Succeeded) and holds nothing."),
+        ({"fact": of_fact(node="n"), "phase": "Running"}, "It runs on node n."),
         (
             {"fact": of_fact(node="n"), "trouble": "ImagePullBackOff: gone"},
             "do not run: ImagePullBackOff: gone",
         ),
-        ({"fact": of_fact(node="n")}, "starts its containers"),
-        ({"drift": "the annotation says GPU 1"}, "Beware: the annotation says GPU 1"),
+        ({"fact": of_fact(node="n")}, "is starting its containers"),
+        ({"drift": "the annotation says GPU 1"}, "Warning: the annotation says GPU 1."),
         ({"policy": None}, "Delete it and create it again while the injector runs"),
         ({"policy": None}, 'has the label clearml-injector/fraction "0.500", but was never injected'),
-        ({"asked": None}, "has no label clearml-injector/fraction, so the injector never touched it"),
+        ({"asked": None}, "has no label clearml-injector/fraction, so the injector did not change it"),
     ],
 )
 def test_each_state_of_a_pod_has_its_words(changes, fragment):
@@ -106,7 +104,7 @@ def test_texts_of_others_are_one_line_and_no_longer_than_there_is_room():
     said = told(scheduler_says="a\n\nb " + "x" * 100_000, lacks_slices=False)
     assert "\n" not in said
     assert len(said) < 3 * MAX_QUOTED
-    assert "The scheduler says: a b xxx" in said
+    assert "The scheduler reports: a b xxx" in said
 
 
 def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
@@ -114,11 +112,9 @@ def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
         uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
     )
     said = why(summary_of(SeenPod(FACT, injected), FULL))
-    assert said.endswith(
-        "free there: gpu-0 2, gpu-1 1 and 3 more nodes. What would help: it starts when pods there end."
-    )
+    assert said.endswith("Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end.")
     assert "default" in said
-    assert "never touched it" in why(summary_of(SeenPod(FACT, None), None))
+    assert "did not change it" in why(summary_of(SeenPod(FACT, None), None))
 
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
@@ -129,33 +125,36 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
     [
         (
             of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100, H100)),
-            f"1 of nvidia.com/mig-1g.10gb on {A100} or {H100}",
+            f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100} or {H100}",
         ),
         (
             of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100,), model=A100),
-            f"1 of nvidia.com/mig-1g.10gb on {A100}",
+            f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100}",
         ),
         (
             of_fact(gpus=(), pooled=1, products=(f"{A100}-MIG-1g.10gb",)),
-            f"1 of nvidia.com/gpu on {A100}-MIG-1g.10gb",
+            f"1 MIG instance of nvidia.com/gpu on {A100}-MIG-1g.10gb",
         ),
-        (of_fact(gpus=((instance_number("nvidia.com/mig-2g.20gb"), 1),)), "1 of nvidia.com/mig-2g.20gb"),
+        (
+            of_fact(gpus=((instance_number("nvidia.com/mig-2g.20gb"), 1),)),
+            "1 MIG instance of nvidia.com/mig-2g.20gb",
+        ),
     ],
     ids=["two models", "one model", "strategy single", "any model"],
 )
 def test_a_pod_that_waits_for_a_mig_instance_is_told_which_and_on_which_models(fact, needed):
     said = told(fact=fact, memory_mib=None, free=FreeNodes((("mig-1", 0),), 0))
-    assert f"It waits for MIG instances, {needed}; free there: mig-1 0." in said
+    assert f"It needs {needed}. Free now: mig-1: 0." in said
     assert "slices" not in said
     absent = told(fact=fact, free=FreeNodes((), 0))
     assert absent.endswith(
-        "Ask the admin whether such a node is cordoned, not ready or gone, or still to be divided."
+        "Ask the admin whether such a node is cordoned, not ready, deleted or not divided yet."
     )
 
 
 def test_a_pod_on_a_mig_instance_is_told_of_no_slices():
     fact = of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), node="mig-1")
-    assert "It has its MIG instances, on node mig-1" in told(fact=fact)
+    assert "It has its MIG instances on node mig-1" in told(fact=fact)
 
 
 def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
@@ -168,37 +167,34 @@ def test_nodes_that_the_pods_own_demands_leave_out_are_told_and_not_counted_as_f
     none_left = FreeNodes((), 0, shut_out=2)
     said = told(free=none_left, scheduler_says="0/2 nodes are available")
     assert (
-        "It waits for slices 4 of nvidia.com/gpu-3 of 81920 MiB: 2 nodes have such GPUs, and its own"
-        " nodeSelector, affinity or tolerations leave them out. The scheduler says: 0/2 nodes are available."
-        " What would help: change these in its manifest; delete the pod and create it again."
+        "It needs 4 slices of GPU 3 on a node with GPUs of 81920 MiB. 2 nodes have such GPUs, but the pod's"
+        " own nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
+        " available. What would help: change these in its manifest, then delete the pod and create it again."
     ) in said
     assert "cordoned" not in said
     said = told(free=dataclasses.replace(FULL, shut_out=1))
-    assert (
-        "1 more node has such GPUs, and its own nodeSelector, affinity or tolerations leave them out." in said
-    )
+    rule = "but the pod's own nodeSelector, affinity or tolerations exclude them"
+    assert f"1 more node has such GPUs, {rule}." in said
 
 
 def test_counts_are_the_least_where_demands_are_too_long_to_be_compared_with_all_nodes():
     said = told(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
-    assert "free there: gpu-0 2, gpu-1 1 and at least 3 more nodes." in said
-    assert "At least 2 more nodes have such GPUs, and its own nodeSelector" in said
+    assert "Free now: gpu-0: 2, gpu-1: 1, and at least 3 more nodes." in said
+    assert "At least 2 more nodes have such GPUs, but the pod's own nodeSelector" in said
     said = told(free=dataclasses.replace(FULL, others=0, not_compared=5))
-    assert "free there: gpu-0 2, gpu-1 1 and perhaps more nodes." in said
+    assert "Free now: gpu-0: 2, gpu-1: 1, and maybe more nodes." in said
     said = told(free=FreeNodes((), 0, shut_out=1, not_compared=5))
-    assert "81920 MiB: at least 1 node has such GPUs" in said
+    assert "81920 MiB. At least 1 node has such GPUs" in said
     said = told(free=FreeNodes((), 0, not_compared=5))
     assert (
-        "its own nodeSelector, affinity or tolerations are too long to be compared with all nodes that have"
+        "The pod's own nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
         " such GPUs. What would help: change these in its manifest" in said
     )
 
 
 def test_a_division_under_way_is_told_instead_of_why_there_is_none():
     said = told(dividing=("gpu-1", "gpu-2"), division="goes to others first")
-    assert said.endswith(
-        "Cards of gpu-1, gpu-2 are being divided now, and pods go there when that is over: wait for it."
-    )
+    assert said.endswith("Cards of gpu-1, gpu-2 are being divided now: wait, pods can go there afterwards.")
     assert "goes to others first" not in said
     assert "being divided" not in told(dividing=("gpu-1",), gates=("quota",))
 
@@ -208,34 +204,32 @@ def test_a_division_under_way_is_told_instead_of_why_there_is_none():
     [
         (
             PodGroup("gang", 1, 3),
-            "2 others wait too, 1 has a node, and it waits until there is room for all",
+            "enough have room: 2 others wait, 1 has a node.",
         ),
         (
             PodGroup("gang", 0, 2),
-            "1 other waits too, and it waits until there is room for all that it needs.",
+            "enough have room: 1 other waits.",
         ),
-        (PodGroup("gang", 3, 1), "of the others 3 have a node."),
-        (PodGroup("gang", 0, 1), "whose pods start together, and it is alone so far."),
-        (PodGroup("gang", 0, 1, count_is_known=False), "it waits for room for the others too."),
+        (PodGroup("gang", 3, 1), "enough have room: 3 have a node."),
+        (PodGroup("gang", 0, 1), "enough have room; it is the only one so far."),
+        (PodGroup("gang", 0, 1, count_is_known=False), "whose pods start together once enough have room."),
     ],
 )
 def test_a_pod_of_a_gang_is_told_how_far_the_others_are(group, said):
     text = told(group=group)
-    assert "It is of the group gang, whose pods start together" in text
+    assert "It belongs to the group gang, whose pods start together" in text
     assert said in text
 
 
 def test_kueues_gate_is_told_with_where_to_look():
     said = told(gates=("kueue.x-k8s.io/admission",))
-    assert (
-        "Kueue takes its gate away when the queue has quota: `kubectl describe workload` says more." in said
-    )
+    assert "Kueue removes its gate when the queue has quota: see `kubectl describe workload`." in said
 
 
 def test_nodes_that_dra_offers_too_are_told_with_what_to_do():
     said = told(free=FreeNodes((), 0, offered_twice=2))
     assert said.endswith(
-        "2 nodes have such GPUs that DRA offers too, so no pods go there: ask the admin to turn DRA or the"
-        " device plugin off there, then delete the pod and create it again."
+        "2 nodes have such GPUs, but DRA offers these too, so no pods go there: ask the admin to turn off DRA"
+        " or the device plugin there, then delete the pod and create it again."
     )
     assert "cordoned" not in said

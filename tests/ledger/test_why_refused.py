@@ -28,32 +28,31 @@ def refused(message=DENIED, kind="Job", name="train", **fields):
 
 def test_who_was_refused_reads_the_denial_and_what_to_do():
     assert why_refused("team", "train", [refused(count=4, age_seconds=300)]) == (
-        "Job team/train tried to create a pod and was refused 4 times, last 5 minutes "
-        "ago, so there is no pod. The "
-        'injector refused it: clearml-injector/fraction "0.5" is not allowed: use 0.125, '
-        "0.250, 0.500 (did you mean "
-        '"0.500"?). What would help: do what the message says in the manifest of Job '
-        "train, delete the Job and "
-        "create it again."
+        "Job team/train could not create a pod. It was rejected 4 times, last 5 minutes ago. The injector"
+        ' denied it: clearml-injector/fraction "0.5" is not allowed: use 0.125, 0.250, 0.500 (did you mean'
+        ' "0.500"?). What would help: follow the message in the manifest of Job train, then delete the Job'
+        " and create it again."
     )
 
 
 def test_a_deployment_is_asked_for_by_its_own_name():
     said = why_refused("team", "web", [refused(kind="ReplicaSet", name="web-6f7", age_seconds=5)])
-    assert "ReplicaSet team/web-6f7 tried to create a pod and was refused once, just now" in said
+    assert "ReplicaSet team/web-6f7 could not create a pod. It was rejected once, just now." in said
     assert 'There is no pod "web".' in said
-    assert "in the pod template of what made ReplicaSet web-6f7, mostly a Deployment, and apply it." in said
+    assert (
+        "in the pod template of the owner of ReplicaSet web-6f7, usually a Deployment, and apply it." in said
+    )
 
 
 @pytest.mark.parametrize(
     ("message", "cause", "advice"),
     [
-        (DENIED, "denied", "do what the message says"),
-        (PIECES, "denied", "what the message says; it is tried again by itself"),
+        (DENIED, "denied", "follow the message"),
+        (PIECES, "denied", "follow the message; the pod is retried automatically"),
         (AWAY, "webhook away", "tell the admin"),
-        (LOCK, "second lock", "do what the message says"),
+        (LOCK, "second lock", "follow the message"),
         (QUOTA, "quota", "ask the admin for more"),
-        ("Error creating: pods is invalid: spec.x", "other", "mend what the message names"),
+        ("Error creating: pods is invalid: spec.x", "other", "fix what the message names"),
     ],
 )
 def test_each_cause_has_its_help(message, cause, advice):
@@ -64,15 +63,12 @@ def test_each_cause_has_its_help(message, cause, advice):
 def test_a_name_that_is_gone_is_told_by_its_last_events():
     gone = EventSummary("Pod", "a", "WaitingPodReplaced", "waited 300 s", age_seconds=120)
     said = why_absent("team", "a", [gone])
-    assert (
-        "There is no pod a in namespace team. An Event on it 2 minutes ago says WaitingPodReplaced: waited"
-        in said
-    )
-    assert "So it was there, and is gone." in said
+    assert "There is no pod a in namespace team. Event WaitingPodReplaced 2 minutes ago: waited" in said
+    assert "So the pod existed and was deleted." in said
 
 
 def test_a_name_that_nobody_knows_says_where_to_look():
-    assert "No Event tells of it either" in why_absent("team", "a", [])
+    assert "There is no Event on it either" in why_absent("team", "a", [])
     assert "explain FILE" in why_absent("team", "a", [])
     assert "could not be read" in why_absent("team", "a", [], may_read_events=False)
 

@@ -35,11 +35,10 @@ def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask
     ended = ask({f"{NAMESPACE}/pods/train": waiting(), LEDGERS: ledgers, POLICIES: policy})
     assert (ended.exit_code, ended.stderr) == (0, "")
     assert ended.stdout == (
-        'Pod team/train asked for clearml-injector/fraction "0.500"; policy "default" made of it, 40960 MiB '
-        "of GPU memory, slices 4 of nvidia.com/gpu-3. It has waited for 10 minutes and has no node yet. It "
-        "waits for slices 4 of nvidia.com/gpu-3; free there: gpu-0 1. What would help: GPU 5 of gpu-0 has 6 "
-        "free: delete the pod, so that ReplicaSet web-1 creates another to use it. Its policy replaces such "
-        "a pod after 5m, where another GPU has room.\n"
+        'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it 4 slices of'
+        " GPU 3, limited to 40960 MiB. It has waited for 10 minutes and has no node yet. It needs 4 slices of"
+        " GPU 3. Free now: gpu-0: 1. GPU 5 of gpu-0 has 6 free: delete the pod, so that ReplicaSet web-1"
+        " creates another to use it. Its policy replaces such a pod after 5m if another GPU has room.\n"
     )
 
 
@@ -60,13 +59,11 @@ def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not
     reports = {"items": [report("agent", registered=True), report("late", registered=False)]}
     known = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers}
     said = ask({**known, REPORTS: reports})
-    assert "slices 4 of nvidia.com/gpu-3: no node with a running agent has room; free there: agent 1." in (
-        said.stdout
-    )
+    assert "4 slices of GPU 3. No node with a running agent has room. Free now: agent: 1." in (said.stdout)
     without = ask({**known, REPORTS: {"items": []}})
-    assert "no node that takes pods now and runs the agent, which alone would limit it, has" in without.stdout
+    assert "no node that takes pods now and runs the agent, which must limit the pod, has" in without.stdout
     unread = ask(known)
-    assert "Nodes have slices for it now: late 8, plugin 8, agent 1 free." in unread.stdout
+    assert "Nodes have enough free slices for it now: late: 8, plugin: 8, agent: 1." in unread.stdout
     assert "Not read: GpuNodes, which tell where an agent runs" in unread.stderr
 
 
@@ -92,11 +89,11 @@ def test_nodes_that_the_pods_own_selector_or_the_nodes_taints_shut_out_are_not_c
     ]
     answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, NODES: {"items": nodes}}
     ended = ask(answers)
-    assert "free there: gpu-a 1. 2 more nodes have such GPUs, and its own nodeSelector" in ended.stdout
+    assert "Free now: gpu-a: 1. 2 more nodes have such GPUs, but the pod's own nodeSelector" in ended.stdout
     assert "gpu-b" not in ended.stdout
     ended = ask({**answers, NODES: {"items": nodes[1:]}})
     assert (
-        "3 nodes have such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+        "3 nodes have such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
         in ended.stdout
     )
 
@@ -154,13 +151,14 @@ def test_a_pod_of_a_gang_is_told_of_the_others(ask, labels, annotations, spec):
     }
     ended = ask(pods)
     assert (
-        "It is of the group gang, whose pods start together: 1 other waits too, 1 has a node" in ended.stdout
+        "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
+        in ended.stdout
     )
     pages = [{"items": [member("train")]}, {"items": others}]
     ended = ask({f"{NAMESPACE}/pods/train": member("train"), f"{NAMESPACE}/pods": pages})
-    assert "1 other waits too, 1 has a node" in ended.stdout
+    assert "1 other waits, 1 has a node" in ended.stdout
     ended = ask({f"{NAMESPACE}/pods/train": member("train")})
-    assert "it waits for room for the others too" in ended.stdout
+    assert "start together once enough have room." in ended.stdout
     assert "Not read: the other pods of its group" in ended.stderr
 
 
@@ -177,8 +175,8 @@ def test_a_refusal_that_a_custom_controller_tells_by_a_reason_of_its_own_is_foun
     noise = [event("RayCluster", name, "Unhealthy", "probe failed"), event("Job", "other", "Odd", OF_KUBERAY)]
     ended = ask({REFUSALS: {"items": []}, OTHERWISE: {"items": [*noise, ours]}})
     assert ended.exit_code == 0
-    assert f"RayCluster team/{name} tried to create a pod and was refused 3 times" in ended.stdout
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert f"RayCluster team/{name} could not create a pod. It was rejected 3 times" in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
     assert f"in the pod template of RayCluster {name}, and apply it" in ended.stdout
 
 
@@ -206,7 +204,9 @@ def test_who_waits_for_a_card_to_be_divided_is_told_why_it_is_not(ask, labels):
     scheduler = {**event("Pod", "train", "FailedScheduling", says), "lastTimestamp": ago(1)}
     events = {"items": [of_another, scheduler, waits]}
     ended = ask({f"{NAMESPACE}/pods/train": found, f"{NAMESPACE}/events?involvedObject.name=train": events})
-    said = "On dividing a card for it the injector says: node gpu-1 can be divided for it after a pause."
+    said = (
+        "About dividing a card for it, the injector reports: node gpu-1 can be divided for it after a pause."
+    )
     assert said in ended.stdout
     assert "no card has it" not in ended.stdout
 
@@ -218,8 +218,10 @@ def test_a_refused_job_is_told_by_its_event(ask):
     ]
     ended = ask({f"{NAMESPACE}/events?reason=FailedCreate": {"items": events}})
     assert ended.exit_code == 0
-    assert "Job team/train tried to create a pod and was refused 3 times, last 2 minutes ago" in ended.stdout
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert (
+        "Job team/train could not create a pod. It was rejected 3 times, last 2 minutes ago" in ended.stdout
+    )
+    assert "The injector denied it: use 0.500." in ended.stdout
 
 
 OTHERS = {"items": [event("Job", f"other-{number}", "FailedCreate", "no") for number in range(3)]}
@@ -230,21 +232,21 @@ def test_a_refusal_is_found_behind_however_many_of_others(ask):
     of_above = {"items": [event("ReplicaSet", "train-6f7", "FailedCreate", DENIED)]}
     ended = ask({REFUSALS: [OTHERS, OTHERS, of_above]})
     assert ended.exit_code == 0
-    assert "ReplicaSet team/train-6f7 tried to create a pod and was refused 3 times" in ended.stdout
+    assert "ReplicaSet team/train-6f7 could not create a pod. It was rejected 3 times" in ended.stdout
     older = event("Job", "train", "FailedCreate", "an older refusal") | {"lastTimestamp": ago(3000)}
     ended = ask({REFUSALS: [{"items": [older]}, {"items": [event("Job", "train", "FailedCreate", DENIED)]}]})
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
 
 
 def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_unread(ask):
     flood, name = [OTHERS] * (MAX_PAGES + 1), f"{REFUSALS},involvedObject.name=train"
     ended = ask({REFUSALS: flood, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
     assert (ended.exit_code, ended.stderr) == (0, "")
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
     gone = {"items": [event("Pod", "train", "WaitingPodReplaced", "so that it fits")]}
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
-    assert (ended.exit_code, "says WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert (ended.exit_code, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
     assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} tell of refused pods\n"
 
 
@@ -252,7 +254,7 @@ def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
     own = {"items": [event("Job", "train", "FailedCreate", DENIED)]}
     ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
     assert ended.exit_code == 0
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
     assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
 
@@ -260,7 +262,7 @@ def test_a_refusal_behind_a_page_that_cannot_be_read_is_found_by_the_very_name(a
     name = f"{REFUSALS},involvedObject.name=train"
     broken = {REFUSALS: [OTHERS, ApiError(410, "expired")]}
     ended = ask({**broken, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
-    assert "The injector refused it: use 0.500." in ended.stdout
+    assert "The injector denied it: use 0.500." in ended.stdout
     ended = ask(broken)
     assert "could not be read" not in ended.stdout
     assert "Not read: Events: the API server answered 410: expired" in ended.stderr
@@ -270,11 +272,11 @@ def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
     none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
     gone = [event("Pod", "train", "WaitingPodReplaced", "deleted, so that it fits")]
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": gone}})
-    assert (ended.exit_code, "says WaitingPodReplaced: deleted" in ended.stdout) == (1, True)
+    assert (ended.exit_code, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}})
-    assert (ended.exit_code, "No Event tells of it either" in ended.stdout) == (1, True)
+    assert (ended.exit_code, "There is no Event on it either" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/pods": {"items": [waiting(metadata={"name": "train-7f-x"})]}})
-    assert "There are pods train-7f-x: ask for one of them." in ended.stdout
+    assert "There are pods train-7f-x: use one of these names." in ended.stdout
 
 
 def test_without_rights_it_says_so(ask):
@@ -283,7 +285,7 @@ def test_without_rights_it_says_so(ask):
     assert "pod team/train cannot be read: the API server answered 403: pods is forbidden" in ended.stderr
     ended = ask({})
     assert ended.exit_code == 1
-    assert "Its Events, which would say more, could not be read." in ended.stdout
+    assert "Its Events could not be read." in ended.stdout
 
 
 @pytest.mark.parametrize("option", [["--policies-config-map", "x"], ["--gpu-resource", "nvidia.com/gpu"]])

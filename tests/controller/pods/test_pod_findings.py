@@ -85,8 +85,8 @@ def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
 def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     full = [(f"gpu-{number}", 1, 5 + number % 2) for number in range(4)]
     needs = (
-        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3, gpu-2 3, gpu-1 2 "
-        "and 1 more nodes; "
+        "needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; free now: gpu-0: 3, gpu-2: 3, gpu-1: 2, "
+        "and 1 more node; "
     )
     fact = seen(memory_values=("81920",)).fact
     elsewhere = needs + "GPU 0 of gpu-0 has 8 free: delete the pod and create it again to use it"
@@ -100,7 +100,7 @@ def test_a_pod_that_only_an_agent_limits_is_told_of_nodes_with_a_running_agent_a
     state.set_agent(AgentReport("gpu-0", (), is_registered=True))
     free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
     assert waiting_message(fact, free, ResourceNames()) == (
-        "needs slices 4 of nvidia.com/gpu-1; no node with a running agent has room; free there: gpu-0 3; it"
+        "needs 4 slices of GPU 1; no node with a running agent has room; free now: gpu-0: 3; it"
         " starts when pods there end"
     )
 
@@ -150,8 +150,8 @@ def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone
     state.set_node(SeenNode(other, "gpu-1"))
     fact = seen(memory_values=("81920",), model="H100").fact
     assert message(state, fact) == (
-        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB and model H100, as sameModel or its own affinity"
-        " demands; free there: gpu-0 2; it starts when pods there end"
+        "needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB and model H100 (required by"
+        " sameModel or its own affinity); free now: gpu-0: 2; it starts when pods there end"
     )
 
 

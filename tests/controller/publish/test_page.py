@@ -40,7 +40,7 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     ]
     state.set_pod(seen_pod("z", node="a"))
     [why, gone] = reasons(state, clock, "y", "gone")
-    assert why.startswith("needs slices 4 of nvidia.com/gpu-0; free there: a 0; it starts when")
+    assert why.startswith("needs 4 slices of GPU 0; free now: a: 0; it starts when")
     assert gone == "is gone by now"
     known = seen_node("a")
     state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=False)))
@@ -65,9 +65,9 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
     owner = Owner(uid="o", controller=True, api_version="apps/v1", kind="StatefulSet", name="web")
     said = reason_of_a_labelled_pod(tmp_path, owner)
     assert said.startswith(
-        'Pod team/y asked for clearml-injector/fraction "0.500"; policy "default" made of it'
+        'Pod team/y requested clearml-injector/fraction "0.500". Policy "default" gives it'
     )
-    assert "It waits for slices 4 of nvidia.com/gpu-0; free there: a 2." in said
+    assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
     assert "Its policy replaces such a pod after 5m" in said
 
 
@@ -98,7 +98,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
         return first, await why("w5")
 
     first, later = asyncio.run(main())
-    assert first[0] == first[1] == later.replace("slices 5", "slices 4")
+    assert first[0] == first[1] == later.replace("5 slices", "4 slices")
     assert first[2] == "waits for slices; where they are free is being looked up"
     assert walks == ["w4", "w5"]
 
@@ -136,10 +136,12 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
         by_name = Requirement("metadata.name", "In", ("a",))
         return Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),))
 
-    left_out = "1 more node has such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+    left_out = (
+        "1 more node has such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
+    )
     unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
-    assert f"free there: a 2; {left_out}; it starts" in unlabelled
-    assert f"free there: a 2. {left_out}. What would help" in command
+    assert f"free now: a: 2; {left_out}; it starts" in unlabelled
+    assert f"Free now: a: 2. {left_out}. It starts" in command
     assert reasons(state, clock, "y")[0].startswith("a node has slices enough")
 
 
@@ -158,7 +160,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
         return "too long"
 
     [told] = reasons(state, clock, "y", demands=too_long)
-    assert told.startswith("its own nodeSelector, affinity or tolerations are too long to be compared")
+    assert told.startswith("the pod's own nodeSelector, affinity or tolerations are too long to compare")
 
 
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):

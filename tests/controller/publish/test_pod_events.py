@@ -68,7 +68,7 @@ def event_on(state, api):
     return events, (api.written[0] if api.written else None)
 
 
-LEAVE_OUT = "such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+LEAVE_OUT = "such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
 
 
 def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
@@ -81,14 +81,14 @@ def test_the_event_leaves_out_nodes_that_the_pods_own_demands_leave_out():
     # Node gpu-3 has room, where the pod cannot go.
     _, said = event_on(state, Stored(**only))
     assert said == (
-        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3;"
+        "needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; free now: gpu-0: 3;"
         f" 3 more nodes have {LEAVE_OUT}; GPU 0 of gpu-0 has 8 free: delete the pod and create it again to"
         " use it"
     )
     nowhere = Stored(nodeSelector={"zone": "b"})
     assert event_on(cluster(*full), nowhere)[1] == (
-        f"needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these in its"
-        " manifest"
+        f"needs 4 slices of GPU 1 on a node with GPUs of 81920 MiB; 4 nodes have {LEAVE_OUT}; change these"
+        " in its manifest"
     )
 
 
@@ -100,7 +100,7 @@ def test_the_event_says_at_least_where_demands_are_too_long_to_be_compared_with_
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     stored = Stored(affinity={"nodeAffinity": required})
     said = event_on(cluster(*full, nodes=names), stored)[1]
-    assert "free there: gpu-0 3, gpu-1 3, gpu-2 3 and at least 2 more nodes; " in said
+    assert "free now: gpu-0: 3, gpu-1: 3, gpu-2: 3, and at least 2 more nodes; " in said
 
 
 @pytest.mark.parametrize("spec", [{"nodeName": "gpu-1"}, {"nodeSelector": {"zone": "z" * 20_000}}])

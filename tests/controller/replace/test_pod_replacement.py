@@ -109,7 +109,7 @@ def test_a_pod_that_fits_elsewhere_is_deleted_as_it_was_read_and_told_why():
         assert event["reason"] == "WaitingPodReplaced"
         assert event["type"] == "Normal"
         assert event["message"] == (
-            "waited 10 s for slices 4 of nvidia.com/gpu-0 while GPU 1 of gpu-0 has room: "
+            "waited 10 s for 4 slices of GPU 0 while GPU 1 of gpu-0 has room: "
             "deleted, so that ReplicaSet web creates another"
         )
         # It counts against no quota any more, and is not asked for again.
@@ -194,7 +194,7 @@ def test_containers_on_different_gpus_are_replaced_where_others_have_room_for_ea
         answers = [reply(listed(parted(7, 4))), reply({}), reply({})]
         assert await world.after(10, *answers) == [READ, DELETE, EVENT]
         assert (
-            "slices 7 of nvidia.com/gpu-0 and 4 of nvidia.com/gpu-1 while GPU 2, 3 of gpu-1 has room"
+            "7 slices of GPU 0 and 4 slices of GPU 1 while GPU 2, 3 of gpu-1 has room"
             in (world.fake.asked[-1][3]["message"])
         )
 
