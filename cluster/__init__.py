@@ -1,12 +1,12 @@
-"""Talks to the Kubernetes API server, for the controller and for commands, whatever they are about.
+"""Client code for the Kubernetes API server, for the controller and for commands.
 
-| modules | hold |
+| modules | contents |
 |---|---|
-| kube_client | requests and streams, authenticated |
-| listing, informer, object_reader, watched_resource | lists and watches of one resource, made into items |
-| watch_health | whether a watch works, and up to when what is known is complete |
+| kube_client | authenticated requests and streams |
+| listing, informer, object_reader, watched_resource | lists and watches of one resource, decoded to items |
+| watch_health | whether a watch works, and up to when its state is complete |
 | leadership, leader_loop | the Lease, and the loop of tasks that only the leader runs |
-| event_writer, pod_touch | Events, and annotations that have the kubelet look at a pod's mounts |
+| event_writer, pod_touch | Events, and annotations that make the kubelet refresh a pod's mounts |
 """
 
 PUBLIC = (

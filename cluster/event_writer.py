@@ -1,4 +1,4 @@
-"""Writes Events to the API server: each once, and a lost one is only logged."""
+"""Writes Events to the API server, each once; an Event that cannot be written is only logged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EventWriter:
         self._log = get_logger("events")
 
     async def write(self, manifest: Mapping[str, Any]) -> bool:
-        """Write an Event; return False where one of that name was written before, or it is lost."""
+        """Write an Event; return False if one of this name exists already, or it could not be written."""
         try:
             return await self.post(manifest)
         except (ApiError, *TRANSPORT_ERRORS) as error:
@@ -26,7 +26,7 @@ class EventWriter:
             return False
 
     async def post(self, manifest: Mapping[str, Any]) -> bool:
-        """Write an Event; return False where one of that name was written before.
+        """Write an Event; return False if one of this name exists already.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.

@@ -1,7 +1,7 @@
-"""List, watch, list again: what the API server holds of one resource, taken in without an end.
+"""Keeps the state of one resource by list and watch, without end.
 
-The rules are those of the Kubernetes API's own concepts page: pages of a list share one version, a watch goes
-on from there, bookmarks carry the version on, 410 Gone means that the version is forgotten.
+The rules are those of the Kubernetes API concepts page: pages of a list share one version, a watch continues
+from it, bookmarks advance the version, and 410 Gone means that the version has expired.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ from service.retry import Backoff
 Item = TypeVar("Item")
 
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
-"""Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
+"""Statuses of a watch from a version that the server does not know; 504 if it does not have it yet."""
 ABSENT_SECONDS = 300.0
-"""After which a resource is asked for again that the API server does not serve: it may be upgraded."""
+"""Seconds after which a resource that the API server does not serve is listed again, as after an upgrade."""
 ABSENT_ANSWERS = 4
-"""After so many in a row, a resource that was served is taken to be gone: in an upgrade, one API server of
-several may not serve it."""
+"""After this number of 404s in a row, a resource that was served counts as removed. During an upgrade, one
+API server of several may not serve it."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds after which a watch is started again. The API server sends a bookmark about once a minute."""
+    """Seconds after which a watch is restarted. The API server sends a bookmark about once a minute."""
 
     server_seconds: int = 290
-    """How long the server is asked to keep a watch; a random part of it, to spread the load."""
+    """Maximum duration of a watch that is requested from the server; a random part is used, to spread
+    load."""
     silence_seconds: float = 100.0
-    """Without a byte for so long, the connection is taken for dead."""
+    """After this time without a byte, the connection counts as dead."""
 
 
 class Counts(Protocol):
-    """Where a watch's troubles are counted."""
+    """Metrics of a watch."""
 
     def listed(self, resource: str) -> None:
-        """A whole list was taken in."""
+        """A complete list was read."""
 
     def failed(self, resource: str, reason: str) -> None:
-        """A list or watch broke."""
+        """A list or watch failed."""
 
 
 class Watcher(Generic[Item]):
-    """Keeps a watched resource at what the API server holds of one resource."""
+    """Keeps a watched resource equal to the API server's state."""
 
     def __init__(  # noqa: PLR0913 the last three are replaced in tests only
         self,
@@ -105,7 +106,7 @@ class Watcher(Generic[Item]):
         return not self._version or self._absent_answers >= ABSENT_ANSWERS
 
     async def _wait_for_it(self) -> None:
-        """Take in that there is none of a resource that the API server does not serve, and wait."""
+        """Set the resource to empty while the API server does not serve it, and wait."""
         await self._watched.replace(_no_pages())
         self._health.heard()
         if not self._is_known_absent:
@@ -129,10 +130,10 @@ class Watcher(Generic[Item]):
         self._log.info("listed", resource=self._resource.name, items=count)
 
     async def _watch_on(self) -> None:
-        """Watch from where we are until the connection ends, and pause if that was trouble.
+        """Watch from the current version until the connection ends; pause after an error.
 
         Raises:
-            StaleError: the server forgot that version, or an event could not be understood.
+            StaleError: the server does not know the version, or an event could not be read.
         """
         try:
             lines = await self._watch()
@@ -144,7 +145,7 @@ class Watcher(Generic[Item]):
             await self._pause("watch", error)
         else:
             if not lines:
-                self._health.failed("the watch ended without a word")
+                self._health.failed("the watch ended without an event")
                 await self._sleep(self._backoff.next())
 
     async def _watch(self) -> int:

@@ -1,6 +1,7 @@
-"""Requests to the Kubernetes API server: the kubernetes package's authentication and transport, raw bytes.
+"""Requests to the Kubernetes API server, with the kubernetes package's authentication and transport.
 
-Objects are read into structs of the fields needed; the package's typed models cost ten times more.
+Bodies are raw bytes. Objects are decoded into structs with only the needed fields; the package's typed models
+cost ten times more.
 """
 
 from __future__ import annotations
@@ -24,39 +25,39 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""To accept: an object's metadata, without what it holds."""
+"""Accept header for only the metadata of objects."""
 MAX_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
-"""What a request raises when no whole answer came."""
+"""Exceptions of a request without a complete answer."""
 CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
-"""Answers to a patch that tests what was read before: the object is another one by now, or gone."""
+"""Statuses of a patch that tests the version it read: the object has changed, or was deleted."""
 
 
 class NoApiServerError(Exception):
-    """There is nothing to tell where the API server is, or how to be known to it."""
+    """The configuration does not say where the API server is, or how to authenticate."""
 
 
 class ApiError(Exception):
-    """The API server refused a request; the text is its message."""
+    """The API server rejected a request; the text is its message."""
 
     def __init__(self, status: int, message: str, retry_after: float | None = None) -> None:
         super().__init__(f"the API server answered {status}: {message}")
         self.status = status
         self.retry_after = retry_after
-        """Seconds that the server asks to be left alone, where it says so."""
+        """Seconds of the Retry-After header; None without it."""
 
 
 class _Status(msgspec.Struct):
-    """What the API server says of an error."""
+    """The error's message in the API server's answer."""
 
     message: str = ""
 
 
 class ApiServer:
-    """One API server, asked with the rights of a service account or of a kubeconfig's user."""
+    """One API server, used with the rights of a service account or of a kubeconfig's user."""
 
     def __init__(self, configuration: Configuration) -> None:
         configuration.connection_pool_maxsize = MAX_CONNECTIONS
@@ -74,11 +75,11 @@ class ApiServer:
         seconds: float = REQUEST_SECONDS,
         accept: str = JSON,
     ) -> bytes:
-        """Ask once and return the body.
+        """Send a request and return the body of the answer.
 
         Raises:
             ApiError: the answer's status is not a success.
-            OSError, TimeoutError, aiohttp.ClientError: no whole answer within `seconds`.
+            OSError, TimeoutError, aiohttp.ClientError: no complete answer within `seconds`.
         """
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         response = await self._send(method, _url(path, query), body, limit, content_type, accept)
@@ -91,11 +92,11 @@ class ApiServer:
     async def stream(
         self, path: str, query: Mapping[str, str | int], silence_seconds: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Ask for an endless answer and give its lines; silence for so long is a TimeoutError.
+        """Send a GET request, and yield the lines of its endless answer.
 
         Raises:
             ApiError: the answer's status is not a success.
-            OSError, TimeoutError, aiohttp.ClientError: the connection broke.
+            OSError, TimeoutError, aiohttp.ClientError: the connection broke, or was silent for too long.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         response = await self._send("GET", _url(path, query), None, limit)
@@ -134,12 +135,12 @@ def _url(path: str, query: Mapping[str, str | int] | None) -> str:
 
 
 async def connect(kubeconfig: Path | None, context: str | None = None) -> ApiServer:
-    """Find the API server by a kubeconfig, or by the service account of the pod that this runs in.
+    """Connect with a kubeconfig, or with the service account of the pod that this process runs in.
 
-    `context` is one of the kubeconfig; None takes its current one.
+    `context` is a context of the kubeconfig; None means its current one.
 
     Raises:
-        NoApiServerError: neither tells.
+        NoApiServerError: neither configuration works.
     """
     configuration = Configuration()
     load: Any = load_kube_config if kubeconfig is not None else load_incluster_config
@@ -152,7 +153,7 @@ async def connect(kubeconfig: Path | None, context: str | None = None) -> ApiSer
             load(configuration)
     except (ConfigException, OSError) as error:
         hint = "run in a pod with a service account, or pass --kubeconfig FILE"
-        raise NoApiServerError(f"no way to the API server: {error}; {hint}") from error
+        raise NoApiServerError(f"cannot find the API server: {error}; {hint}") from error
     return ApiServer(configuration)
 
 
@@ -161,7 +162,7 @@ async def connected(kubeconfig: Path | None, context: str | None = None) -> Asyn
     """Connect as `connect` does, and close all connections at the end.
 
     Raises:
-        NoApiServerError: there is nothing to tell where the API server is.
+        NoApiServerError: the configuration does not work.
     """
     api = await connect(kubeconfig, context)
     try:
@@ -171,7 +172,7 @@ async def connected(kubeconfig: Path | None, context: str | None = None) -> Asyn
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length: an object may be larger than aiohttp's own reader of lines allows."""
+    """Lines of any length: objects can exceed the limit of aiohttp's own line reader."""
     parts: list[bytes] = []
     async for chunk in response.content.iter_any():
         head, *rest = chunk.split(b"\n")
@@ -182,7 +183,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
             parts = [part]
     if line := b"".join(parts):
         yield line
-    # The server ends a watch between two lines; let others run before the next one begins.
+    # The server can end a watch between two lines; let other tasks run before the next one begins.
     await asyncio.sleep(0)
 
 

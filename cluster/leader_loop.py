@@ -1,4 +1,4 @@
-"""The loop that the leader's tasks share: a step, a sign of life, a pause."""
+"""The loop of the leader's tasks: step, heartbeat, pause."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 
 
 class Leads(Protocol):
-    """Who knows whether this replica leads."""
+    """Tells whether this replica leads."""
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may write at this moment."""
+        """Whether this replica may write now."""
 
 
 async def while_leading(
@@ -21,7 +21,7 @@ async def while_leading(
     pause_seconds: float,
     heartbeat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Take a step, call `heartbeat` and pause, until this replica no longer leads; a step's error ends it."""
+    """Repeat step, `heartbeat` and pause until this replica no longer leads; an error in a step is raised."""
     while leadership.leads:
         await step()
         heartbeat()

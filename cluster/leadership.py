@@ -1,7 +1,7 @@
-"""Leader election by a Lease: who may place and write, until when, and in which term.
+"""Leader election by a Lease: which replica may place and write, until when, and in which term.
 
-Terms are the Lease's `leaseTransitions`. A leader trusts its own clock only: it stops at its renew deadline,
-counted from before the last renewal was sent, long before others may take over.
+Terms are the Lease's `leaseTransitions`. A leader trusts only its own clock: it stops at its renew deadline,
+which is counted from before the last renewal was sent, long before others may take over.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from service.log import get_logger
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """This replica, as it stands for election."""
+    """This replica as a candidate."""
 
     namespace: str
-    """Of the Lease."""
+    """Namespace of the Lease."""
     lease: str
     """Name of the Lease."""
     identity: str
-    """Different for every process that ever runs."""
+    """Unique for every process that ever runs."""
     address: str
     """`https://host:port` of this replica's API."""
 
@@ -41,13 +41,13 @@ class LeaseTiming:
     """Seconds."""
 
     duration: float
-    """Without a renewal for so long, others take over."""
+    """After this time without a renewal, others take over."""
     renew_deadline: float
-    """Without a renewal for so long, the leader stops."""
+    """After this time without a renewal, the leader stops."""
     retry: float
     """Between two renewals."""
     look: float = 0.5
-    """Between two looks of a standby."""
+    """Between two reads of the Lease by a standby."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -67,7 +67,7 @@ class _Lease(msgspec.Struct):
 
 
 class Leadership:
-    """Holds the Lease, or waits for its turn."""
+    """Holds the Lease, or waits for it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Leadership:
         clock: Callable[[], float] = time.monotonic,
         hindrance: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`hindrance` gives why another replica should rather lead, None if this one is as good as any."""
+        """`hindrance` returns this replica's reason not to lead; None without one."""
         self._api = api
         self._candidate = candidate
         self._timing = timing
@@ -94,11 +94,11 @@ class Leadership:
         self.gained = asyncio.Event()
         """Set while this replica leads."""
         self.transition = 0
-        """The term: of this replica while it leads, else the last one seen."""
+        """The term: this replica's own while it leads, else the last observed one."""
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may place and write at this moment."""
+        """Whether this replica may place and write now."""
         return self._clock() < self._until
 
     @property
@@ -112,16 +112,16 @@ class Leadership:
 
     @property
     def failure(self) -> str | None:
-        """Why the Lease is out of reach, if it is."""
+        """Why the Lease cannot be read or written; None if it can."""
         return self._failure or None
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Stand for election until cancelled; call `heartbeat` after each attempt."""
+        """Run for leader until cancelled; call `heartbeat` after each attempt."""
         while True:
             led = self.leads
             await self._attempt()
             if led and not self.leads:
-                # Not before its time is over, however often a renewal fails until then.
+                # Logged only when its time is over, however often a renewal fails before.
                 self._log.warning("no longer leading", transition=self.transition)
             if not self.leads:
                 self.gained.clear()
@@ -135,7 +135,7 @@ class Leadership:
         self.gained.clear()
 
     async def raise_transition(self, least: int) -> None:
-        """Go on in a term no lower than `least`: the Lease may have been deleted and made again.
+        """Continue in a term of at least `least`, because the Lease may have been deleted and recreated.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the Lease could not be written.
@@ -146,7 +146,7 @@ class Leadership:
                 await self._renew()
 
     async def withdraw(self) -> None:
-        """Give the Lease up for good, so that another need not wait for its end; go on naming the leader."""
+        """Release the Lease for good, so that another replica need not wait; keep observing the leader."""
         self._withdrawn = True
         async with self._writing:
             await self._release()
@@ -162,10 +162,10 @@ class Leadership:
                 {ADDRESS_ANNOTATION: None, YIELDS_ANNOTATION: None},
             )
         except (ApiError, *TRANSPORT_ERRORS) as error:
-            self._log.warning("the lease is not given up", error=str(error))
+            self._log.warning("the lease was not released", error=str(error))
 
     def _pause(self) -> float:
-        """Seconds to the next attempt: no later than when a deadline passes or the Lease is over."""
+        """Seconds to the next attempt, at most until a deadline passes or the Lease expires."""
         spread = random.uniform(0.8, 1.2)  # noqa: S311 only spreads load
         if self.leads:
             seconds, end = self._timing.retry, self._until
@@ -184,7 +184,7 @@ class Leadership:
             self._report("")
 
     def _report(self, failure: str) -> None:
-        """Say once when it changes."""
+        """Log a failure once, when it changes."""
         if failure != self._failure:
             self._failure = failure
             if failure:
@@ -208,19 +208,19 @@ class Leadership:
             await self._offer(lease)
 
     def _free_at(self) -> float:
-        """When the Lease as last seen may be taken; later by a replica that others are better than."""
+        """When the observed Lease may be taken; later if this replica has a reason not to lead."""
         if self._lease is None:
             return self._clock()
         spec, wait = self._lease.spec, 0.0
         if spec.holder_identity not in {None, "", self._candidate.identity}:
-            # The holder's own word: in a rolling update it may have other settings than this replica.
+            # The holder's own value counts: in a rolling update its settings may differ from this replica's.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
         if self._hindrance() is not None:
             wait += self._timing.duration
         return self._seen_at + wait
 
     async def _offer(self, lease: _Lease) -> None:
-        """Tell a leader that would rather not lead that it may go."""
+        """Tell a leader with a reason not to lead that a successor is ready."""
         if SUCCESSOR_ANNOTATION not in lease.metadata.annotations:
             await self._write({}, {SUCCESSOR_ANNOTATION: self._candidate.identity})
 
@@ -274,13 +274,13 @@ class Leadership:
         except ApiError as error:
             if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 raise
-            # Someone wrote it: another leader, a person, or our own last renewal whose answer got lost.
+            # The Lease was written by another leader, a person, or our own renewal whose answer was lost.
             self._lease = await self._read()
             if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
                 self._until = 0.0
                 raise
             if hindrance and SUCCESSOR_ANNOTATION in self._lease.metadata.annotations:
-                self._log.warning("giving the lease up", reason=hindrance, transition=self.transition)
+                self._log.warning("releasing the lease", reason=hindrance, transition=self.transition)
                 await self._release()
                 return
             await self._write(spec, notes)
@@ -321,7 +321,7 @@ class Leadership:
 
     @property
     def _seconds(self) -> float:
-        """A request's limit: a leader must know by its deadline, and a standby may ask again soon."""
+        """Timeout of a request: a leader needs the result by its deadline; a standby retries soon."""
         return max(0.1, min(self._until - self._clock() if self.leads else 5.0, 5.0))
 
     @property

@@ -1,4 +1,4 @@
-"""What to list and watch of the API server, and its lists, page by page."""
+"""Resources to list and watch, and paged lists of them."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from kube.objects import ListMeta
 Item = TypeVar("Item")
 
 PAGE = 100
-"""Objects of one request: more would be decoded in one long step."""
+"""Objects per request: decoding more would block the event loop for too long."""
 LARGE_PAGE = 500
-"""The same, where nothing has to go on meanwhile."""
+"""Objects per request in a process that has nothing else to do meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[Item]):
-    """What to list and watch, and what makes items of its JSON."""
+    """A resource to list and watch, and how to decode it to items."""
 
     name: str
-    """For logs and metrics, such as "pods"."""
+    """Name for logs and metrics, such as "pods"."""
     path: str
     reader: ObjectReader[Any, Item]
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Of the query, to list and to watch."""
+    """Query parameters of lists and watches."""
     page: int = PAGE
     is_optional: bool = False
-    """Whether an API server may not serve it: then there is none, and it is asked again after a while."""
+    """Whether API servers may not serve it: it then counts as empty, and is tried again later."""
 
 
 async def pages(
     api: ApiServer, resource: Resource[Item], *, page: int = LARGE_PAGE, most: int | None = None
 ) -> AsyncIterator[tuple[list[Item], ListMeta]]:
-    """Yield the items and the metadata of each page of a list, with `page` objects each.
+    """Yield items and metadata of each page of a list, with at most `page` objects each.
 
-    Ends after `most` pages where that is given: `continue_` of the last page says whether there are more.
+    With `most`, stop after that number of pages: `continue_` of the last one says whether there are more.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the next page could not be read.
-        ValueError: it is no list.
+        ValueError: it is not a list.
     """
     query: dict[str, str | int] = {"limit": page, **resource.fields}
     count = 0
@@ -57,10 +57,10 @@ async def pages(
 
 
 async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
-    """Return what the API server holds of a resource now, for who does not watch it.
+    """Return the current objects of a resource, without a watch.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be listed.
-        ValueError: what came is no list.
+        ValueError: the answer is not a list.
     """
     return [item async for page, _ in pages(api, resource) for item in page]

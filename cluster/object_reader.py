@@ -1,6 +1,6 @@
-"""Reads list pages and watch events of one resource, decoding each byte once.
+"""Reads list pages and watch events of one resource, and decodes each byte once.
 
-One object that cannot be read must not hide the others: then the objects of its page are decoded one by one.
+One unreadable object must not hide the others: in that case, the objects of its page are decoded one by one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_NAME_SHOWN = 253
 
 
 class StaleError(Exception):
-    """A watch cannot be carried on from its version: list again."""
+    """A watch cannot continue from its version: list again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class WatchEvent(Generic[Item]):
     resource_version: str
     key: ObjectKey
     item: Item | None
-    """None for a bookmark or a deleted object, and where the object cannot be read."""
+    """None for a bookmark or a deleted object, and for an unreadable one."""
 
 
 class _List(msgspec.Struct, Generic[Object]):
@@ -69,7 +69,7 @@ _named = msgspec.json.Decoder(_Named)
 
 
 def refuse(name: str, why: str) -> None:
-    """Refuse the whole page of an object that cannot be read, for who must not leave any out.
+    """Reject the whole page of an unreadable object, for callers that need every object.
 
     Raises:
         msgspec.ValidationError: always.
@@ -78,7 +78,7 @@ def refuse(name: str, why: str) -> None:
 
 
 class ObjectReader(Generic[Object, Item]):
-    """Makes items of the JSON of one resource."""
+    """Decodes the JSON of one resource to items."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class ObjectReader(Generic[Object, Item]):
         item_of: Callable[[Object], Item],
         on_unreadable: Callable[[str, str], None],
     ) -> None:
-        """Read objects as `struct`, whose metadata has a name and a resource version.
+        """Decode objects as `struct`, whose metadata has a name and a resource version.
 
-        `item_of` may raise ValueError; `on_unreadable` gets name and reason of what cannot be read.
+        `item_of` may raise ValueError; `on_unreadable` gets the name of an unreadable object, and the reason.
         """
         self._object = msgspec.json.Decoder(struct)
         self._list = msgspec.json.Decoder(_List[struct])
@@ -97,10 +97,10 @@ class ObjectReader(Generic[Object, Item]):
         self._on_unreadable = on_unreadable
 
     def read_list(self, data: bytes) -> tuple[list[Item], ListMeta]:
-        """Return the items and the metadata of one page; objects that cannot be read are left out.
+        """Return items and metadata of one page; unreadable objects are left out.
 
         Raises:
-            ValueError: it is no list.
+            ValueError: it is not a list.
         """
         try:
             page = self._list.decode(data)
@@ -112,11 +112,11 @@ class ObjectReader(Generic[Object, Item]):
         return [item for item in found if item is not None], metadata
 
     def read_event(self, line: bytes) -> WatchEvent[Item]:
-        """Return what one line of a watch says.
+        """Decode one line of a watch.
 
         Raises:
-            StaleError: it is an ERROR: the API server forgot the version that the watch went on from.
-            msgspec.MsgspecError: it is no event.
+            StaleError: it is an ERROR: the API server does not know the watch's version any more.
+            msgspec.MsgspecError: it is not an event.
         """
         try:
             event = self._event.decode(line)
@@ -129,7 +129,7 @@ class ObjectReader(Generic[Object, Item]):
         return WatchEvent(event.type, metadata.resource_version, _key(metadata), item)
 
     def _read_event_apart(self, line: bytes) -> WatchEvent[Item]:
-        """Read an event without an object, or with one that cannot be read."""
+        """Decode an event without an object, or with an unreadable one."""
         event = _raw_event.decode(line)
         if event.type == "ERROR":
             raise StaleError(msgspec.json.decode(event.object, type=_Status).message)
@@ -158,7 +158,7 @@ def _key(metadata: Any) -> ObjectKey:
 
 
 def _name(data: msgspec.Raw) -> str:
-    """Return `namespace/name` of an object that cannot be read, as far as it can be told."""
+    """Return `namespace/name` of an unreadable object, as far as it is known."""
     try:
         metadata = _named.decode(data).metadata
     except msgspec.ValidationError:

@@ -1,8 +1,8 @@
-"""Touches running pods that mount something, so that the kubelet brings what it has become at once.
+"""Annotates running pods that mount a Secret or ConfigMap, so that the kubelet updates the mount at once.
 
-It looks at a pod's mounted Secrets and ConfigMaps again when the pod changes; alone, it takes a minute and
-more. An annotation is such a change, and it can be written through the subresource `status`, a right by which
-nothing of what runs in a pod can be changed.
+The kubelet refreshes a pod's mounted Secrets and ConfigMaps when the pod changes; otherwise after a minute or
+more. An annotation is such a change, and it can be written through the subresource `status`, with which
+nothing that runs in a pod can be changed.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class _Pods(msgspec.Struct):
 
 
 class PodTouch:
-    """Marks the pods of a namespace that mount one Secret or ConfigMap.
+    """Annotates the pods of a namespace that mount one Secret or ConfigMap.
 
     Args:
-        api: with the right to list pods, and to patch their status.
-        namespace: of the pods.
-        source: kind and name of what they mount.
-        annotation: that holds the mark.
+        api: must have the right to list pods, and to patch their status.
+        namespace: namespace of the pods.
+        source: kind and name of the mounted object.
+        annotation: name of the annotation.
     """
 
     def __init__(self, api: ApiServer, namespace: str, source: tuple[str, str], annotation: str) -> None:
@@ -77,10 +77,10 @@ class PodTouch:
         self._annotation = annotation
 
     async def mark(self, mark: str) -> None:
-        """Write the mark on every pod that does not carry it yet; those that are on each node come last.
+        """Write the value `mark` to every pod that does not have it yet; pods of DaemonSets come last.
 
         Raises:
-            ApiError: the API server refuses; of a pod, once the others are marked.
+            ApiError: the API server rejects a request; for one pod, raised after the others are marked.
             OSError, TimeoutError, aiohttp.ClientError: it does not answer.
         """
         refusal: ApiError | None = None
@@ -102,6 +102,6 @@ class PodTouch:
         try:
             await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
         except ApiError as error:
-            # A pod that went since it was listed needs nothing any more, and the next one does.
+            # A pod that was deleted meanwhile needs no mark.
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

@@ -1,4 +1,4 @@
-"""How far a watch can be trusted: whether it is heard, and up to when what is known is known to be true."""
+"""Health of a watch: whether it receives anything, and up to when the known state is complete."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 
 ILL_AFTER_SECONDS = 10.0
-"""A watch that fails for so long without being heard is ill. An API server that restarts takes less."""
+"""A watch that fails for longer is unhealthy. An API server restarts in less time."""
 CATCH_UP_SECONDS = 5.0
-"""After a silence, what happened meanwhile is told first; it has been told by then."""
+"""After a silence, the API server first sends what happened meanwhile; by then it has."""
 MAX_REASON = 160
-"""Characters."""
+"""Characters of a failure's reason."""
 
 
 class WatchHealth:
-    """What one watch has heard, and when."""
+    """What one watch received, and when."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,11 +24,11 @@ class WatchHealth:
         self._failure = ""
 
     def answered(self) -> None:
-        """Note that a page of a list has come: the rest is on its way."""
+        """Record that a page of a list was received."""
         self._failure = ""
 
     def heard(self) -> None:
-        """Note that the API server has told an object or a bookmark, or a list to its end."""
+        """Record that an event, a bookmark or the last page of a list was received."""
         now = self._clock()
         if now - self._heard_at > CATCH_UP_SECONDS:
             self._known_before, self._resumed_at = self.known_until, now
@@ -36,20 +36,20 @@ class WatchHealth:
         self._failure = ""
 
     def failed(self, reason: str) -> None:
-        """Note that a list or watch was refused, broke, or was silent for too long."""
+        """Record that a list or watch was rejected, broke, or was silent for too long."""
         self._failure = reason[:MAX_REASON]
 
     @property
     def known_until(self) -> float:
-        """The moment up to which everything that happened has been heard of."""
+        """Time up to which everything that happened is known."""
         if self._clock() - self._resumed_at < CATCH_UP_SECONDS:
             return self._known_before
         return self._heard_at
 
     @property
     def illness(self) -> str | None:
-        """Why what is known is out of date; None while the watch is well."""
+        """Why the known state is out of date; None if the watch is healthy."""
         silent = self._clock() - self._heard_at
         if not self._failure or silent <= ILL_AFTER_SECONDS:
             return None
-        return f"nothing heard for {silent:.0f} s: {self._failure}"
+        return f"no event for {silent:.0f} s: {self._failure}"

@@ -1,4 +1,4 @@
-"""Where the watch of one resource goes."""
+"""The target of a watch of one resource."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from service.yielding import CooperativeYield
 Item = TypeVar("Item")
 
 ObjectKey = tuple[str, str]
-"""Namespace, empty for what has none, and name."""
+"""Namespace (empty for cluster-scoped objects) and name."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedResource(Generic[Item]):
-    """Takes in what the API server holds of one resource."""
+    """Stores the API server's state of one resource."""
 
     key_of: Callable[[Item], ObjectKey]
     keys: Callable[[], Iterable[ObjectKey]]
-    """Keys of all objects that were taken in and not removed since."""
+    """Keys of all objects that are stored."""
     set: Callable[[Item], None]
-    """Takes in an object that was added or changed."""
+    """Stores an added or changed object."""
     remove: Callable[[ObjectKey], None]
-    """Takes in that an object is gone."""
+    """Removes a deleted object."""
     listed: Callable[[], Awaitable[None]]
-    """Called after each whole list."""
+    """Called after each complete list."""
     yielding: CooperativeYield
 
     async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
-        """Take in a whole list: what is on no page is gone. In between, an object is as it was or as it is.
+        """Replace everything by a complete list: objects that are on no page are removed at the end.
 
-        Pages are used up; what they raise is passed on, and then nothing is removed.
+        If reading a page raises an error, it is passed on, and nothing is removed.
         """
         listed = set[ObjectKey]()
         async for page in pages:
@@ -41,8 +41,8 @@ class WatchedResource(Generic[Item]):
                 for item in items:
                     listed.add(self.key_of(item))
                     self.set(item)
-            # What was taken in lives long: a full collection that walked it would be one step of 100 ms and
-            # more. Cycles that are garbage just now are kept as well; they are few, and lists are rare.
+            # These objects live long: a full garbage collection that walked them would block for 100 ms and
+            # more. Garbage cycles of this moment are kept as well; they are few, and lists are rare.
             gc.freeze()
         async for keys in self.yielding.batches(list(self.keys())):
             for key in keys:

@@ -1,11 +1,11 @@
-"""What commands read of pods, quotas and policies from the API server, with the rights of their user.
+"""What commands read about pods, quotas and policies from the API server, with the rights of their user.
 
-| modules | hold |
+| modules | contents |
 |---|---|
 | why, pod_details, pod_groups | one pod, or a workload whose pods are denied, and what it waits for |
 | uninjected | pods that use GPUs without an injection |
-| quota_report | what namespaces and queues have of their quotas |
-| policy_status, stored_policies | which policies each process serves, and which are stored |
+| quota_report | usage of quotas by namespaces and queues |
+| policy_status, stored_policies | the policies that each process serves, and the stored ones |
 """
 
 PUBLIC = (

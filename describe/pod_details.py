@@ -1,4 +1,4 @@
-"""A pod and its Events as the API server has them, cut down to what a person who waits wants to know."""
+"""A pod and its Events, reduced to what explains why it waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kube.names import MEMORY_MIB_ANNOTATION
 from ledger.why_refused import EventSummary
 
 MAX_CONTAINERS = 50
-"""Containers that are looked at for trouble."""
+"""Containers whose states are checked."""
 
 
 class _Reason(msgspec.Struct, rename="camel"):
@@ -92,7 +92,7 @@ class _Items(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class PodDetails:
-    """What a pod says of its state beside what the ledger knows."""
+    """A pod's state, in addition to what the ledger knows."""
 
     phase: str
     is_terminating: bool
@@ -105,10 +105,10 @@ class PodDetails:
 
 
 def details_of(data: bytes, now: datetime) -> PodDetails:
-    """Read a pod.
+    """Decode a pod.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: it is not a pod.
     """
     pod = msgspec.json.decode(data, type=_Pod)
     metadata, status = pod.metadata, pod.status
@@ -129,7 +129,7 @@ def details_of(data: bytes, now: datetime) -> PodDetails:
 
 
 def events_of(namespace: str, selector: str, now: datetime) -> Resource[EventSummary]:
-    """Return how to list the Events of a namespace that a field selector chooses."""
+    """Return the resource to list the Events of a namespace that a field selector matches."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
     reader = ObjectReader[StoredEvent, EventSummary](StoredEvent, partial(_told, now=now), refuse)
     return Resource("events", path, reader, {"fieldSelector": selector})
@@ -143,10 +143,10 @@ def newest_first(events: Iterable[EventSummary]) -> list[EventSummary]:
 
 
 def names_of(data: bytes) -> Iterator[str]:
-    """Read the names in a list of objects.
+    """Decode the names in a list of objects.
 
     Raises:
-        msgspec.MsgspecError: it is none.
+        msgspec.MsgspecError: it is not a list.
     """
     return (item.metadata.name for item in msgspec.json.decode(data, type=_Items).items)
 

@@ -1,4 +1,4 @@
-"""Gangs: which group of pods a pod starts together with, by the words of the schedulers that know such."""
+"""Gangs: the group of pods that a pod starts together with, by each scheduler's labels and annotations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LABELS = (
     "pod-group.scheduling.sigs.k8s.io/name",
     "kueue.x-k8s.io/pod-group-name",
 )
-"""Of a pod, by which it names its group: of the coscheduling plugin, twice, and of Kueue."""
+"""Labels that name a pod's group: two of the coscheduling plugin, and Kueue's."""
 ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
-"""Those that do: of kube-batch and Volcano, of Volcano, and of KAI."""
+"""Annotations that name a pod's group: of kube-batch and Volcano, of Volcano, and of KAI."""
 
 
 class _Metadata(msgspec.Struct):
@@ -39,7 +39,7 @@ class _Status(msgspec.Struct):
 
 
 class GroupPod(msgspec.Struct):
-    """A pod, with what tells its group and whether it is bound."""
+    """A pod with the fields that name its group and its node."""
 
     metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -47,7 +47,7 @@ class GroupPod(msgspec.Struct):
 
     @property
     def group(self) -> str | None:
-        """The name of the group that it starts with; None where it is of none."""
+        """Name of the pod's group; None without one."""
         native = self.spec.scheduling_group
         labels, annotations = self.metadata.labels or {}, self.metadata.annotations or {}
         named = [*map(labels.get, LABELS), *map(annotations.get, ANNOTATIONS)]
@@ -55,22 +55,22 @@ class GroupPod(msgspec.Struct):
 
 
 def group_of(data: bytes) -> str | None:
-    """Return the name of the group that a pod starts with; None where it is of none.
+    """Return the name of a pod's group; None without one.
 
     Raises:
-        msgspec.MsgspecError: it is no pod.
+        msgspec.MsgspecError: it is not a pod.
     """
     return msgspec.json.decode(data, type=GroupPod).group
 
 
 def pods_of(namespace: str) -> Resource[GroupPod]:
-    """Return how to list the pods of a namespace, to be counted."""
+    """Return the resource to list the pods of a namespace for counting."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     return Resource("pods", path, ObjectReader[GroupPod, GroupPod](GroupPod, lambda pod: pod, refuse))
 
 
 def count_group(pods: Iterable[GroupPod], group: str) -> tuple[int, int]:
-    """Count the pods of a group, but for those that ended: with a node, and without one."""
+    """Count a group's pods that have not ended: those with a node, and those without."""
     of_group = [pod for pod in pods if pod.group == group]
     alive = [pod for pod in of_group if pod.status.phase not in {"Succeeded", "Failed"}]
     bound = sum(pod.spec.node_name is not None for pod in alive)

@@ -1,6 +1,7 @@
-"""Which policies each webhook and controller serves, asked of the processes through the API server.
+"""The policies that each webhook and controller serves, read from the processes through the API server.
 
-The leader's Event `PoliciesInForce` and its metric tell the same of webhooks alone, and only while it leads.
+The leader's Event `PoliciesInForce` and its metric report the same for webhooks only, and only while it
+leads.
 """
 
 from __future__ import annotations
@@ -21,47 +22,48 @@ from service.metrics import POLICY_INFO, POLICY_SINCE
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SERVING = ("webhook", "controller")
-"""Components whose processes decide by the policies; an agent reads them in a process that ends."""
+"""Components whose processes decide by the policies. An agent reads them only in a short-lived process."""
 HEALTH_PORT = "health"
-"""Name of the container port where a process serves its metrics."""
+"""Name of the container port for metrics."""
 LEADING = "fraction_injector_leading"
 WEBHOOKS_BY_POLICIES = "fraction_injector_webhooks_by_policies"
 ANSWER_SECONDS = 5.0
 MAX_PODS = 200
-"""Of an installation that are asked."""
+"""Pods of an installation that are queried."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedBy:
-    """What one process serves."""
+    """The policies that one process serves."""
 
     pod: str
     component: str
     digest: str | None = None
     since: float | None = None
-    """In Unix seconds; None where the process does not say."""
+    """In Unix seconds; None if the process does not report it."""
     leads: bool = False
     problem: str | None = None
-    """Why nothing is known of it."""
+    """Why its policies are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatus:
-    """What is stored, and who serves what."""
+    """The stored policies, and those that each process serves."""
 
     config_map: str
     """`namespace/name`."""
     digest: str | None
-    """Of the policies in the ConfigMap; None where they are broken."""
+    """Digest of the policies in the ConfigMap; None if they are broken."""
     problem: str | None
-    """What is wrong with them."""
+    """What is wrong with the stored policies."""
     served: tuple[ServedBy, ...]
     webhooks_by_policies: Mapping[str, int] | None
-    """How many webhooks, also outside of the cluster, told the leader which digest; None without a leader."""
+    """Number of webhooks by digest, as the leader counts them, in and outside the cluster; None without a
+    leader."""
 
     @property
     def are_in_force(self) -> bool:
-        """Whether the stored policies are served by every process, and some webhook is among these."""
+        """Whether every process serves the stored policies, and at least one is a webhook."""
         told = self.webhooks_by_policies or {}
         has_webhook = bool(told) or any(each.component == "webhook" for each in self.served)
         digests = {*told, *(each.digest for each in self.served)}
@@ -119,9 +121,9 @@ class _Pods(msgspec.Struct):
 
 
 async def read_status(api: ApiServer, namespace: str, config_map: str) -> PolicyStatus:
-    """Read the policies' ConfigMap, and ask the pods that mount it what they serve.
+    """Read the ConfigMap of the policies, and query the pods that mount it.
 
-    Takes the rights to get the ConfigMap, to list pods of the namespace and to get `pods/proxy`.
+    Requires the rights to get the ConfigMap, to list pods of the namespace and to get `pods/proxy`.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
@@ -146,7 +148,7 @@ async def _stored(api: ApiServer, namespace: str, config_map: str) -> tuple[str 
 
 
 def _serving(pods: Sequence[_Pod], config_map: str) -> Iterator[_Pod]:
-    """Yield running or starting pods of ours that mount the ConfigMap."""
+    """Yield our running or starting pods that mount the ConfigMap."""
     for pod in pods:
         mounts = any(
             each.config_map is not None and each.config_map.name == config_map for each in pod.spec.volumes
@@ -156,7 +158,7 @@ def _serving(pods: Sequence[_Pod], config_map: str) -> Iterator[_Pod]:
 
 
 async def _ask(api: ApiServer, path: str, pod: _Pod) -> tuple[ServedBy, Mapping[str, int]]:
-    """Return what a process serves, and, of a leading controller, what webhooks told it."""
+    """Return the policies that a process serves, and a leading controller's counts of webhooks."""
     name, port = pod.metadata.name, pod.health_port
     served = ServedBy(name, pod.component)
     if pod.status.phase != "Running" or port is None:
@@ -179,10 +181,10 @@ def _unknown(served: ServedBy, problem: str) -> ServedBy:
 
 
 def _of_metrics(served: ServedBy, text: str) -> tuple[ServedBy, Mapping[str, int]]:
-    """Read what a process says of its policies.
+    """Read a process's policies from its metrics.
 
     Raises:
-        ValueError: these are no metrics.
+        ValueError: these are not metrics.
     """
     digest, since, leads = None, None, False
     told: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""What namespaces and queues have of their quotas, counted from what the API server holds."""
+"""Usage of quotas by namespaces and queues, counted from the API server's state."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from modes.resource_names import ResourceNames
 
 @dataclass(frozen=True, slots=True)
 class CountedQuota:
-    """One quota, and what its pods have together, running and pending."""
+    """One quota, and the usage of its pods, running and pending."""
 
     quota: Quota
     slices: int
     pods: int
     mib: int
-    """Of GPU memory; of cards of unknown memory as much as the largest known has."""
+    """MiB of GPU memory; a card of unknown memory counts as the largest known one."""
 
 
 async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[CountedQuota]:
-    """Return every quota of the policies in a ConfigMap with what is used of it.
+    """Return every quota of the policies in a ConfigMap, with its usage.
 
-    Placements that are promised to pods yet unseen are not among it: only the controller knows them.
+    Reservations are not included: only the controller knows them.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: ConfigMap, nodes or pods cannot be read.
@@ -51,7 +51,7 @@ async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
 
 
 async def _reports(api: ApiServer) -> Mapping[str, AgentReport]:
-    """Return what agents report by node; nothing where it may not be read, or no agent runs."""
+    """Return the agents' reports by node; empty if they cannot be read, or no agent runs."""
     try:
         return {report.node: report for report in await list_all(api, gpu_nodes())}
     except (ApiError, *TRANSPORT_ERRORS):

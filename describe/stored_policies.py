@@ -1,4 +1,4 @@
-"""The policies as the API server stores them, for commands that compare or count by them."""
+"""The policies that the API server stores, for commands that compare with them or count by them."""
 
 from __future__ import annotations
 

@@ -18,10 +18,10 @@ from modes.resource_names import ResourceNames
 
 MAX_CONTAINERS = 200
 MAX_SHOWN = 80
-"""Characters of an amount or a value that a pod's author wrote."""
+"""Characters of an amount or value that a user wrote."""
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = frozenset({"", "void", "none"})
-"""Values with which NVIDIA's runtime gives a container no device files."""
+"""Values for which NVIDIA's runtime gives a container no device files."""
 
 
 class _Resources(msgspec.Struct):
@@ -65,21 +65,21 @@ class _Pod(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Uninjected:
-    """A pod that is not over, uses GPUs or asks for a share, and was never injected."""
+    """A pod that has not ended, uses GPUs or requests a share, and was never injected."""
 
     namespace: str
     pod: str
     node: str | None
     why: str
-    """By what it uses GPUs, or by which label it asked in vain."""
+    """How it uses GPUs, or which label has no effect."""
 
 
 async def list_uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
-    """Return such pods of a namespace, or with None of the cluster, in the API server's order.
+    """Return such pods of a namespace (None: of the cluster), in the API server's order.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the pods cannot be listed.
-        msgspec.MsgspecError: what came is no list of pods.
+        msgspec.MsgspecError: the answer is not a list of pods.
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     reader = ObjectReader[_Pod, Uninjected | None](_Pod, partial(_uninjected, names=names), refuse)
@@ -97,7 +97,7 @@ def _uninjected(pod: _Pod, names: ResourceNames) -> Uninjected | None:
 
 
 def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
-    """Yield why a pod is told of, what matters most first."""
+    """Yield why a pod is listed, the most important reason first."""
     labels = pod.metadata.labels or {}
     for label in ASKING_LABELS:
         if label in labels:
@@ -107,7 +107,7 @@ def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
         for amounts in (container.resources.limits, container.resources.requests):
             for name, amount in (amounts or {}).items():
                 if _is_gpu(name, names) and str(amount) != "0":
-                    yield f"container {container.name} asks for {name}: {str(amount)[:MAX_SHOWN]}"
+                    yield f"container {container.name} requests {name}: {str(amount)[:MAX_SHOWN]}"
     for container in containers:
         for variable in container.env or ():
             if variable.name == VISIBLE_DEVICES and variable.value not in NO_DEVICES:

@@ -1,4 +1,4 @@
-"""What the API server lets a user read of one pod, or of a workload whose pods are refused."""
+"""Explains one pod, or a workload whose pods are rejected, from what a user may read of the API server."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ _UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
 
 @dataclass(slots=True)
 class WhyAnswer:
-    """What is told."""
+    """The explanation."""
 
     text: str
     is_known: bool
-    """Whether there is such a pod, or a workload that was refused one."""
+    """Whether the pod exists, or a workload whose pod was rejected."""
     unread: list[str] = field(default_factory=list)
-    """What could not be read, and why: the text does without it."""
+    """What could not be read, and why; the text does not use it."""
 
 
 @dataclass(slots=True)
 class _Events:
-    """What was read of them."""
+    """Events that were read."""
 
     events: list[EventSummary] = field(default_factory=list)
     is_read: bool = False
-    """Whether the API server gave any list at all, even of none."""
+    """Whether the API server returned a list, even an empty one."""
     is_cut: bool = False
-    """Whether there are more than are read."""
+    """Whether there are more than were read."""
     is_broken: bool = False
-    """Whether a page could not be read, which has been noted."""
+    """Whether a page could not be read; it is in `unread` then."""
 
 
 class WhyQuery:
-    """Asks one API server about one pod."""
+    """Reads one API server to explain one pod."""
 
     def __init__(
         self, api: ApiServer, names: ResourceNames, policies: tuple[str, str], now: datetime
     ) -> None:
-        """`policies` are namespace and name of the ConfigMap that holds them."""
+        """`policies` are namespace and name of the policies' ConfigMap."""
         self._api = api
         self._names = names
         self._policies = policies
@@ -79,10 +79,10 @@ class WhyQuery:
         self._unread: list[str] = []
 
     async def answer(self, namespace: str, name: str) -> WhyAnswer:
-        """Tell of a pod, or of what should have made one, by its name.
+        """Explain a pod, or the workload that should have created one, by its name.
 
         Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: the pod could not be asked for.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: the pod could not be requested.
         """
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
         try:
@@ -98,7 +98,7 @@ class WhyQuery:
     async def _tell_of(self, data: bytes) -> str:
         found, _ = pods(self._names).reader.read_list(b'{"items":[%b]}' % data)
         if not found:
-            return "The pod is there, but its resources or labels cannot be read, so it counts nothing."
+            return "The pod exists, but its resources or labels cannot be read, so it is not counted."
         details = details_of(data, self._now)
         summary = await self._summary(found[0], details, _constraints(data))
         if found[0].fact.node is None:
@@ -138,7 +138,7 @@ class WhyQuery:
         return replace(summary, free=free, replaced_after=after)
 
     async def _division(self, pod: SeenPod, details: PodDetails) -> str | None:
-        """Return why no card is divided for a pod; an Event older than the pod is on another of its name."""
+        """Return why no card is divided for a pod. An Event older than the pod belongs to another pod."""
         namespace, name = pod.fact.key
         age = details.age_seconds or 0.0
 
@@ -149,16 +149,16 @@ class WhyQuery:
         return found.events[0].message if found.events else None
 
     async def _nodes(self, demands: Constraints) -> dict[str, SeenNode] | None:
-        """Return the nodes by name, to be compared with a pod's own demands; None where none can be read."""
+        """Return the nodes by name, to compare with a pod's own demands; None if they cannot be read."""
         try:
             return {each.fact.name: each for each in await list_all(self._api, nodes(self._names))}
         except _UNANSWERED as error:
             if _are_own(demands):
-                self._note("Nodes, which tell where its own nodeSelector and affinity let it go", error)
+                self._note("Nodes, which show where its own nodeSelector and affinity allow it to run", error)
             return None
 
     async def _group(self, namespace: str, data: bytes) -> PodGroup | None:
-        """Return the group that a waiting pod starts with, and how far the others are."""
+        """Return the group of a waiting pod, and the state of its other pods."""
         name = group_of(data)
         if name is None:
             return None
@@ -176,7 +176,7 @@ class WhyQuery:
         try:
             views = map(view_of, await list_all(self._api, gpu_ledgers()))
         except _UNANSWERED as error:
-            self._note("GpuLedgers, which tell where slices are free", error)
+            self._note("GpuLedgers, which show where slices are free", error)
             return None
         fact = pod.fact
         known = [view for view in views if view is not None]
@@ -185,11 +185,11 @@ class WhyQuery:
         return free_nodes(known, wanted, accepts, with_agent or ())
 
     async def _with_agent(self) -> Collection[str] | None:
-        """Names of nodes whose agent says that it serves; None where that cannot be read."""
+        """Names of nodes whose agent reports that it serves; None if that cannot be read."""
         try:
             return {report.node for report in await list_all(self._api, gpu_nodes()) if report.is_registered}
         except _UNANSWERED as error:
-            self._note("GpuNodes, which tell where an agent runs", error)
+            self._note("GpuNodes, which show where an agent runs", error)
             return None
 
     async def _replaced_after(self, policy: str | None) -> str | None:
@@ -197,7 +197,7 @@ class WhyQuery:
         try:
             policies = (await read_stored_policies(self._api, namespace, name)).parts.policies
         except (*_UNANSWERED, PolicyError) as error:
-            self._note("the policies, which may say that it is replaced by itself", error)
+            self._note("the policies, which may say that it is replaced automatically", error)
             return None
         found = policies.get(policy or "")
         waiting = found[0].replace_waiting if found is not None else None
@@ -214,30 +214,30 @@ class WhyQuery:
         return why_absent(namespace, name, of_name.events, similar=similar), False
 
     async def _refusals(self, namespace: str, name: str) -> Sequence[EventSummary] | None:
-        """Events of a workload that was refused pods, the newest first; None where none could be read."""
+        """Events of a workload whose pods were rejected, the newest first; None if they cannot be read."""
         of_all = f"reason={REFUSED}"
         found = await self._events(namespace, of_all, keep=lambda event: is_of(event.name, name))
         if found.events or not found.is_read:
             return found.events or None
         if not found.is_cut and not found.is_broken:
             return await self._told_otherwise(namespace, name)
-        # Others have more of them than are read: what is above or below it may be among the rest.
+        # There are too many Events to read all of them: read those of the exact name.
         of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
         if found.is_cut and not of_name.events:
-            self._note("Events", f"more than {MAX_PAGES * LARGE_PAGE} tell of refused pods")
+            self._note("Events", f"more than {MAX_PAGES * LARGE_PAGE} report rejected pods")
         return of_name.events
 
     async def _told_otherwise(self, namespace: str, name: str) -> Sequence[EventSummary]:
-        """Events of other controllers on pods that admission refused them: each has a reason of its own."""
+        """Events with which other controllers report rejected pods: each has its own reason."""
         found = await self._events(namespace, f"type=Warning,reason!={REFUSED}", keep=is_refusal)
         exact = [event for event in found.events if is_of(event.name, name)]
-        # What made it may stand several steps above, such as a RayJob above a RayCluster.
+        # The workload may be several levels above, such as a RayJob above a RayCluster.
         return exact or [event for event in found.events if event.name.startswith(f"{name}-")]
 
     async def _events(
         self, namespace: str, selector: str, keep: Callable[[EventSummary], bool] = lambda _: True
     ) -> _Events:
-        """Read Events that a selector and `keep` choose, as far as can be, the newest first."""
+        """Read Events that match a selector and `keep`, the newest first."""
         found = _Events()
         try:
             events = events_of(namespace, selector, self._now)
@@ -252,7 +252,7 @@ class WhyQuery:
         return found
 
     async def _similar(self, namespace: str, name: str) -> Iterable[str]:
-        """Names of pods that a workload of that name has made; none where they cannot be listed."""
+        """Names of pods that a workload of this name may have created; empty if they cannot be listed."""
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
         try:
             data = await self._api.request("GET", path, query={"limit": LARGE_PAGE})
@@ -265,7 +265,7 @@ class WhyQuery:
 
 
 def _constraints(data: bytes) -> Constraints:
-    """Return what a pod demands of its node; nothing where it cannot be read."""
+    """Return a pod's demands on its node; empty if they cannot be read."""
     try:
         return msgspec.json.decode(data, type=StoredPod).constraints
     except msgspec.MsgspecError:
@@ -273,14 +273,14 @@ def _constraints(data: bytes) -> Constraints:
 
 
 def _are_own(demands: Constraints) -> bool:
-    """Whether a pod demands more of its node than we wrote into it, or GPUs of some memory or model."""
+    """Whether a pod demands more of its node than we wrote into it, or than GPU memory and model."""
     keys = {each.key for term in demands.required_terms or () for each in term.match_expressions or ()}
     fields = any(term.match_fields for term in demands.required_terms or ())
     return bool(demands.node_selector) or fields or not keys <= {GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL}
 
 
 def is_of(object_name: str, asked: str) -> bool:
-    """Whether an object is the one asked for, what it made by one step, or what would have made it."""
+    """Whether an object is the requested one, was created by it in one step, or would have created it."""
     if object_name == asked:
         return True
     longer, shorter = sorted((object_name, asked), key=len, reverse=True)

@@ -18,4 +18,4 @@ def test_the_plugin_has_what_a_user_of_a_cluster_asks():
 def test_it_reads_with_the_kubeconfig_that_it_is_given():
     ended = CliRunner().invoke(app, ["ledger", "--kubeconfig", "missing"])
     assert (ended.exit_code, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("fraction-injector: no GpuLedgers: no way to the API server")
+    assert ended.stderr.startswith("fraction-injector: no GpuLedgers: cannot find the API server")

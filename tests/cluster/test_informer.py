@@ -224,7 +224,7 @@ def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
         watch(event("ADDED", pod("b", version="12")), end=False),
     )
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
-    failed = ["the watch ended without a word", "ApiError"]
+    failed = ["the watch ended without an event", "ApiError"]
     assert health.said[:7] == ["ApiError", "answered", "heard", "heard", *failed, "heard"]
 
 

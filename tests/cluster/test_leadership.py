@@ -212,7 +212,7 @@ def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_its
             ill = []
             a._hindrance = lambda: ill[0] if ill else None
             await a._attempt()
-            ill.append("watch of pods: nothing heard for 120 s")
+            ill.append("watch of pods: no event for 120 s")
             await a._attempt()
             assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, ill[0])
             await a._attempt()
@@ -234,7 +234,7 @@ def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_its
 def test_nobody_yields_to_a_standby_that_is_no_better():
     async def main():
         async with candidates(2) as (lease, _, a, b):
-            a._hindrance = b._hindrance = lambda: "watch of pods: nothing heard for 120 s"
+            a._hindrance = b._hindrance = lambda: "watch of pods: no event for 120 s"
             await a._attempt()
             await b._attempt()
             await a._attempt()
@@ -251,7 +251,7 @@ def test_a_standby_with_a_hindrance_lets_others_go_first_and_leads_if_none_comes
         async with candidates(2) as (_, clock, a, b):
             await a._attempt()
             await b._attempt()
-            b._hindrance = lambda: "watch of nodes: nothing heard for 120 s"
+            b._hindrance = lambda: "watch of nodes: no event for 120 s"
             clock.now += 29.9
             await b._attempt()
             assert not b.leads

@@ -43,14 +43,14 @@ def test_a_quiet_watch_is_well_and_one_that_fails_for_long_is_not():
     clock.now += 90
     assert health.illness is None
     health.failed("TimeoutError: ")
-    assert health.illness == "nothing heard for 90 s: TimeoutError: "
+    assert health.illness == "no event for 90 s: TimeoutError: "
     health.heard()
     assert health.illness is None
     clock.now += ILL_AFTER_SECONDS
     health.failed("ApiError: the API server answered 403: " + "x" * 1000)
     assert health.illness is None
     clock.now += 1
-    assert health.illness.startswith("nothing heard for 11 s: ApiError: ")
+    assert health.illness.startswith("no event for 11 s: ApiError: ")
     assert len(health.illness) < 200
 
 

@@ -50,7 +50,7 @@ def test_pods_without_an_injection_are_told_apart_from_the_others(ask, namespace
     assert ended.returncode == 1, ended.stderr
     assert {each["pod"]: each["why"].partition(":")[0] for each in json.loads(ended.stdout)} == {
         "late": 'label clearml-injector/fraction "0.500" has no effect',
-        "asking": "container asking asks for nvidia.com/gpu",
+        "asking": "container asking requests nvidia.com/gpu",
     }
 
 

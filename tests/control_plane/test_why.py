@@ -67,7 +67,7 @@ def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
 
     ended = until_told(why, "second", "It needs 6 slices of GPU 0")
     assert "Insufficient nvidia.com/gpu-0" in ended.stdout
-    assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
+    assert ended.stderr.startswith("Not read: GpuLedgers, which show where slices are free: ")
     assert until_told(why, "first", "on node").returncode == 0
 
     ended = why("nobody")

@@ -82,7 +82,7 @@ def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path,
 
     (status, text), metrics, alone, still = asyncio.run(main())
     assert status == 200
-    assert text.startswith("leading in term 0; watch of pods: nothing heard for ")
+    assert text.startswith("leading in term 0; watch of pods: no event for ")
     assert text.endswith(" s: ApiError: the API server answered 403: pods is forbidden")
     assert 'fraction_injector_watch_well{resource="pods"} 0.0' in metrics
     assert 'fraction_injector_watch_well{resource="nodes"} 1.0' in metrics

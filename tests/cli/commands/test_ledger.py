@@ -61,7 +61,7 @@ def test_watched_into_a_pipe_it_prints_lines():
         (["--tls-dir", "."], "--tls-dir goes with --controller"),
         (["--controller", "https://localhost:1"], "--controller needs --tls-dir DIR, and no --kubeconfig"),
         (["--controller", "https://localhost:1", "--tls-dir", "missing"], "missing holds no usable tls.crt"),
-        (["--kubeconfig", "missing"], "no GpuLedgers: no way to the API server"),
+        (["--kubeconfig", "missing"], "no GpuLedgers: cannot find the API server"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(options, message):

@@ -63,10 +63,10 @@ def ask(monkeypatch):
             pod("a", labels={LABEL: "0.500"}),
             f'label {LABEL} "0.500" has no effect: delete it and create it again',
         ),
-        (pod("a", {"nvidia.com/gpu": "1"}), "container main asks for nvidia.com/gpu: 1"),
-        (pod("a", {"nvidia.com/gpu-3": "4"}), "container main asks for nvidia.com/gpu-3: 4"),
-        (pod("a", {"nvidia.com/mig-1g.10gb": 1}), "container main asks for nvidia.com/mig-1g.10gb: 1"),
-        (pod("a", {"amd.com/gpu": 2}), "container main asks for amd.com/gpu: 2"),
+        (pod("a", {"nvidia.com/gpu": "1"}), "container main requests nvidia.com/gpu: 1"),
+        (pod("a", {"nvidia.com/gpu-3": "4"}), "container main requests nvidia.com/gpu-3: 4"),
+        (pod("a", {"nvidia.com/mig-1g.10gb": 1}), "container main requests nvidia.com/mig-1g.10gb: 1"),
+        (pod("a", {"amd.com/gpu": 2}), "container main requests amd.com/gpu: 2"),
         (pod("a", env=sees("all")), "container main has NVIDIA_VISIBLE_DEVICES=all"),
     ],
 )
@@ -87,7 +87,7 @@ def test_init_containers_and_names_of_ones_own_are_looked_at_too(ask):
     found["spec"]["initContainers"] = [init]
     assert ask([[found]]).exit_code == 0
     ended = ask([[found]], "--gpu-resource", "example.com/card-{index}")
-    assert "asks for example.com/card-1: 8" in ended.stdout
+    assert "requests example.com/card-1: 8" in ended.stdout
 
 
 def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):

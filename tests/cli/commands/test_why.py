@@ -64,7 +64,7 @@ def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not
     assert "no node that takes pods now and runs the agent, which must limit the pod, has" in without.stdout
     unread = ask(known)
     assert "Nodes have enough free slices for it now: late: 8, plugin: 8, agent: 1." in unread.stdout
-    assert "Not read: GpuNodes, which tell where an agent runs" in unread.stderr
+    assert "Not read: GpuNodes, which show where an agent runs" in unread.stderr
 
 
 NODES = "/api/v1/nodes"
@@ -107,7 +107,7 @@ def test_who_may_not_read_nodes_is_told_so_where_the_pod_has_demands_of_its_own(
         terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         found["spec"]["affinity"] = {"nodeAffinity": required}
-        assert ("Not read: Nodes, which tell where its own nodeSelector" in ask(answers).stderr) is is_told
+        assert ("Not read: Nodes, which show where its own nodeSelector" in ask(answers).stderr) is is_told
 
 
 def test_a_card_that_is_being_divided_is_told_to_who_waits_for_an_instance(ask):
@@ -188,7 +188,7 @@ def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_r
     ended = ask({f"{NAMESPACE}/pods/train": waiting()})
     assert ended.exit_code == 0
     assert SAYS in ended.stdout
-    assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
+    assert ended.stderr.startswith("Not read: GpuLedgers, which show where slices are free: ")
 
 
 @pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])
@@ -247,7 +247,7 @@ def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_u
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
     assert (ended.exit_code, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
-    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} tell of refused pods\n"
+    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} report rejected pods\n"
 
 
 def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
