@@ -75,14 +75,14 @@ class Leadership:
         candidate: Candidate,
         timing: LeaseTiming,
         clock: Callable[[], float] = time.monotonic,
-        hindrance: Callable[[], str | None] = lambda: None,
+        reason_not_to_lead: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`hindrance` returns this replica's reason not to lead; None without one."""
+        """`reason_not_to_lead` returns this replica's reason not to lead; None without one."""
         self._api = api
         self._candidate = candidate
         self._timing = timing
         self._clock = clock
-        self._hindrance = hindrance
+        self._reason_not_to_lead = reason_not_to_lead
         self._withdrawn = False
         self._writing = asyncio.Lock()
         self._until = 0.0
@@ -204,7 +204,7 @@ class Leadership:
             return
         if self._clock() >= self._free_at():
             await self._take_over(lease)
-        elif YIELDS_ANNOTATION in lease.metadata.annotations and self._hindrance() is None:
+        elif YIELDS_ANNOTATION in lease.metadata.annotations and self._reason_not_to_lead() is None:
             await self._offer(lease)
 
     def _free_at(self) -> float:
@@ -215,7 +215,7 @@ class Leadership:
         if spec.holder_identity not in {None, "", self._candidate.identity}:
             # The holder's own value counts: in a rolling update its settings may differ from this replica's.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
-        if self._hindrance() is not None:
+        if self._reason_not_to_lead() is not None:
             wait += self._timing.duration
         return self._seen_at + wait
 
@@ -263,10 +263,10 @@ class Leadership:
     async def _renew(self) -> None:
         transition = max(self.transition, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition}
-        hindrance = self._hindrance()
+        reason_not_to_lead = self._reason_not_to_lead()
         notes: dict[str, str | None] = (
-            {YIELDS_ANNOTATION: hindrance}
-            if hindrance
+            {YIELDS_ANNOTATION: reason_not_to_lead}
+            if reason_not_to_lead
             else {YIELDS_ANNOTATION: None, SUCCESSOR_ANNOTATION: None}
         )
         try:
@@ -279,8 +279,10 @@ class Leadership:
             if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
                 self._until = 0.0
                 raise
-            if hindrance and SUCCESSOR_ANNOTATION in self._lease.metadata.annotations:
-                self._log.warning("releasing the lease", reason=hindrance, transition=self.transition)
+            if reason_not_to_lead and SUCCESSOR_ANNOTATION in self._lease.metadata.annotations:
+                self._log.warning(
+                    "releasing the lease", reason=reason_not_to_lead, transition=self.transition
+                )
                 await self._release()
                 return
             await self._write(spec, notes)

@@ -50,7 +50,7 @@ class LeaderContext:
     policies: WatchedPolicies | None
     watch_of_cards: WatchHealth
     served: WebhookPolicies
-    hindrance: Callable[[], str | None]
+    reason_not_to_lead: Callable[[], str | None]
     """Why another replica should rather lead."""
 
 
@@ -115,7 +115,7 @@ class LeaderTasks:
             context.state,
             self._options.names,
             policies.of,
-            hindrance=context.hindrance,
+            reason_not_to_lead=context.reason_not_to_lead,
         )
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:

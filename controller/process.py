@@ -109,7 +109,9 @@ class ControllerProcess:
         self._watch_of_cards = WatchHealth()
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         timing = LeaseTiming(options.lease_duration, options.renew_deadline, options.lease_retry)
-        self._leadership = Leadership(api, self._candidate(), timing, hindrance=self._hindrance)
+        self._leadership = Leadership(
+            api, self._candidate(), timing, reason_not_to_lead=self._reason_not_to_lead
+        )
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
         self._served_policies = WebhookPolicies(time.monotonic)
         context = LeaderContext(
@@ -119,7 +121,7 @@ class ControllerProcess:
             self._policies,
             self._watch_of_cards,
             served=self._served_policies,
-            hindrance=self._hindrance,
+            reason_not_to_lead=self._reason_not_to_lead,
         )
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
@@ -323,9 +325,11 @@ class ControllerProcess:
         policies = self._policies.detail if self._policies is not None else None
         digest = self._policies.digest if self._policies is not None and leadership.leads else None
         served = self._served_policies.detail(digest)
-        return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies, served]))
+        return "; ".join(
+            filter(None, [self._role(), away, self._reason_not_to_lead(), behind, policies, served])
+        )
 
-    def _hindrance(self) -> str | None:
+    def _reason_not_to_lead(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""
         ill = [f"watch of {name}: {why}" for name, health in self._watches.items() if (why := health.illness)]
         return "; ".join(ill) or None

@@ -69,16 +69,16 @@ class PodReplacement:
         names: ResourceNames,
         policy_of: PolicyOf,
         *,
-        hindrance: Callable[[], str | None] = lambda: None,
+        reason_not_to_lead: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`hindrance` gives why the ledger may be old; nothing is deleted by an old one."""
+        """`reason_not_to_lead` gives why the ledger may be old; nothing is deleted by an old one."""
         self._api = api
         self._deletion = deletion
         self._state = state
         self._names = names
         self._policy_of = policy_of
-        self._hindrance = hindrance
+        self._reason_not_to_lead = reason_not_to_lead
         self._clock = clock
         self._plan = ReplacementPlan()
         self._log = get_logger("replacement")
@@ -103,7 +103,7 @@ class PodReplacement:
         for pod in due[:MAX_LOOKED_AT]:
             await self._state.yielding.step()
             self._plan.looked_at(pod, self._clock())
-            if self._hindrance() is not None or not self._may_fit(pod):
+            if self._reason_not_to_lead() is not None or not self._may_fit(pod):
                 continue
             if reads == 0 or await self._replace(pod):
                 return

@@ -210,7 +210,7 @@ def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_its
     async def main():
         async with candidates(2) as (lease, _, a, b):
             ill = []
-            a._hindrance = lambda: ill[0] if ill else None
+            a._reason_not_to_lead = lambda: ill[0] if ill else None
             await a._attempt()
             ill.append("watch of pods: no event for 120 s")
             await a._attempt()
@@ -234,12 +234,12 @@ def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_its
 def test_nobody_yields_to_a_standby_that_is_no_better():
     async def main():
         async with candidates(2) as (lease, _, a, b):
-            a._hindrance = b._hindrance = lambda: "watch of pods: no event for 120 s"
+            a._reason_not_to_lead = b._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
             await a._attempt()
             await b._attempt()
             await a._attempt()
             assert (a.leads, SUCCESSOR_ANNOTATION in lease.stored["metadata"]["annotations"]) == (True, False)
-            a._hindrance = lambda: None
+            a._reason_not_to_lead = lambda: None
             await a._attempt()
             assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
 
@@ -251,7 +251,7 @@ def test_a_standby_with_a_hindrance_lets_others_go_first_and_leads_if_none_comes
         async with candidates(2) as (_, clock, a, b):
             await a._attempt()
             await b._attempt()
-            b._hindrance = lambda: "watch of nodes: no event for 120 s"
+            b._reason_not_to_lead = lambda: "watch of nodes: no event for 120 s"
             clock.now += 29.9
             await b._attempt()
             assert not b.leads

@@ -49,7 +49,7 @@ class Leading:
 class World:
     """A node of two GPUs of which the first is full, the loop, its clock and its API server."""
 
-    def __init__(self, api, fake, *, policy=POLICY, hindrance=None):
+    def __init__(self, api, fake, *, policy=POLICY, reason_not_to_lead=None):
         self.now = 1000.0
         self.fake = fake
         self.state = LedgerStore(lambda: self.now)
@@ -61,7 +61,7 @@ class World:
             self.state,
             NAMES,
             {"default": policy}.get,
-            hindrance=lambda: hindrance,
+            reason_not_to_lead=lambda: reason_not_to_lead,
             clock=lambda: self.now,
         )
         self.add_node(node("gpu-0"))
@@ -133,7 +133,7 @@ def test_nothing_is_deleted_by_an_old_ledger():
         world.add(waiting())
         assert await world.after(0) == await world.after(100) == []
 
-    in_world(check, hindrance="watch of pods: silent")
+    in_world(check, reason_not_to_lead="watch of pods: silent")
 
 
 def test_a_bare_pod_stays():
