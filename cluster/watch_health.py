@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-ILL_AFTER_SECONDS = 10.0
+UNHEALTHY_AFTER_SECONDS = 10.0
 """A watch that fails for longer is unhealthy. An API server restarts in less time."""
 CATCH_UP_SECONDS = 5.0
 """After a silence, the API server first sends what happened meanwhile; by then it has."""
@@ -47,9 +47,9 @@ class WatchHealth:
         return self._heard_at
 
     @property
-    def illness(self) -> str | None:
+    def fault(self) -> str | None:
         """Why the known state is out of date; None if the watch is healthy."""
         silent = self._clock() - self._heard_at
-        if not self._failure or silent <= ILL_AFTER_SECONDS:
+        if not self._failure or silent <= UNHEALTHY_AFTER_SECONDS:
             return None
         return f"no event for {silent:.0f} s: {self._failure}"

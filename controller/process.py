@@ -331,8 +331,10 @@ class ControllerProcess:
 
     def _reason_not_to_lead(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""
-        ill = [f"watch of {name}: {why}" for name, health in self._watches.items() if (why := health.illness)]
-        return "; ".join(ill) or None
+        faults = [
+            f"watch of {name}: {why}" for name, health in self._watches.items() if (why := health.fault)
+        ]
+        return "; ".join(faults) or None
 
     def _candidate(self) -> Candidate:
         port, _ = self.ports
@@ -352,4 +354,4 @@ class ControllerProcess:
 
 
 def _is_well(health: WatchHealth) -> bool:
-    return health.illness is None
+    return health.fault is None

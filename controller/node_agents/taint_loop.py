@@ -68,7 +68,7 @@ class TaintLoop:
     async def step(self) -> None:
         """Look at every node once, and change what has to be."""
         held = 0
-        if self._coverage is not None and not (self._state.agents_listed and self._health.illness is None):
+        if self._coverage is not None and not (self._state.agents_listed and self._health.fault is None):
             return
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):

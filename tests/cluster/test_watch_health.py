@@ -1,6 +1,6 @@
 """How far a watch is trusted: what was known when, and from when on it is ill."""
 
-from cluster.watch_health import CATCH_UP_SECONDS, ILL_AFTER_SECONDS, WatchHealth
+from cluster.watch_health import CATCH_UP_SECONDS, UNHEALTHY_AFTER_SECONDS, WatchHealth
 
 
 class Clock:
@@ -41,24 +41,24 @@ def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_to
 def test_a_quiet_watch_is_well_and_one_that_fails_for_long_is_not():
     health, clock = followed()
     clock.now += 90
-    assert health.illness is None
+    assert health.fault is None
     health.failed("TimeoutError: ")
-    assert health.illness == "no event for 90 s: TimeoutError: "
+    assert health.fault == "no event for 90 s: TimeoutError: "
     health.heard()
-    assert health.illness is None
-    clock.now += ILL_AFTER_SECONDS
+    assert health.fault is None
+    clock.now += UNHEALTHY_AFTER_SECONDS
     health.failed("ApiError: the API server answered 403: " + "x" * 1000)
-    assert health.illness is None
+    assert health.fault is None
     clock.now += 1
-    assert health.illness.startswith("no event for 11 s: ApiError: ")
-    assert len(health.illness) < 200
+    assert health.fault.startswith("no event for 11 s: ApiError: ")
+    assert len(health.fault) < 200
 
 
 def test_a_list_that_comes_page_by_page_is_no_illness():
     health, clock = followed()
     health.failed("StaleError: too old")
     clock.now += 60
-    assert health.illness is not None
+    assert health.fault is not None
     health.answered()
-    assert health.illness is None
+    assert health.fault is None
     assert health.known_until == 1000.0

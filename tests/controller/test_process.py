@@ -57,7 +57,7 @@ def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_p
 
 
 def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch_health, "ILL_AFTER_SECONDS", 0.5)
+    monkeypatch.setattr(watch_health, "UNHEALTHY_AFTER_SECONDS", 0.5)
 
     async def main():
         fake, other = ClusterApi([node("gpu-0")]), ClusterApi([node("gpu-0")])
