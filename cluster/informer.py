@@ -108,7 +108,7 @@ class Watcher(Generic[Item]):
     async def _wait_for_it(self) -> None:
         """Set the resource to empty while the API server does not serve it, and wait."""
         await self._watched.replace(_no_pages())
-        self._health.heard()
+        self._health.observed()
         if not self._is_known_absent:
             self._log.info("the API server does not serve it", resource=self._resource.name)
         self._is_known_absent = True
@@ -117,7 +117,7 @@ class Watcher(Generic[Item]):
 
     async def _list(self) -> None:
         await self._watched.replace(self._pages())
-        self._health.heard()
+        self._health.observed()
         self._counts.listed(self._resource.name)
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
@@ -161,7 +161,7 @@ class Watcher(Generic[Item]):
         async with self._api.stream(self._resource.path, query, self._timing.silence_seconds) as lines:
             async for line in lines:
                 self._take(line)
-                self._health.heard()
+                self._health.observed()
                 self._backoff.reset()
                 count += 1
         return count

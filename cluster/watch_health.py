@@ -18,21 +18,21 @@ class WatchHealth:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._heard_at = clock()
-        self._resumed_at = self._heard_at
-        self._known_before = self._heard_at
+        self._observed_at = clock()
+        self._resumed_at = self._observed_at
+        self._known_before = self._observed_at
         self._failure = ""
 
     def answered(self) -> None:
         """Record that a page of a list was received."""
         self._failure = ""
 
-    def heard(self) -> None:
+    def observed(self) -> None:
         """Record that an event, a bookmark or the last page of a list was received."""
         now = self._clock()
-        if now - self._heard_at > CATCH_UP_SECONDS:
+        if now - self._observed_at > CATCH_UP_SECONDS:
             self._known_before, self._resumed_at = self.known_until, now
-        self._heard_at = now
+        self._observed_at = now
         self._failure = ""
 
     def failed(self, reason: str) -> None:
@@ -44,12 +44,12 @@ class WatchHealth:
         """Time up to which everything that happened is known."""
         if self._clock() - self._resumed_at < CATCH_UP_SECONDS:
             return self._known_before
-        return self._heard_at
+        return self._observed_at
 
     @property
     def fault(self) -> str | None:
         """Why the known state is out of date; None if the watch is healthy."""
-        silent = self._clock() - self._heard_at
+        silent = self._clock() - self._observed_at
         if not self._failure or silent <= UNHEALTHY_AFTER_SECONDS:
             return None
         return f"no event for {silent:.0f} s: {self._failure}"

@@ -206,8 +206,8 @@ class Health:
     def answered(self):
         self.said.append("answered")
 
-    def heard(self):
-        self.said.append("heard")
+    def observed(self):
+        self.said.append("observed")
 
     def failed(self, reason):
         self.said.append(reason.partition(":")[0])
@@ -225,14 +225,14 @@ def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
     )
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
     failed = ["the watch ended without an event", "ApiError"]
-    assert health.said[:7] == ["ApiError", "answered", "heard", "heard", *failed, "heard"]
+    assert health.said[:7] == ["ApiError", "answered", "observed", "observed", *failed, "observed"]
 
 
 def test_silence_is_told():
     health = Health()
     fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
     follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)
-    assert health.said[:3] == ["answered", "heard", "SocketTimeoutError"]
+    assert health.said[:3] == ["answered", "observed", "SocketTimeoutError"]
 
 
 def resource_slice(name, version="11"):

@@ -14,7 +14,7 @@ def followed():
     clock = Clock()
     health = WatchHealth(clock)
     for clock.now in (997.0, 1000.0):
-        health.heard()
+        health.observed()
     return health, clock
 
 
@@ -22,17 +22,17 @@ def test_what_was_heard_last_is_known_until_then():
     health, clock = followed()
     clock.now += 3
     assert health.known_until == 1000.0
-    health.heard()
+    health.observed()
     assert health.known_until == 1003.0
 
 
 def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_told():
     health, clock = followed()
     clock.now += 300
-    health.heard()
+    health.observed()
     assert health.known_until == 1000.0
     clock.now += CATCH_UP_SECONDS - 0.1
-    health.heard()
+    health.observed()
     assert health.known_until == 1000.0
     clock.now += 0.1
     assert health.known_until == clock.now - 0.1
@@ -44,7 +44,7 @@ def test_a_quiet_watch_is_well_and_one_that_fails_for_long_is_not():
     assert health.fault is None
     health.failed("TimeoutError: ")
     assert health.fault == "no event for 90 s: TimeoutError: "
-    health.heard()
+    health.observed()
     assert health.fault is None
     clock.now += UNHEALTHY_AFTER_SECONDS
     health.failed("ApiError: the API server answered 403: " + "x" * 1000)
