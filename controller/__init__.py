@@ -1,6 +1,6 @@
-"""The companion: the ledger follows the cluster, and the webhook asks it.
+"""The controller: its ledger follows the cluster, and the webhook sends it placement requests.
 
-| module or package | holds |
+| module or package | contents |
 |---|---|
 | process, options | the assembled process, and its command line |
 | placement_api | the HTTP API for webhooks |
@@ -11,8 +11,8 @@
 | replace | deletes waiting pods that would fit elsewhere |
 | publish | GpuLedgers, Events, metrics, and what the page shows besides the ledger |
 | policies | the webhook's policies: watched, delivered, and which are served |
-| pods | what is found out about single pods: that they wait, what they demand, where GPUs are free |
-| watch | nodes, pods, GpuNodes and ResourceSlices as they are watched, and the ledger of them |
+| pods | single pods: whether they wait, what they demand, where GPUs are free for them |
+| watch | watched nodes, pods, GpuNodes and ResourceSlices, and the ledger built from them |
 """
 
 PUBLIC = (

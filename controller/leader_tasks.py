@@ -1,4 +1,4 @@
-"""What only the leader does: publish, tell, replace pods, divide cards, hold nodes, renew certificates."""
+"""Tasks of the leader: publish, report, replace pods, divide cards, taint nodes, renew certificates."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from controller.watch.ledger_store import LedgerStore
 from service.background import BackgroundTask
 
 STEP_SECONDS = 120.0
-"""How long a step of a leader's task may take: several API calls, each of up to 30 s."""
+"""Maximum duration of one step of a leader's task: several API calls, each of up to 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderContext:
-    """What the leader's tasks work with."""
+    """What all tasks of the leader use."""
 
     api: ApiServer
     state: LedgerStore
@@ -51,17 +51,17 @@ class LeaderContext:
     watch_of_cards: WatchHealth
     served: WebhookPolicies
     reason_not_to_lead: Callable[[], str | None]
-    """Why another replica should rather lead."""
+    """Returns why another replica should lead instead; None if none should."""
 
 
 class LeaderTasks:
-    """Makes the leader's tasks, once for each term.
+    """Creates the leader's tasks, once for each term.
 
     Args:
-        context: what they work with.
-        options: of the process.
-        metrics: of the controller; others are registered here.
-        registry: of the process.
+        context: what all tasks use.
+        options: options of the process.
+        metrics: metrics of the controller; others are registered here.
+        registry: registry of the process.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LeaderTasks:
 
     @property
     def behind(self) -> str | None:
-        """Why GpuLedgers are not written, if they are not."""
+        """Why GpuLedgers are not written; None if they are."""
         return self._ledger_writer.behind if self._ledger_writer is not None else None
 
     def tasks(self) -> list[BackgroundTask]:

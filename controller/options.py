@@ -1,4 +1,4 @@
-"""How a controller process is started."""
+"""Options of a controller process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from service.options import (
 
 
 def _address(url: str) -> str:
-    """Put an IPv6 address into brackets: a pod's address comes without them."""
+    """Put an IPv6 address into brackets, which a pod's address lacks."""
     host, _, port = url.removeprefix("https://").rpartition(":")
     if not url.startswith("https://") or not host or not port.isdecimal():
         raise ValueError(f'--advertise "{url}" must be https://HOST:PORT')
@@ -36,7 +36,7 @@ def _agents(text: str) -> AgentPods:
     try:
         return read_agent_pods(text)
     except ValueError as error:
-        where = "give nodeSelector, affinity and tolerations as in a pod's spec"
+        where = "set nodeSelector, affinity and tolerations as in a pod's spec"
         raise ValueError(f"--agent-pods: {error}; {where}") from error
 
 
@@ -44,7 +44,7 @@ def _config_map(text: str) -> tuple[str, str]:
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
         example = "gpu-operator/fraction-injector-mig"
-        raise ValueError(f'--mig-config-map "{text}" is no NAMESPACE/NAME, such as {example}')
+        raise ValueError(f'--mig-config-map "{text}" is not NAMESPACE/NAME, such as {example}')
     return namespace, name
 
 
@@ -124,7 +124,7 @@ class ControllerOptions:
     ] = None
     namespace: Annotated[str, Flag("Namespace of the Lease.")] = "gpu-fraction-injector"
     lease: Annotated[str, Flag("Name of the Lease.")] = "fraction-injector-controller"
-    # The defaults are half of what Kubernetes' own components take, whose leaders nobody waits for.
+    # The defaults are half of those of Kubernetes' own components, on whose leaders nothing waits.
     lease_duration: Annotated[
         float, Flag("Seconds without a renewal until another replica takes over.", min=0.5)
     ] = 7

@@ -1,12 +1,12 @@
-"""The controller's HTTP API, over mTLS: the leader places and is told things, any replica tells the ledger.
+"""The HTTP API of the controller, over mTLS. Only the leader places pods; all replicas serve the ledger.
 
 | situation | status |
 |---|---|
 | this replica does not lead | 409 with the leader's address, for placements, denials and served policies |
 | nodes and pods are not listed yet | 503 |
-| a body that is no batch, or no report | 400 |
-| a body over 4 MiB; of denials over 128 KiB; of served policies over 2 KiB | 413 |
-| one request that cannot be read or decided | 200, refused in its own answer |
+| the body is not a batch or a report | 400 |
+| the body exceeds 4 MiB; of denials 128 KiB; of served policies 2 KiB | 413 |
+| one request cannot be read or decided | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
 
@@ -51,13 +51,13 @@ from service.log import get_logger
 from service.yielding import NODES_AT_ONCE, TimeSlice
 
 MAX_BODY = 4 * 1024 * 1024
-"""Bytes."""
+"""Maximum bytes of a batch."""
 BEAT_SECONDS = 1.0
-"""A stream is never silent for longer, so that its reader knows a dead one."""
+"""Maximum silence of a stream, so that its reader detects a dead connection."""
 GATHER_SECONDS = 0.05
-"""Changes within so short a time go out together."""
+"""Changes within this time are sent together."""
 MAX_REFUSAL = 200
-"""Characters of why one request was refused."""
+"""Characters of the reason why one request was refused."""
 _BEAT = b": beat\n\n"
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ControllerApi:
-    """Answers for one replica."""
+    """The API of one replica."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ControllerApi:
         policies: Callable[[], PoliciesReply | None] = lambda: None,
         served: WebhookPolicies | None = None,
     ) -> None:
-        """`policies` gives the last good set, for webhooks that start on a broken one."""
+        """`policies` returns the last good set, for webhooks that start on a broken one."""
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
@@ -93,11 +93,11 @@ class ControllerApi:
         self._stopping = True
 
     def denials(self) -> list[DenialCount] | None:
-        """Return the denials of the last hour, the last first; None from a standby, which is told of none."""
+        """Return the denials of the last hour, the latest first; None on a standby, which gets no reports."""
         return self._denials.of_last_hour(time.monotonic()) if self._leadership.leads else None
 
     def app(self) -> FastAPI:
-        """Make the app of the TLS port."""
+        """Return the app of the TLS port."""
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._told_denials, methods=["POST"], response_class=Response)
@@ -112,12 +112,12 @@ class ControllerApi:
         return app
 
     async def _placements(self, request: Request) -> Response:
-        """Decide a batch of requests, one after the other."""
-        batch = await _decoded(request, _batch, MAX_BODY, "batch of asks")
+        """Decide a batch of requests in order."""
+        batch = await _decoded(request, _batch, MAX_BODY, "batch of requests")
         if isinstance(batch, Response):
             return batch
         if len(batch.asks) > MAX_ASKS:
-            return _text(400, f"{len(batch.asks)} asks are over {MAX_ASKS}: send less at once")
+            return _text(400, f"{len(batch.asks)} requests are more than {MAX_ASKS}: send fewer at once")
         if self._leadership.leads and self._state.missing:
             return _text(503, self._state.missing)
         answers = await self._decide(batch) if self._leadership.leads else None
@@ -126,7 +126,7 @@ class ControllerApi:
         return _json(Answers(answers))
 
     async def _told_denials(self, request: Request) -> Response:
-        """Take in what a webhook has denied of late."""
+        """Add the recent denials of a webhook."""
         report = await _decoded(request, _denial_report, MAX_DENIAL_REPORT_BYTES, "report of denials")
         if isinstance(report, Response):
             return report
@@ -138,7 +138,7 @@ class ControllerApi:
         return _json({})
 
     async def _told_policies(self, request: Request) -> Response:
-        """Take in which policies a webhook serves."""
+        """Record the policies that a webhook serves."""
         told = await _decoded(request, _served_policies, MAX_SERVED_POLICIES_BYTES, "report of policies")
         if isinstance(told, Response):
             return told
@@ -148,7 +148,7 @@ class ControllerApi:
         return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:
-        """Answer each request in its turn; None as soon as this replica does not lead."""
+        """Answer the requests in order; None as soon as this replica does not lead."""
         start, time_slice, answers = time.perf_counter(), TimeSlice(), list[Answered]()
         for reservation in batch.releases:
             self._state.release(reservation)
@@ -162,14 +162,14 @@ class ControllerApi:
         return answers
 
     def _answer(self, data: msgspec.Raw) -> Answered:
-        """Decide one request; one that cannot be read or decided is refused alone."""
+        """Decide one request; if it cannot be read or decided, only this request is refused."""
         try:
             request = read_request(data)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
         try:
             answer = self._state.place(request)
-        except Exception as error:  # noqa: BLE001 whatever breaks, the others of its batch are answered
+        except Exception as error:  # noqa: BLE001 whatever fails, the rest of the batch is answered
             kind, frame = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
             place = f"{Path(frame.filename).name}:{frame.lineno}"
             self._log.error("a request has broken the ledger and was refused", error=f"{kind} at {place}")
@@ -178,7 +178,7 @@ class ControllerApi:
         return Answered.of(answer)
 
     async def _ledger(self) -> Response:
-        """All nodes with GPUs, and who waits."""
+        """All nodes with GPUs, and all pending claims."""
         if self._state.missing:
             return _text(503, self._state.missing)
         leader, transition = self._leadership.leader, self._leadership.transition
@@ -192,7 +192,7 @@ class ControllerApi:
         )
 
     async def _stream(self) -> Response:
-        """Server-sent events: everything, then what changes."""
+        """Server-sent events: the whole state, then changes."""
         if self._state.missing:
             return _text(503, self._state.missing)
         return StreamingResponse(self._events(), media_type="text/event-stream")
@@ -212,7 +212,7 @@ class ControllerApi:
                         await asyncio.sleep(GATHER_SECONDS)
                     async for part in self._nodes(changes):
                         yield part
-                # Who waits goes out with the beat only: it is a whole list each time.
+                # The backlog is sent only with the beat, because it is a whole list each time.
                 yield await self._pending(changes) or _BEAT
         finally:
             self._state.unsubscribe(changes)
@@ -235,18 +235,18 @@ class ControllerApi:
 async def _decoded(
     request: Request, decoder: msgspec.json.Decoder[T], max_bytes: int, what: str
 ) -> T | Response:
-    """Return what the body holds, or why it is refused."""
+    """Return the decoded body, or the response that rejects it."""
     body = await _body(request, max_bytes)
     if body is None:
         return _text(413, f"the body is over {max_bytes} bytes")
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return _text(400, f"no {what}: {error}")
+        return _text(400, f"not a {what}: {error}")
 
 
 async def _body(request: Request, max_bytes: int) -> bytes | None:
-    """The body, with or without an announced length; None when it is too long, or nobody waits any more."""
+    """The body, with or without Content-Length; None if it is too long, or the client is gone."""
     parts: list[bytes] = []
     size = 0
     with contextlib.suppress(ClientDisconnect):

@@ -50,7 +50,7 @@ from web.source import LoopbackAuthorizer
 
 EXPIRY_SECONDS = 1.0
 SLICES_SECONDS = 5.0
-"""For which a replica that has just started waits for ResourceSlices before it may lead."""
+"""How long a replica that has just started waits for ResourceSlices before it may lead."""
 Task = Literal[
     "watch of nodes",
     "watch of pods",
@@ -75,22 +75,22 @@ Task = Literal[
     "certificates",
     "caBundle",
 ]
-"""Background tasks of a controller that are run again when they fail."""
+"""Background tasks of a controller, which are restarted when they fail."""
 
 
 async def run_controller(options: ControllerOptions) -> None:
-    """Follow, lead and serve until SIGTERM or SIGINT.
+    """Watch, lead and serve until SIGTERM or SIGINT.
 
     Raises:
-        NoApiServerError: there is nothing to tell where the API server is.
-        OSError: an address to listen on cannot be had.
+        NoApiServerError: the API server cannot be found.
+        OSError: an address to listen on is not available.
     """
     async with connected(options.kubeconfig) as api:
         await ControllerProcess(options, api).serve()
 
 
 class ControllerProcess:
-    """One controller, from start to drain."""
+    """One controller, from its start until it has drained."""
 
     def __init__(self, options: ControllerOptions, api: ApiServer) -> None:
         self._options = options
@@ -143,7 +143,7 @@ class ControllerProcess:
             self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
 
     def _register_policies(self) -> None:
-        """Register what the policies say, and what is used of it."""
+        """Register metrics of the policies' quotas and their usage."""
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues))
@@ -153,24 +153,24 @@ class ControllerProcess:
 
     @property
     def ports(self) -> tuple[int, int]:
-        """Of the API, and of the plain listener."""
+        """Ports of the API and of the plain listener."""
         return self._socket.getsockname()[1], self._health_socket.getsockname()[1]
 
     @property
     def page_port(self) -> int | None:
-        """Of the page, if it is served."""
+        """Port of the page; None if it is not served."""
         return self._page_socket.getsockname()[1] if self._page_socket is not None else None
 
     @property
     def leads(self) -> bool:
-        """Whether it may place at this moment."""
+        """Whether it may place now."""
         return self._leadership.leads
 
     async def serve(self) -> None:
         """Run everything until SIGTERM or SIGINT, then release the lease."""
-        # Starlette's first streaming response would load this part of anyio: 70 ms in one step.
+        # Otherwise Starlette's first streaming response would load this part of anyio: 70 ms in one step.
         await checkpoint()
-        # What a process loads lives as long as it does: no full collection has to walk it.
+        # Loaded modules live as long as the process: no full garbage collection has to walk them.
         gc.freeze()
         listeners = [
             Listener(
@@ -225,7 +225,7 @@ class ControllerProcess:
             yield BackgroundTask.without_period("watch of DRA's slices", watcher.run)
 
     async def _stand_for_election(self) -> None:
-        """Seek the lease once the ledger is whole; do the leader's work while it is held."""
+        """Run for leader once the ledger is complete; run the leader's tasks while leading."""
         await self._state.synced.wait()
         await self._wait_for_slices()
         await self._log_nodes()
@@ -235,7 +235,7 @@ class ControllerProcess:
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _wait_for_slices(self) -> None:
-        """Wait until it is known which GPUs are offered twice: it would place pods there."""
+        """Wait until GPUs that are offered twice are known; otherwise it would place pods there."""
         if not self._options.dra_driver:
             return
         try:
@@ -254,7 +254,7 @@ class ControllerProcess:
             self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:
-        """The leader's loops, term after term."""
+        """Run the leader's loops, term after term."""
         while True:
             await self._leadership.gained.wait()
             loops = [asyncio.create_task(self._process.tasks.keep(task)) for task in self._leader.tasks()]
@@ -294,7 +294,7 @@ class ControllerProcess:
         return Response(await self._metrics_of_gpus.text(), headers={"content-type": CONTENT_TYPE})
 
     def _shown(self) -> Page:
-        """Make the page, behind an authorizer where more than this machine can reach it."""
+        """Create the page, with an authorizer if other machines can reach it."""
         names, denials = self._options.names, self._served.denials
         reasons = page.WaitingReasons(self._state, names, PodDemands(self._api).of, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
@@ -318,7 +318,7 @@ class ControllerProcess:
         return f"standing by; leader: {leadership.leader or 'none'}"
 
     def _detail(self) -> str:
-        """What a person should know. None of it makes a replica unready: it serves on by what it knows."""
+        """Details for /readyz. None of them makes a replica unready: it serves with what it knows."""
         leadership = self._leadership
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._leader.behind if leadership.leads else None
@@ -330,7 +330,7 @@ class ControllerProcess:
         )
 
     def _reason_not_to_lead(self) -> str | None:
-        """Why another replica should rather lead: a watch that tells nothing."""
+        """Why another replica should lead: an unhealthy watch."""
         faults = [
             f"watch of {name}: {why}" for name, health in self._watches.items() if (why := health.fault)
         ]
@@ -343,7 +343,7 @@ class ControllerProcess:
         return Candidate(self._options.namespace, self._options.lease, identity, address)
 
     def _withdraw(self) -> None:
-        """Release the lease now, not after the delay: another replica leads before this one ends."""
+        """Release the lease now, before the delay: another replica leads before this one ends."""
         self._withdrawal = asyncio.ensure_future(self._leadership.withdraw())
         self._served.stop_streams()
         if self._page is not None:

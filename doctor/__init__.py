@@ -1,4 +1,4 @@
-"""Checks of an installation, from the driver to the denied pod: what reads, and what judges."""
+"""Checks of an installation, from the driver to the denied pod: modules that read, and that judge."""
 
 PUBLIC = (
     "checks",

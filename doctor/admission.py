@@ -1,4 +1,4 @@
-"""Checks of what decides about pods: the webhook, the second lock, and a pod that is tried. Pure."""
+"""Checks of what decides on pods: the webhook, the second lock, and a dry run. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen
 
 MUST_HAVE = ("injected", "unchanged")
-"""Policies of the second lock that no value turns off one by one."""
+"""Policies of the second lock that cannot be disabled individually."""
 AGAINST_ANNOTATIONS = "device-annotations"
 MAX_WARNINGS = 3
-"""Of type checking that are shown of a policy."""
+"""Warnings of the type checking that are shown per policy."""
 _UPGRADE = "helm upgrade puts it back"
 
 
 def webhook(seen: Seen) -> Iterator[Diagnosis]:
-    """The webhook is registered, fails closed, and with a CA that the API server can trust."""
+    """The webhook is registered, fails closed, and has a CA that the API server can trust."""
     entry = seen.webhook.value
     if entry is None:
         yield Diagnosis("failed", f"MutatingWebhookConfiguration {seen.name} is missing or empty", _UPGRADE)
@@ -49,7 +49,7 @@ def endpoints(seen: Seen) -> Iterator[Diagnosis]:
     entry = seen.webhook.value
     if entry is not None and entry.url is not None:
         yield Diagnosis(
-            "ok", f"the webhook runs elsewhere, at {entry.url}: nobody is asked whether it answers"
+            "ok", f"the webhook runs elsewhere, at {entry.url}: this check does not connect to it"
         )
     elif not seen.endpoints.value:
         look = f"kubectl --namespace {seen.namespace} get pods -l app.kubernetes.io/component=webhook"
@@ -57,7 +57,7 @@ def endpoints(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def second_lock(seen: Seen) -> Iterator[Diagnosis]:
-    """Policies are there, sound and bound, and what they hold by is there."""
+    """The policies exist, are valid and bound, and the ServiceAccounts that they need exist."""
     found = {each.name: each for each in seen.lock_policies.value}
     if not found:
         yield Diagnosis("warning", "the second lock is off", "set secondLock.enabled: true")
@@ -66,7 +66,7 @@ def second_lock(seen: Seen) -> Iterator[Diagnosis]:
         if f"{seen.name}-{part}" not in found:
             yield Diagnosis("failed", f"ValidatingAdmissionPolicy {seen.name}-{part} is missing", _UPGRADE)
     if f"{seen.name}-{AGAINST_ANNOTATIONS}" not in found:
-        what = "pods may take cards by annotations such as nvidia.cdi.k8s.io, past every limit"
+        what = "pods may get cards by annotations such as nvidia.cdi.k8s.io, without any limit"
         yield Diagnosis("warning", what, "set secondLock.refuseDeviceAnnotations: true")
     for each in found.values():
         for warning in each.warnings[:MAX_WARNINGS]:
@@ -75,14 +75,14 @@ def second_lock(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def bindings(seen: Seen) -> Iterator[Diagnosis]:
-    """Every policy is bound, denies, and holds."""
+    """Every policy is bound, denies, and is enabled."""
     policies = {each.name for each in seen.lock_policies.value}
     found = seen.lock_bindings.value
     for name in sorted(policies - {each.policy for each in found}):
         yield Diagnosis("failed", f"ValidatingAdmissionPolicy {name} has no binding", _UPGRADE)
     for each in found:
         if each.policy not in policies:
-            yield Diagnosis("failed", f"binding {each.name} names no policy that is there", _UPGRADE)
+            yield Diagnosis("failed", f"binding {each.name} names no existing policy", _UPGRADE)
         if "Deny" not in each.actions:
             yield Diagnosis("failed", f"binding {each.name} denies nothing", _UPGRADE)
     accounts = sorted({each.account for each in found if each.account is not None})

@@ -13,28 +13,28 @@ from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL, GPU_PRESENT_LABEL
 
 
 def agent_set(seen: Seen) -> Iterator[Diagnosis]:
-    """The agent's DaemonSet makes its pods."""
+    """The agent's DaemonSet creates its pods."""
     found = seen.agents.value
     if found is None:
         yield Diagnosis("ok", "no agent is installed: containers are limited from admission")
         return
     if not found.desired:
-        advice = "label the GPU nodes as agent.nodeSelector asks for"
-        yield Diagnosis("warning", f"DaemonSet {seen.name}-agent fits no node", advice)
+        advice = "label the GPU nodes as agent.nodeSelector requires"
+        yield Diagnosis("warning", f"DaemonSet {seen.name}-agent matches no node", advice)
     missing = found.desired - found.current
     if missing > 0:
-        why = _event(seen, "DaemonSet", f"{seen.name}-agent") or "no Event says why"
-        what = f"{missing} pods of DaemonSet {seen.name}-agent are not made: {why}"
+        why = _event(seen, "DaemonSet", f"{seen.name}-agent") or "there is no Event with the reason"
+        what = f"{missing} pods of DaemonSet {seen.name}-agent are not created: {why}"
         yield Diagnosis("failed", what, advice_for(why))
 
 
 def agent_pods(seen: Seen) -> Iterator[Diagnosis]:
-    """Every pod of the agent runs; of one that does not, what its containers wait for."""
+    """Every pod of the agent runs; otherwise, what its containers wait for."""
     for pod in seen.agent_pods.value:
         if pod.is_ready or (seen.node is not None and pod.node != seen.node):
             continue
         if not pod.waiting:
-            # It runs: what it lacks is in its GpuNode.
+            # It runs: its problem is in its GpuNode.
             if seen.reports.value.get(pod.node) is None:
                 what = "the agent runs, is not ready and has reported nothing"
                 yield Diagnosis("failed", what, advice_for(what), pod.node or None)
@@ -66,7 +66,7 @@ def usable(seen: Seen) -> Iterator[Diagnosis]:
     """GPU nodes take pods."""
     for node in gpu_nodes(seen):
         if not node.fact.usable:
-            what = "it is not ready, cordoned or going away"
+            what = "it is not ready, cordoned or being removed"
             yield Diagnosis("warning", what, "kubectl describe node says which", node.fact.name)
 
 
@@ -85,7 +85,7 @@ def serving(seen: Seen) -> Iterator[Diagnosis]:
     reports = seen.reports.value
     for node in with_agent(seen):
         if _client_label(node) != "true":
-            continue  # its agent has to be away
+            continue  # its agent must be paused
         says = reports.get(node.fact.name)
         why = why_not_ready(says.report if says is not None else None, node)
         if why is None:
@@ -107,10 +107,10 @@ def _missing(says: AgentSays, node: SeenNode) -> Iterator[Diagnosis]:
 
 
 def taints(seen: Seen) -> Iterator[Diagnosis]:
-    """No node is held that could take pods."""
+    """No node that could take pods has our taint."""
     for node in gpu_nodes(seen):
         if node.taints.ours is not None:
-            advice = "have its agent serve; if it does, see the controller's log"
+            advice = "make its agent serve; if it does, see the controller's log"
             yield Diagnosis("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
 
 
@@ -127,7 +127,7 @@ def cards(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:
-    """Return the nodes to look at that show any sign of a GPU."""
+    """Return the nodes to check that show any sign of a GPU."""
     reports = known(seen.reports, {})
     return [
         node
@@ -143,7 +143,7 @@ def _shows_gpu(node: SeenNode) -> bool:
 
 
 def with_agent(seen: Seen) -> Iterator[SeenNode]:
-    """Yield the nodes that an agent runs on, or is waited for."""
+    """Yield the nodes with an agent, or with our taint."""
     on = {pod.node for pod in known(seen.agent_pods, ())}
     reports = known(seen.reports, {})
     for node in gpu_nodes(seen):

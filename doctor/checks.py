@@ -1,4 +1,4 @@
-"""The checks in the order in which they are printed, and how they are run. Pure."""
+"""The checks, in the order in which they are printed, and the code that runs them. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from doctor.seen import NotReadError, Seen
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check; what it yields is not as it should be, or more than its `good` says."""
+    """One check. It yields problems, or `ok` with more detail than `good`."""
 
     name: str
     judge: Callable[[Seen], Iterable[Diagnosis]]
     good: str
-    """What is said where it yields nothing; empty says nothing."""
+    """Printed if the check yields nothing; empty prints nothing."""
 
 
 CHECKS: Sequence[Check] = (
@@ -48,7 +48,7 @@ CHECKS: Sequence[Check] = (
 
 
 def run_checks(seen: Seen, checks: Iterable[Check] = CHECKS) -> list[ReportLine]:
-    """Return the lines of all checks, at least one of each that has something to say."""
+    """Return the lines of all checks."""
     return [line for check in checks for line in lines_of(check.name, _run(check, seen))]
 
 

@@ -1,4 +1,4 @@
-"""What a check finds: one line for an admin."""
+"""The result of a check: one line for an admin."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import msgspec
 
 Level = Literal["ok", "warning", "failed", "skipped"]
 MAX_TEXT = 400
-"""Characters of what others wrote that are shown in one line."""
+"""Characters of a quoted text in one line."""
 MAX_NODES_NAMED = 3
 CERTIFICATES_ADVICE = "see fraction-injector certs status, and the controller's log"
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """One thing that a check found."""
+    """One result of a check."""
 
     level: Level
     what: str
     advice: str = ""
-    """What to do about it; empty where there is nothing to do."""
+    """What to do about it; empty if nothing."""
     node: str | None = None
-    """The node that it is found on; None for the installation."""
+    """The node that it is about; None for the installation."""
 
 
 class ReportLine(msgspec.Struct, frozen=True):
-    """Findings that are alike, as they are printed."""
+    """Equal results, as they are printed."""
 
     check: str
     level: Level
@@ -36,13 +36,13 @@ class ReportLine(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What is found and where, then what to do."""
+        """The result and its nodes, then what to do."""
         text = f"{_named(self.nodes)}: {self.what}" if self.nodes else self.what
         return f"{text} -- {self.advice}" if self.advice else text
 
 
 def lines_of(check: str, findings: Iterable[Diagnosis]) -> list[ReportLine]:
-    """Return one line for all nodes with the same finding, in order of the first."""
+    """Return one line for all nodes with the same result, in the order of the first."""
     nodes: dict[tuple[Level, str, str], list[str]] = {}
     for each in findings:
         of_these = nodes.setdefault((each.level, cut(each.what), cut(each.advice)), [])
@@ -51,7 +51,7 @@ def lines_of(check: str, findings: Iterable[Diagnosis]) -> list[ReportLine]:
 
 
 def cut(text: str) -> str:
-    """Return a text that others may have written as one line of bounded length."""
+    """Return a quoted text as one line of bounded length."""
     text = " ".join(text[: 4 * MAX_TEXT].split())
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 

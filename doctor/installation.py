@@ -1,4 +1,4 @@
-"""Checks of what serves the cluster: CRDs, controller, policies and certificates. Pure."""
+"""Checks of the components: CRDs, controller, policies and certificates. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kube.names import API_VERSION
 
 CRDS = ("gpuledgers", "gpunodes")
 LATE_SECONDS = 30.0
-"""After a Lease is over: the clock of who asks may be some seconds off."""
+"""Tolerance after a Lease has expired: the clock of this machine may be some seconds off."""
 
 
 def crds(seen: Seen) -> Iterator[Diagnosis]:
@@ -41,7 +41,7 @@ def controller(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def policies(seen: Seen) -> Iterator[Diagnosis]:
-    """The policies are sound, and every process serves them."""
+    """The policies are valid, and every process serves them."""
     found = seen.policies.value
     if found.problem is not None:
         yield Diagnosis("failed", f"the policies are broken: {found.problem}", "repair the chart's values")
@@ -62,11 +62,11 @@ def policies(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def certificates(seen: Seen) -> Iterator[Diagnosis]:
-    """Leaf and CA are there and do not end soon."""
+    """Leaf and CA exist and do not expire soon."""
     found = seen.certificates.value
     leaf, authority = found.tls.leaf, found.authorities.current
     if leaf is None:
-        what = f"Secret {seen.name}-tls holds no sound certificate of a known CA"
+        what = f"Secret {seen.name}-tls holds no valid certificate of a known CA"
         yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
         return
     ends = [("leaf", leaf.not_after), *([("CA", authority.not_after)] if authority is not None else [])]
@@ -80,4 +80,4 @@ def certificates(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def _days(what: str, end: datetime, now: datetime) -> str:
-    return f"the {what} ends in {(end - now) // timedelta(days=1)} days"
+    return f"the {what} expires in {(end - now) // timedelta(days=1)} days"

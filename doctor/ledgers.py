@@ -1,4 +1,4 @@
-"""Checks of what nodes lack for fractions, by the nodes themselves and by their GpuLedgers. Pure."""
+"""Checks of what nodes lack to run fractions, by the nodes themselves and by their GpuLedgers. Pure."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def lacking(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def _lacking(node: SeenNode, conditions: Sequence[Condition]) -> tuple[str, str | None]:
-    """Return the condition's status and what is said; the node itself is newer than what was published."""
+    """Return the condition's status and message; the node is newer than its published conditions."""
     found = node_problems.of_fact(node.fact)
     if found is not None:
         return "False", node_problems.message(found, node.fact.name)
     for each in conditions:
-        # What the node itself shows otherwise by now is old news.
+        # Other conditions may be outdated, because the node itself shows them.
         if each.type == "TakesFractions" and each.reason == "OfferedTwice":
             return each.status, each.message
     return "True", None
 
 
 def published(seen: Seen) -> Iterator[Diagnosis]:
-    """The controller publishes every node's ledger, and no GPU is given out beyond what it has."""
+    """The controller publishes every node's ledger, and allocates no GPU beyond its capacity."""
     ledgers = seen.ledgers.value
     for node in gpu_nodes(seen):
         conditions = ledgers.get(node.fact.name)

@@ -1,4 +1,4 @@
-"""Objects of the API server, with the fields that the checks look at, and what is made of them. Pure."""
+"""Objects of the API server, with only the fields that checks use, and their conversion. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kube.names import YIELDS_ANNOTATION
 
 
 class NamedMetadata(msgspec.Struct):
-    """Of any object."""
+    """Metadata of any object."""
 
     name: str = ""
     annotations: dict[str, str] | None = None
@@ -116,7 +116,7 @@ class SliceObject(msgspec.Struct):
 
 
 def endpoints(found: list[SliceObject] | None) -> tuple[str, ...]:
-    """Return the addresses that are ready; Kubernetes asks to take an unknown condition for true."""
+    """Return the ready addresses; Kubernetes says to treat an unknown condition as true."""
     of_all = (each for one in found or () for each in one.endpoints or ())
     return tuple(each.addresses[0] for each in of_all if each.conditions.ready is not False)
 
@@ -248,7 +248,7 @@ class AgentPodObject(NamedObject):
 
 
 def agent_pods(release: str, found: list[AgentPodObject] | None) -> tuple[AgentPod, ...]:
-    """Return the agent's pods; other charts may label theirs likewise."""
+    """Return the agent's pods; other charts may use the same label."""
     ours = (each for each in found or () if each.metadata.name.startswith(f"{release}-agent-"))
     return tuple(map(_agent_pod, ours))
 
@@ -257,7 +257,7 @@ def _agent_pod(pod: AgentPodObject) -> AgentPod:
     status = pod.status
     is_ready = any((each.type, each.status) == ("Ready", "True") for each in status.conditions)
     first = [each for each in map(_waiting, status.init_container_statuses) if each is not None][:1]
-    # What waits behind an init container says nothing by itself.
+    # A container that waits for an init container is not a problem of its own.
     waiting = first or [each for each in map(_waiting, status.container_statuses) if each is not None]
     waiting += [
         Waiting("scheduler", "Unscheduled", each.message or "")
@@ -282,7 +282,7 @@ def _waiting(container: _Container) -> Waiting | None:
 
 
 def _last_line(text: str) -> str:
-    """Return the last line of a log: what a process says before it ends."""
+    """Return the last line of a log, in which a process says why it ends."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 

@@ -1,4 +1,4 @@
-"""Reads what the checks look at, from the API server alone and with the rights of who asks."""
+"""Reads what the checks need, only from the API server and with the user's rights."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ MAX_MESSAGE = 1000
 async def read_installation(
     api: ApiServer, namespace: str, name: str, *, node: str | None, try_namespace: str | None
 ) -> Seen:
-    """Read everything that the checks look at; nothing is written.
+    """Read everything that the checks need; nothing is written.
 
     Args:
-        api: asked with the rights of its user.
-        namespace: of the release.
-        name: of the installation: of its webhook configuration.
-        node: the only one to look at; None for all.
-        try_namespace: where a labelled pod is created in a dry run; None for nowhere.
+        api: used with the rights of its user.
+        namespace: namespace of the release.
+        name: name of the installation, which is that of its webhook configuration.
+        node: the only node to check; None for all.
+        try_namespace: namespace for the dry run of a labelled pod; None for none.
 
     Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be asked.
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
     """
     reader = _Reader(api, namespace, name)
     policies, listed_nodes, certificates = await asyncio.gather(
@@ -108,7 +108,7 @@ async def read_installation(
 
 
 class _Reader:
-    """Reads one thing after the other of an installation."""
+    """Reads the parts of an installation one by one."""
 
     def __init__(self, api: ApiServer, namespace: str, name: str) -> None:
         self._api = api
@@ -206,7 +206,7 @@ class _Reader:
         return await _read("to list nodes", listed, lambda found: found or ())
 
     async def _resource_names(self) -> ResourceNames:
-        """Return the names that the policies give slices; the usual ones where those cannot be read."""
+        """Return the resource names in the policies; the default ones if the policies cannot be read."""
         try:
             policies = await read_stored_policies(self._api, self._namespace, f"{self._name}-policies")
         except (ApiError, PolicyError):
@@ -253,10 +253,10 @@ async def _read(
     ask: Callable[[], Awaitable[Struct]],
     value_of: Callable[[Struct | None], Value],
 ) -> Read[Value] | NotRead:
-    """Ask for something; None is what the API server does not have.
+    """Read something; `value_of` gets None if the API server does not have it.
 
     Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be asked.
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
     """
     try:
         return Read(value_of(await ask()))
@@ -271,7 +271,7 @@ async def _read(
 
 
 def _tried_pod() -> dict[str, Any]:
-    """Return a pod that asks for the least share, which a restricted namespace takes too."""
+    """Return a pod that requests the smallest share, and that a restricted namespace accepts."""
     security = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},

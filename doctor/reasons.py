@@ -1,4 +1,4 @@
-"""What to do about each reason that an agent, or the kubelet about it, states."""
+"""What to do about each reason that an agent reports, or the kubelet about it."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ _RULES = tuple((re.compile(pattern), advice) for pattern, advice in _ADVICE)
 
 
 def advice_for(reason: str) -> str:
-    """Return what to do about a reason; for an unknown one, where to read on."""
+    """Return what to do about a reason; for an unknown one, where to read more."""
     return next((advice for pattern, advice in _RULES if pattern.search(reason)), READ_LOG)
 
 
 def reasons_of(missing: str) -> Iterator[tuple[str, str]]:
-    """Yield (resources, reason) of what a GpuNode says is missing, each reason once.
+    """Yield (resources, reason) of the `missing` field of a GpuNode, each reason once.
 
     Args:
-        missing: `RESOURCE: REASON; RESOURCE: REASON`, or a reason alone. It may be cut at its end.
+        missing: `RESOURCE: REASON; RESOURCE: REASON`, or only a reason. Its end may be cut off.
     """
     parts = _RESOURCE.split(missing)
     if len(parts) == 1:

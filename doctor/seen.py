@@ -1,4 +1,4 @@
-"""What the checks look at: objects as they were read, or why they were not."""
+"""The input of checks: objects that were read, or why they were not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NotRead:
 
     @property
     def value(self) -> NoReturn:
-        """Never there.
+        """Raise an error.
 
         Raises:
             NotReadError: always.
@@ -56,7 +56,7 @@ class NotRead:
 
 
 def known(read: Read[Value] | NotRead, otherwise: Value) -> Value:
-    """Return what was read, or something else where a check goes on without it."""
+    """Return what was read, or a default if a check continues without it."""
     return read.value if isinstance(read, Read) else otherwise
 
 
@@ -66,9 +66,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     holder: str | None
     renewed: datetime | None
     seconds: int
-    """For which it holds after a renewal."""
+    """Seconds that it is valid after a renewal."""
     yields: str | None = None
-    """Why the leader would rather not lead."""
+    """The leader's reason not to lead."""
 
 
 class WebhookEntry(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class WebhookEntry(msgspec.Struct, frozen=True):
     ca_bundle: bytes
     """PEM."""
     url: str | None = None
-    """Of a webhook outside of the cluster."""
+    """URL of a webhook outside the cluster."""
 
 
 class LockPolicy(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class LockPolicy(msgspec.Struct, frozen=True):
 
     name: str
     warnings: tuple[str, ...] = ()
-    """Of the API server's type checking."""
+    """Warnings of the API server's type checking."""
 
 
 class LockBinding(msgspec.Struct, frozen=True):
@@ -96,7 +96,7 @@ class LockBinding(msgspec.Struct, frozen=True):
     policy: str
     actions: tuple[str, ...]
     account: str | None
-    """Name of the ServiceAccount without which the API server lets everything through."""
+    """Name of the ServiceAccount without which the API server allows everything."""
 
 
 class AgentSet(msgspec.Struct, frozen=True):
@@ -113,7 +113,7 @@ class Waiting(msgspec.Struct, frozen=True):
     reason: str
     message: str = ""
     exit_code: int | None = None
-    """Of its last run."""
+    """Exit code of its last run."""
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -126,45 +126,45 @@ class AgentPod(msgspec.Struct, frozen=True):
 
 
 class AgentSays(msgspec.Struct, frozen=True):
-    """What a GpuNode says."""
+    """The report in a GpuNode."""
 
     report: AgentReport
     missing: str = ""
-    """Why the kubelet does not count every resource."""
+    """Why the kubelet does not count some resources."""
     unhealthy: tuple[tuple[int, str], ...] = ()
     """(index, why) of each GPU that gets no new pods."""
     count: int = 0
-    """GPUs, shared or not."""
+    """Number of GPUs, shared or not."""
     unlimited: tuple[UnlimitedContainer, ...] | None = None
-    """The first of them by name; None where the agent does not look."""
+    """The first of them by name; None if the agent does not search for them."""
     unlimited_count: int = 0
     driver_limits: str = ""
-    """Whether the driver holds shares, as it was asked to; empty where it was not."""
+    """Whether the driver limits shares, if the policy wants that; else empty."""
     reserve_unknown: tuple[int, ...] = ()
-    """Shared GPUs of which the driver does not say what it keeps."""
+    """Indices of shared GPUs for which the driver does not report its reserved memory."""
     has_mig: bool = False
     """Whether a GPU is in MIG mode."""
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What became of a labelled pod in a dry run."""
+    """The result of a labelled pod's dry run."""
 
     namespace: str
     injected: str | None = None
-    """The policy that injected it."""
+    """Name of the policy that injected it."""
     refusal: str | None = None
-    """The API server's message; None where the pod would be created."""
+    """The API server's message; None if the pod would be created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """All that was read of an installation."""
+    """Everything that was read of an installation."""
 
     at: datetime
     namespace: str
     name: str
     node: str | None = None
-    """The only node that is looked at; None for all."""
+    """The only node to check; None for all."""
     served: Read[frozenset[str]] | NotRead
     """Resources of our API group."""
     lease: Read[Lease | None] | NotRead
@@ -172,7 +172,7 @@ class Seen:
     certificates: Read[Observation] | NotRead
     webhook: Read[WebhookEntry | None] | NotRead
     endpoints: Read[tuple[str, ...]] | NotRead
-    """Of the webhook's Service, those that take requests."""
+    """Ready addresses of the webhook's Service."""
     lock_policies: Read[tuple[LockPolicy, ...]] | NotRead
     lock_bindings: Read[tuple[LockBinding, ...]] | NotRead
     accounts: Read[frozenset[str]] | NotRead
@@ -187,4 +187,4 @@ class Seen:
     ledgers: Read[Mapping[str, tuple[Condition, ...]]] | NotRead
     """Conditions of each GpuLedger, by node."""
     trial: Read[Trial] | NotRead | None = None
-    """None where no namespace to try is named."""
+    """None if no namespace for the dry run is given."""

@@ -1,1 +1,1 @@
-"""What follows from what the nodes' agents say: nodes that take no new pods, and an audit of the ledger."""
+"""Uses the reports of node agents: nodes that take no new pods, and an audit of the ledger."""

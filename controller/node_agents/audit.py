@@ -1,4 +1,4 @@
-"""The kubelet's books against the ledger: what differs, and what of it lasts. Pure."""
+"""Compares the kubelet's allocations with the ledger, and finds lasting differences. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import msgspec
 from ledger.view import NodeView
 
 LOOKS = 3
-"""After so many looks with the same result a difference is no matter of time."""
+"""Number of equal checks in a row after which a difference is not just a delay."""
 Held = tuple[tuple[int, int, int], ...]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One GPU, or the pool of a node, of which kubelet and ledger say different things."""
+    """One GPU, or the pool of a node, for which kubelet and ledger differ."""
 
     node: str
     index: int | None
@@ -22,32 +22,32 @@ class Difference(msgspec.Struct, frozen=True):
     kubelet: int
     """Slices that containers hold."""
     pods: int
-    """Of these containers."""
+    """Pods of these containers."""
     ledger: int
     """Slices of the pods that are bound to the node."""
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Which GPU it is."""
+        """Node and index of the GPU."""
         return self.node, self.index
 
     @property
     def text(self) -> str:
-        """What an admin reads."""
+        """Message for an admin."""
         what = f"GPU {self.index}" if self.index is not None else "the pool"
         return (
-            f"{what}: {self.pods} pods hold {self.kubelet} slices by the kubelet's books, the ledger has"
+            f"{what}: the kubelet counts {self.kubelet} slices of {self.pods} pods, the ledger counts"
             f" {self.ledger}: compare kubectl get gpuledger {self.node} -o yaml with the pods on the node"
         )
 
 
 def differences(view: NodeView, held: Held, finished: Mapping[int | None, int]) -> list[Difference]:
-    """Return what differs of a node's GPUs with slices on offer; without a plugin nobody's books are good.
+    """Return the differences of a node's GPUs; GPUs without slices are skipped, as their plugin is away.
 
     Args:
-        view: of the node, by the ledger.
+        view: view of the node in the ledger.
         held: (index, slices, pods) by the kubelet.
-        finished: slices of pods that have ended but are still there: some kubelets list them on.
+        finished: slices of pods that have ended but still exist: some kubelets still list them.
     """
     by_index: dict[int | None, tuple[int, int]] = {index: (slices, pods) for index, slices, pods in held}
     by_index[None] = sum(slices for _, slices, _ in held), sum(pods for *_, pods in held)
@@ -61,13 +61,13 @@ def differences(view: NodeView, held: Held, finished: Mapping[int | None, int]) 
 
 
 class Looks:
-    """Remembers for how many looks each difference has been the same."""
+    """Counts for how many checks each difference has been the same."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, int | None], tuple[int, int]] = {}
 
     def lasting(self, found: Iterable[Difference]) -> list[Difference]:
-        """Take one look in; return what has been off by as much in each of the last looks."""
+        """Add the result of one check; return the differences that were the same in the last LOOKS checks."""
         now: dict[tuple[str, int | None], tuple[int, int]] = {}
         lasting = []
         for each in found:

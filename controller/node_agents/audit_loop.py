@@ -1,4 +1,4 @@
-"""The leader's loop that compares the kubelets' books with the ledger, and only tells."""
+"""The leader's loop that compares the kubelets' allocations with the ledger, and only reports."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from service.log import get_logger
 
 REASON = "AuditDifference"
 SECONDS_BETWEEN_LOOKS = 20.0
-"""More than an agent takes to read the kubelet's books again, 15 s, and to write what has changed, 2 s."""
+"""More than an agent takes to read the kubelet's checkpoint again, 15 s, and to write changes, 2 s."""
 MAX_EVENTS = 100
-"""Of one look: where all nodes differ, the rest says no more."""
+"""Events of one check: if all nodes differ, more of them add nothing."""
 
 
 class AuditLoop:
-    """Looks at all nodes whose agents say what the kubelet holds."""
+    """Checks all nodes whose agents report the kubelet's allocations."""
 
     def __init__(
         self, api: ApiServer, state: LedgerStore, leadership: Leadership, metrics: NodeAgentMetrics
@@ -36,11 +36,11 @@ class AuditLoop:
         self._metrics = metrics
         self._looks = Looks()
         self._told: set[str] = set()
-        """Names of the Events on what lasts."""
+        """Names of the Events on lasting differences."""
         self._log = get_logger("audit")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Look while this replica leads; call `heartbeat` after each look."""
+        """Check while this replica leads; call `heartbeat` after each check."""
         try:
             await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS, heartbeat)
         finally:
@@ -62,7 +62,7 @@ class AuditLoop:
         await self._tell(lasting)
 
     def _held(self, name: str) -> Held | None:
-        """What the kubelet holds by an agent that serves; what another one says may be old."""
+        """The kubelet's allocations, if the node's agent serves; otherwise they may be outdated."""
         node, report = self._state.nodes.get(name), self._state.agents.get(name)
         if node is None or report is None or why_not_ready(report, node) is not None:
             return None
@@ -73,7 +73,7 @@ class AuditLoop:
         return differences(view, held, finished) if view is not None else []
 
     async def _finished(self, nodes: Collection[str]) -> Mapping[str, Counter[int | None]]:
-        """Slices of pods on these nodes that have ended but are still there, by GPU."""
+        """Slices of ended pods that still exist on these nodes, by GPU."""
         found: defaultdict[str, Counter[int | None]] = defaultdict(Counter)
         if nodes:
             async for keys in self._state.yielding.batches(list(self._state.pods)):
@@ -91,7 +91,7 @@ class AuditLoop:
             node = self._state.nodes.get(each.node)
             if node is None or not self._leadership.leads:
                 continue
-            # An API server keeps Events for an hour: what still differs is said again in each.
+            # An API server keeps Events for an hour, so lasting differences are reported again every hour.
             by = each.kubelet - each.ledger
             name = event_name(each.node, f"{node.uid} {REASON} {each.index} {by} {now:%Y-%m-%dT%H}")
             told.add(name)

@@ -1,4 +1,4 @@
-"""Which nodes the agent's DaemonSet covers."""
+"""The nodes that the agent's DaemonSet covers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kube.scheduling import Constraints, Taint, Toleration
 
 
 class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
-    """What the pods of the DaemonSet demand of a node, as in a pod's spec."""
+    """The demands of the DaemonSet's pods on a node, as in a pod's spec."""
 
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
@@ -21,7 +21,7 @@ class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def constraints(self) -> Constraints:
-        """All of it that a node must meet."""
+        """All demands on a node."""
         affinity = self.affinity.node_affinity if self.affinity is not None else None
         required = affinity.required if affinity is not None else None
         terms = tuple(required.node_selector_terms or ()) if required is not None else None
@@ -29,24 +29,24 @@ class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_agent_pods(text: str) -> AgentPods:
-    """Read them from JSON.
+    """Decode the demands from JSON.
 
     Raises:
-        ValueError: they are no part of a pod's spec.
+        ValueError: they are not fields of a pod's spec.
     """
     return msgspec.json.decode(text, type=AgentPods)
 
 
 class Coverage:
-    """Tells nodes that get an agent from others."""
+    """Tells whether the DaemonSet has a pod for a node."""
 
     def __init__(self, pods: AgentPods) -> None:
         self._constraints = pods.constraints
         self.selects = bool(self._constraints.node_selector or self._constraints.required_terms is not None)
-        """Whether the DaemonSet chooses nodes; else it is on all, and those without GPUs cannot be told."""
+        """Whether the DaemonSet selects nodes; otherwise it covers all, also those without GPUs."""
 
     def covers(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
-        """Whether the DaemonSet has a pod for this node; our own taint never keeps it off."""
+        """Whether the DaemonSet has a pod for this node; our own taint never prevents it."""
         others = [taint for taint in taints if taint.key != AGENT_TAINT]
         return labels_match(self._constraints, name, labels) and tolerates(
             self._constraints.tolerations, others

@@ -1,4 +1,4 @@
-"""What the controller measures of the nodes' agents."""
+"""The controller's metrics of node agents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 
 class NodeAgentMetrics:
-    """Metrics of the leader, every series at zero from the start."""
+    """Metrics of the leader; every series is zero from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.held = Gauge(
@@ -16,6 +16,6 @@ class NodeAgentMetrics:
         )
         self.differences = Gauge(
             "fraction_injector_audit_differences",
-            "GPUs of which the kubelet's books and the ledger have differed in three looks; of the leader.",
+            "GPUs for which the kubelet and the ledger differed in three checks, by the leader.",
             registry=registry,
         )

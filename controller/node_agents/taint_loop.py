@@ -1,4 +1,4 @@
-"""The leader's loop that holds nodes whose agent does not serve, by the taint, and lets them go."""
+"""The leader's loop that taints nodes whose agent does not serve, and removes the taint later."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ STEP_SECONDS = 1.0
 
 
 class TaintLoop:
-    """Puts our taint on nodes and takes it off; no other taint is touched.
+    """Adds and removes our taint on nodes; it changes no other taint.
 
     Args:
         api: the API server.
-        state: nodes, and what their agents say.
+        state: nodes, and the reports of their agents.
         leadership: only a leader writes.
-        metrics: how many nodes are held.
-        agents: pods of the DaemonSet; None where there is none, and then no node stays held.
-        health: of the watch of GpuNodes: while it is ill, nothing is changed.
+        metrics: number of tainted nodes.
+        agents: demands of the DaemonSet's pods; None without a DaemonSet, which removes all taints.
+        health: health of the watch of GpuNodes: while it is unhealthy, nothing is changed.
     """
 
     def __init__(  # noqa: PLR0913 - the last is replaced in tests only
@@ -54,19 +54,19 @@ class TaintLoop:
         self._health = health
         self._clock = clock
         self._since: dict[str, float] = {}
-        """When a node's agent was first seen not to serve."""
+        """When each node's agent was first seen not to serve."""
         self._forbidden = False
         self._log = get_logger("node agents")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Hold and release while this replica leads; call `heartbeat` after each step."""
+        """Add and remove taints while this replica leads; call `heartbeat` after each step."""
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
         finally:
             self._metrics.held.set(0)
 
     async def step(self) -> None:
-        """Look at every node once, and change what has to be."""
+        """Check every node once, and change taints."""
         held = 0
         if self._coverage is not None and not (self._state.agents_listed and self._health.fault is None):
             return
@@ -113,12 +113,12 @@ class TaintLoop:
             self._log.info("a node is held" if action == "hold" else "a node is let go", node=name, why=why)
 
     def _say_refused(self, node: str, error: ApiError) -> None:
-        """Log a refusal, unless the node has changed meanwhile: its next version is looked at again."""
+        """Log a rejection, unless the node has changed meanwhile: its next version is checked again."""
         if error.status == HTTPStatus.FORBIDDEN:
-            # Until the process starts again: with the agent off the chart takes the right away.
+            # Until the process restarts: if the agent is disabled, the chart removes the right.
             self._forbidden = True
             self._log.error(
-                "the taint of nodes cannot be changed: nodes that are held stay so",
+                "the taint of nodes cannot be changed: tainted nodes stay tainted",
                 error=str(error),
                 run=f"kubectl taint nodes --all {AGENT_TAINT}:NoSchedule-",
             )

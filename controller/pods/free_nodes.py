@@ -1,4 +1,4 @@
-"""Where slices are free for a pod that waits: for people, so a moment old at most, and found in slices."""
+"""Finds nodes with free slices for a waiting pod, for users: the result may be a moment old."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 
 ANY_NODE = Constraints()
-"""What a pod demands that demands nothing."""
+"""The demands of a pod without demands."""
 
 KEPT_SECONDS = 2.0
-"""Pods that wait for the same are told the same for so long."""
+"""How long a result is reused for pods with the same request."""
 _Kind = tuple[Wanted, bytes]
-"""What pods want, and a digest of what they demand of their node: those alike are told the same."""
+"""Requirements of pods, and a digest of their demands on nodes: equal pods get the same result."""
 
 
 class FreeNodesFinder:
-    """Walks all nodes once for all pods that want the same."""
+    """Walks all nodes once for all pods with the same request."""
 
     def __init__(self, state: LedgerStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._state = state
@@ -36,12 +36,12 @@ class FreeNodesFinder:
     async def find(
         self, fact: PodFact, demands: Constraints = ANY_NODE, *, by_agent: bool = False
     ) -> FreeNodes:
-        """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory.
+        """Return the nodes for a pod.
 
         Args:
-            fact: of the pod.
-            demands: what it demands of its node.
-            by_agent: only nodes whose agent serves: nothing else limits the pod.
+            fact: the pod.
+            demands: its demands on its node.
+            by_agent: whether only nodes with a serving agent count, because nothing else limits the pod.
         """
         now = self._clock()
         self._kept = {kind: kept for kind, kept in self._kept.items() if kept[0] > now}
@@ -63,7 +63,7 @@ class FreeNodesFinder:
 
 
 class _Kept:
-    """A node by the ledger's books."""
+    """A node, read from the ledger."""
 
     def __init__(self, fact: NodeFact, ledger: Ledger) -> None:
         self.name = fact.name
@@ -89,6 +89,6 @@ class _Kept:
 
 
 def kind_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Kind:
-    """Return what tells pods apart that are told of different nodes."""
+    """Return the key under which pods share a result."""
     digest = hashlib.sha256(msgspec.json.encode(demands)).digest()[:16] if demands != ANY_NODE else b""
     return Wanted(amounts_of(fact), fact.memory_values, fact.models, by_agent), digest

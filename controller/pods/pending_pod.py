@@ -1,4 +1,4 @@
-"""A waiting pod as the API server has it now: whether it may be deleted, and which nodes could take it."""
+"""A waiting pod as the API server stores it now: whether it may be deleted, and which nodes it accepts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 class StoredPod(msgspec.Struct):
-    """What a pod says of its deletion and of its nodes."""
+    """The fields of a pod on its deletion and its nodes."""
 
     metadata: _Metadata
     spec: _Spec
@@ -44,9 +44,9 @@ class StoredPod(msgspec.Struct):
 
     @property
     def is_deletable(self) -> bool:
-        """Whether nothing is lost by a deletion: the pod was never bound, nor is a node made free for it.
+        """Whether a deletion loses nothing: the pod was never bound, and no node was made free for it.
 
-        Finalizers would keep it, and what it holds of a quota.
+        Finalizers would keep the pod, and its use of a quota.
         """
         metadata, spec, status = self.metadata, self.spec, self.status
         in_the_way = metadata.deletion_timestamp or metadata.finalizers or spec.scheduling_gates
@@ -54,12 +54,12 @@ class StoredPod(msgspec.Struct):
 
     @property
     def preconditions(self) -> dict[str, str]:
-        """Under which a deletion concerns this pod as it was read: a binding would have changed it."""
+        """Preconditions so that only this version of the pod is deleted: a binding would change it."""
         return {"uid": self.metadata.uid, "resourceVersion": self.metadata.resource_version}
 
     @property
     def constraints(self) -> Constraints:
-        """What the pod demands of its node."""
+        """The pod's demands on its node."""
         spec = self.spec
         affinity = spec.affinity.node_affinity if spec.affinity else None
         terms = affinity.required.node_selector_terms if affinity and affinity.required else None
@@ -80,13 +80,13 @@ _decoder = msgspec.json.Decoder(_List)
 async def read_pod(
     api: ApiServer, key: PodKey, uid: str | None = None, *, seconds: float = REQUEST_SECONDS
 ) -> StoredPod | None:
-    """Return a pod as it is stored; None if it is gone, or another with another uid has its name.
+    """Return a pod as it is stored; None if it is gone, or another pod has its name.
 
     Raises:
         ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
     """
     namespace, name = key
-    # By a list of one: controllers may list pods anyway, and need no right more.
+    # A list of one pod: controllers may list pods anyway, and need no further right.
     query = {"fieldSelector": f"metadata.name={name}"}
     data = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query, seconds=seconds)
     found = next(iter(_decoder.decode(data).items), None)
@@ -94,7 +94,7 @@ async def read_pod(
 
 
 def known_constraints(fact: PodFact) -> Constraints:
-    """Return what the ledger knows of a pod's demands: memory and model of its GPUs."""
+    """Return the demands of a pod that the ledger knows: memory and model of its GPUs."""
     demands = {GPU_MEMORY_LABEL: fact.memory_values, GPU_PRODUCT_LABEL: (fact.model,) if fact.model else None}
     expressions = [Requirement(label, "In", values) for label, values in demands.items() if values]
     if not expressions:
@@ -103,7 +103,7 @@ def known_constraints(fact: PodFact) -> Constraints:
 
 
 def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> PlacementRequest | None:
-    """Return the placement request of a pod, which reserves nothing; None for amounts that none makes."""
+    """Return a pod's placement request without a reservation; None for amounts that no label gives."""
     try:
         fraction = _fraction_of(fact, slices_per_gpu)
     except ValueError:
@@ -120,10 +120,10 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Pla
 
 
 def _fraction_of(fact: PodFact, slices_per_gpu: int) -> Fraction:
-    """Return what a pod asks for; raises ValueError where no label makes such amounts."""
+    """Return the fraction that a pod requests; raises ValueError for amounts that no label gives."""
     amounts, gpus = _amounts(fact), len(fact.gpus)
     if len({*amounts}) > 1:
-        # Of containers on different GPUs; those on one of these are taken for one.
+        # Containers on different GPUs; containers on the same GPU are merged.
         return Fraction(sum(amounts), slices_per_gpu, split=amounts, is_apart=True)
     if gpus > 1 and fact.slices < gpus * slices_per_gpu:
         return Fraction(fact.slices, slices_per_gpu, gpus)

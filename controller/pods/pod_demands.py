@@ -1,6 +1,6 @@
-"""What waiting pods demand of their nodes, read from the API server when somebody asks, and kept for a while.
+"""The demands of waiting pods on their nodes, read from the API server when needed, and cached for a while.
 
-The watch does not keep it: all pods' demands together would be as large as their authors like.
+The watch does not keep them: the demands of all pods together would have no bound, as users write them.
 """
 
 from __future__ import annotations
@@ -19,41 +19,42 @@ from kube.scheduling import Constraints
 from service.log import get_logger
 
 KEPT_SECONDS = 60.0
-"""Of a pod without a node only tolerations can be added, and a gate can hold back what is demanded."""
+"""For a pod without a node only tolerations can be added, and only while it has a scheduling gate do its
+demands change."""
 MAX_KEPT = 256
 MAX_BYTES = 16 * 1024
-"""Of the demands of one pod that are looked at."""
+"""Bytes of the demands of one pod; longer ones are not compared."""
 TooLong = Literal["too long"]
 READS_PER_SECOND = 16
 READ_SECONDS = 2.0
-"""Who looks at the page waits for it."""
+"""Timeout of a read, because the viewer of the page waits for it."""
 PAUSE_SECONDS = 10.0
-"""Without a read, once one failed."""
+"""Pause without reads after a failed one."""
 _Kept = tuple[float, str, Constraints | TooLong | None]
-"""Until when it holds, of which uid, and what: None of a pod that cannot be understood."""
+"""Expiry, uid of the pod, and its demands; None if the pod could not be decoded."""
 
 
 def demands_of(stored: StoredPod) -> Constraints | TooLong:
-    """Return what a pod demands, if that is not too long to be looked at."""
+    """Return a pod's demands, if they are not too long to compare."""
     found = stored.constraints
     return found if found.size() <= MAX_BYTES else "too long"
 
 
 class PodDemands:
-    """Reads pods, some a second at most."""
+    """Reads pods, at most some per second."""
 
     def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
         self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
         self._second = 0.0
-        """When the present second, or pause, is over."""
+        """End of the current second, or pause."""
         self._reads = 0
-        """In the present second."""
+        """Reads in the current second."""
         self._log = get_logger("pod demands")
 
     async def of(self, pod: SeenPod) -> Constraints | TooLong | None:
-        """Return what a pod demands; None where it is gone, cannot be read, or has to wait for its turn."""
+        """Return a pod's demands; None if it is gone, cannot be read, or too many were read this second."""
         now, key = self._clock(), pod.fact.key
         uid = pod.injected.uid if pod.injected is not None else ""
         kept = self._kept.get(key)
@@ -68,7 +69,7 @@ class PodDemands:
             self._log.warning("a waiting pod cannot be read", pod=key[1], error=str(error))
             return None
         except msgspec.MsgspecError as error:
-            self._log.warning("a waiting pod cannot be understood", pod=key[1], error=str(error))
+            self._log.warning("a waiting pod cannot be decoded", pod=key[1], error=str(error))
             self._keep(key, (now + KEPT_SECONDS, uid, None))
             return None
         if stored is None:

@@ -1,6 +1,6 @@
-"""What is worth telling about a pod, on the pod: that it waits, that it went elsewhere, that it drifted.
+"""Findings that are reported on a pod: it waits, it was bound elsewhere, or it drifted.
 
-Deterministic and free of side effects. Drift is reported, never punished.
+Deterministic and free of side effects. Drift is only reported.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "Waitin
 
 
 MAX_MESSAGE = 1024
-"""Characters that Kubernetes takes of an Event's message."""
+"""Characters that Kubernetes accepts in an Event's message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to tell, once in a pod's life."""
+    """One finding, reported once in a pod's life."""
 
     namespace: str
     pod: str
     uid: str
     reason: Reason
     message: str = ""
-    """Empty where it is made at the time of telling: what is free changes."""
+    """Empty if it is written when it is reported, because free slices change."""
 
 
 def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
-    """Give what a change of a pod shows; `before` is None for one that was not known."""
+    """Yield the findings of a change of a pod; `before` is None for a new pod."""
     fact, injected = after.fact, after.injected
     if injected is None or fact.is_over:
         return
@@ -52,7 +52,7 @@ def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
 
 
 def drift(fact: PodFact, injected: InjectedPod) -> str | None:
-    """Say where a labelled pod and its injection differ; None where they agree."""
+    """Return how a labelled pod and its injection differ; None if they agree."""
     if injected.injected is None:
         return f"{injected.label} {injected.asked} has no effect: the pod was never injected"
     if injected.slices is not None and injected.slices != str(fact.slices):
@@ -65,7 +65,7 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
 
 
 def _names(index_text: str, fact: PodFact) -> bool:
-    """Whether an annotation names just the pod's GPUs; of containers on different ones it names each's."""
+    """Whether an annotation lists exactly the pod's GPUs; it may list one GPU for several containers."""
     named = index_text.split(",", MAX_CONTAINERS)
     return len(named) <= MAX_CONTAINERS and set(named) == {str(index) for index, _ in fact.gpus}
 
@@ -73,10 +73,10 @@ def _names(index_text: str, fact: PodFact) -> bool:
 def waiting_message(
     fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None
 ) -> str | None:
-    """Say what a waiting pod needs, what is free where it could go, and what would help.
+    """Return what a waiting pod needs, what is free where it could go, and what would help.
 
-    None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
-    many left, so that the scheduler has another reason.
+    None if it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has enough
+    free, so the scheduler has another reason.
     """
     if free.has_room or not (free.most or free.shut_out):
         return None

@@ -1,4 +1,4 @@
-"""Sums up a pod as it is watched, for `ledger/why.py` to explain."""
+"""Summarizes a watched pod for `ledger/why.py`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def summary_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None 
     """Return what the controller knows of a pod.
 
     Args:
-        pod: as it was last watched.
-        free: where slices are free for it; None where that was not sought.
-        replaced_after: its policy's `replaceWaiting.after`, if any.
+        pod: the pod as last watched.
+        free: nodes with free slices for it; None if unknown.
+        replaced_after: `replaceWaiting.after` of its policy, if any.
     """
     injected = pod.injected
     if injected is None:

@@ -1,1 +1,1 @@
-"""The webhook's policies as the controller follows them: broken, delivered, and in force."""
+"""The webhook's policies in the controller: whether they are broken, delivered, and in force."""

@@ -1,4 +1,4 @@
-"""Tells as a Kubernetes Event on the policies' ConfigMap when every webhook serves them."""
+"""Reports with an Event on the policies' ConfigMap that every webhook serves them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from service.log import get_logger
 REASON = "PoliciesInForce"
 SECONDS_BETWEEN_LOOKS = 2.0
 FIRST_LOOKS = int(FORGET_SECONDS / SECONDS_BETWEEN_LOOKS) + 1
-"""Looks of a new leader until every webhook has told it what it serves."""
+"""Checks of a new leader until every webhook has reported what it serves."""
 MAX_NAMED = 10
-"""Webhooks that an Event names."""
+"""Webhooks that an Event lists."""
 
 
 class PoliciesInForce:
@@ -40,7 +40,7 @@ class PoliciesInForce:
     async def run(
         self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
     ) -> None:
-        """Tell what is found while this replica leads; call `heartbeat` after each look."""
+        """Report while this replica leads; call `heartbeat` after each check."""
 
         async def step() -> None:
             await self.check(namespace, config_map, datetime.now(UTC))
@@ -48,7 +48,7 @@ class PoliciesInForce:
         await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
-        """Look once at what the webhooks serve."""
+        """Check once what the webhooks serve."""
         digest, served = self._policies.digest, self._served.by_webhook()
         if self._looks_left:
             self._looks_left -= 1
@@ -70,6 +70,6 @@ class PoliciesInForce:
         found = await read_config_map(self._api, namespace, config_map)
         named = ", ".join(webhooks[:MAX_NAMED])
         message = f"policies {digest} are in force at every webhook ({len(webhooks)}): {named}"
-        # The version, so that policies that come back are told again, and by a new leader they are not.
+        # Includes the version: policies that come back are reported again, but not by each new leader.
         name = event_name(config_map, f"in force {found.version} {digest}")
         await self._events.post(event(found.involved, REASON, message, name=name, now=now, kind="Normal"))

@@ -1,4 +1,4 @@
-"""Delivers changed policies to running pods within seconds: the kubelet alone takes a minute and more."""
+"""Delivers changed policies to running pods within seconds; the kubelet needs a minute or more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class PolicyDelivery:
-    """The leader's loop: touches the pods that mount the policies' ConfigMap when it has changed."""
+    """The leader's loop: annotates the pods that mount the policies' ConfigMap after it changed."""
 
     def __init__(self, api: ApiServer, leadership: Leads, namespace: str, config_map: str) -> None:
         self._api = api
@@ -29,13 +29,14 @@ class PolicyDelivery:
         self._log = get_logger("policies")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Deliver what changes while this replica leads; call `heartbeat` after each look."""
+        """Deliver changes while this replica leads; call `heartbeat` after each check."""
         await while_leading(self._leadership, self.check, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self) -> None:
-        """Look at the ConfigMap once; touch pods where the look before saw the same new version.
+        """Read the ConfigMap once; annotate pods if the check before saw the same new version.
 
-        The kubelets hear of a change as this replica does, and one that has not yet would bring the old one.
+        Kubelets watch the ConfigMap like this replica. A kubelet that has not seen the change yet would mount
+        the old version.
         """
         try:
             version = await self._version()
@@ -45,7 +46,7 @@ class PolicyDelivery:
             self._seen = version
         except (ApiError, *TRANSPORT_ERRORS) as error:
             if not self._is_told:
-                text = "pods are not touched: they get changed policies in a minute or two"
+                text = "pods are not annotated: they get changed policies in a minute or two"
                 self._log.warning(text, error=str(error))
             self._is_told = True
         else:

@@ -1,4 +1,4 @@
-"""Tells what is wrong with the policies as Kubernetes Events on the ConfigMap that holds them."""
+"""Reports broken policies with Events on their ConfigMap."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from service.log import get_logger
 REASON = "BrokenPolicies"
 SECONDS_BETWEEN_LOOKS = 10.0
 MAX_PROBLEM = 700
-"""Characters of what is wrong; an API server takes 1,024 of a message."""
+"""Characters of a problem; an API server accepts 1,024 in a message."""
 CHECK = "fraction-injector policy check lists every problem"
 ADVICE = f"fix the values and run helm upgrade; {CHECK}"
 EDITED = (
-    "the ConfigMap was changed by {manager}, so the values may be right: write the change into them and run"
-    f" helm upgrade --force-conflicts (Helm 3: without that option), which puts theirs back; {CHECK}"
+    "the ConfigMap was changed by {manager}, so the values may be right: copy the change into them and run"
+    f" helm upgrade --force-conflicts (Helm 3: without that option), which restores them; {CHECK}"
 )
 _BY_HAND = ("kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-create", "kubectl-set")
-"""Field managers of commands with which a person changes an object past its chart."""
+"""Field managers of commands with which a person changes an object outside of its chart."""
 
 
 class PolicyEvents:
-    """The leader's loop: one Event for each broken set, and one more for each hour that it stays."""
+    """The leader's loop: one Event for each broken set, repeated every hour."""
 
     def __init__(self, api: ApiServer, leadership: Leadership, policies: WatchedPolicies) -> None:
         self._api = api
@@ -46,7 +46,7 @@ class PolicyEvents:
     async def run(
         self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
     ) -> None:
-        """Tell what is found while this replica leads; call `heartbeat` after each check."""
+        """Report while this replica leads; call `heartbeat` after each check."""
 
         async def step() -> None:
             await self.check(namespace, config_map, datetime.now(UTC))
@@ -54,7 +54,7 @@ class PolicyEvents:
         await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
-        """Look at the policies once."""
+        """Check the policies once."""
         problem = self._policies.problem
         if problem is None:
             self._told = None
@@ -78,20 +78,20 @@ class PolicyEvents:
 
 @dataclass(frozen=True, slots=True)
 class PoliciesConfigMap:
-    """What Events on the policies' ConfigMap need of it."""
+    """The policies' ConfigMap, as far as Events on it need it."""
 
     involved: dict[str, str]
-    """As Events name it; without a uid, `kubectl describe` would not show them."""
+    """The object reference; without a uid, `kubectl describe` would not show the Events."""
     version: str
     edited_by: str | None
-    """Field manager of the command with which a person changed its data; None where nobody did."""
+    """Field manager of the command with which a person changed its data; None if nobody did."""
 
 
 async def read_config_map(api: ApiServer, namespace: str, config_map: str) -> PoliciesConfigMap:
     """Read the ConfigMap of the policies.
 
     Raises:
-        ApiError: the API server refuses.
+        ApiError: the API server rejects the request.
         OSError, TimeoutError, aiohttp.ClientError: it does not answer.
     """
     reply = await api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
@@ -129,5 +129,5 @@ def policy_event(name: str, found: PoliciesConfigMap, problem: str, now: datetim
 
 
 def _name(config_map: str, problem: str, now: datetime) -> str:
-    """Return a name that is the same for one problem in one hour: an API server keeps Events for an hour."""
+    """Return the same name for a problem within one hour, as long as an API server keeps Events."""
     return event_name(config_map, f"{now:%Y-%m-%dT%H} {problem}")

@@ -1,4 +1,4 @@
-"""Which policies each webhook serves, as it last told the leader."""
+"""The policies that each webhook serves, by its last report to the leader."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from prometheus_client.registry import Collector
 from ledger.messages import ServedPolicies
 
 FORGET_SECONDS = 10.0
-"""A webhook tells every three seconds; one that is silent for longer has ended."""
+"""A webhook reports every three seconds; after this silence it has ended."""
 MAX_WEBHOOKS = 100
-"""Replicas that are kept."""
+"""Webhooks that are remembered."""
 
 
 class WebhookPolicies(Collector):
-    """Digests by webhook; those that are silent are forgotten."""
+    """Digests by webhook; silent webhooks are dropped."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._told: dict[str, tuple[float, str]] = {}
 
     def add(self, told: ServedPolicies) -> None:
-        """Take in what a webhook tells; of more than are kept the one that was heard longest ago goes."""
+        """Record a webhook's report; beyond MAX_WEBHOOKS, drop the one with the oldest report."""
         self._told.pop(told.webhook, None)
         self._told[told.webhook] = (self._clock(), told.digest)
         if len(self._told) > MAX_WEBHOOKS:
             del self._told[next(iter(self._told))]
 
     def by_webhook(self) -> dict[str, str]:
-        """Return the digest that each webhook serves, by its name; empty where it has no policies."""
+        """Return the digest that each webhook serves, by its name; empty if it has no policies."""
         since = self._clock() - FORGET_SECONDS
         self._told = {name: told for name, told in self._told.items() if told[0] >= since}
         return {name: digest for name, (_, digest) in sorted(self._told.items())}
 
     def detail(self, digest: str | None) -> str | None:
-        """Return one line for people on who serves the set of a digest; None where no webhook tells."""
+        """Return one line on which webhooks serve this digest; None without reports."""
         served = self.by_webhook()
         if not served or digest is None:
             return None
@@ -46,10 +46,10 @@ class WebhookPolicies(Collector):
         return "; ".join([text, *others])
 
     def collect(self) -> Iterator[Metric]:
-        """Make the gauge."""
+        """Yield the gauge."""
         family = GaugeMetricFamily(
             "fraction_injector_webhooks_by_policies",
-            "Webhooks that tell this replica, as the leader, by the digest of the policies that they serve.",
+            "Webhooks that report to this replica as the leader, by digest of the policies that they serve.",
             labels=["digest"],
         )
         served = list(self.by_webhook().values())

@@ -1,4 +1,4 @@
-"""The webhook's policies: one that a pod was admitted under, and the last good set for new webhooks."""
+"""The webhook's policies: that under which a pod was admitted, and the last good set for new webhooks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from service.log import get_logger
 
 
 class WatchedPolicies:
-    """The policies of a directory, read again when it changes; a broken set leaves the last good one.
+    """The policies of a directory, read again when it changes. A broken set leaves the last good one.
 
-    The last good one is kept in memory alone: a replica that starts on a broken set has none.
+    The last good set is kept only in memory: a replica that starts on a broken set has none.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -25,7 +25,7 @@ class WatchedPolicies:
         self._quotas: tuple[Quota, ...] = ()
 
     def of(self, name: str) -> Policy | None:
-        """Return the policy of a name; None where there is none, or no good set yet."""
+        """Return the policy of this name; None if there is none, or no good set yet."""
         try:
             found = self._live.current.parts.policies.get(name)
         except NoPoliciesError:
@@ -33,7 +33,7 @@ class WatchedPolicies:
         return found[0] if found is not None else None
 
     def quotas(self) -> tuple[Quota, ...]:
-        """Return every quota in force; none where there is no good set yet."""
+        """Return every quota in force; empty without a good set."""
         try:
             current = self._live.current
         except NoPoliciesError:
@@ -43,7 +43,7 @@ class WatchedPolicies:
         return self._quotas
 
     def last_good(self) -> PoliciesReply | None:
-        """Return the files of the last good set; None where this process has seen none."""
+        """Return the files of the last good set; None if this process has had none."""
         digest, files = self._live.last.digest, self._live.good_files
         if digest is None or files is None:
             return None
@@ -51,16 +51,16 @@ class WatchedPolicies:
 
     @property
     def digest(self) -> str | None:
-        """Digest of the set in force; None while there is none."""
+        """Digest of the set in force; None without one."""
         return self._live.last.digest
 
     @property
     def since(self) -> float | None:
-        """When the set in force came into force, in Unix seconds; None while there is none."""
+        """When the set in force came into force, in Unix seconds; None without one."""
         return self._live.since
 
     def queues(self) -> tuple[Quota, ...]:
-        """Return each queue that the policies in force name, without its limits."""
+        """Return each queue in the policies in force, without its limits."""
         try:
             return self._live.current.queues()
         except NoPoliciesError:
@@ -68,13 +68,13 @@ class WatchedPolicies:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the files on disk, in lines; None while they are in force."""
+        """What is wrong with the files on disk, in lines; None if they are in force."""
         error = self._live.last.error
         return str(error) if error is not None else None
 
     @property
     def detail(self) -> str | None:
-        """One line on a broken set, for people; None while the files on disk are in force."""
+        """One line on a broken set; None if the files on disk are in force."""
         problem, digest = self.problem, self._live.last.digest
         if problem is None:
             return None
@@ -84,7 +84,7 @@ class WatchedPolicies:
         return f"the policies on disk are broken ({problem.splitlines()[0]}): {given}"
 
     async def watch(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Follow the directory until cancelled; call `heartbeat` after each look."""
+        """Follow the directory until cancelled; call `heartbeat` after each check."""
         await self._live.watch(heartbeat=heartbeat)
 
     def _reloaded(self, reload: Reload) -> None:

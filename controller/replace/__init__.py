@@ -1,1 +1,1 @@
-"""`replaceWaiting`: deletes pods that wait on their GPU while their share fits elsewhere."""
+"""`replaceWaiting`: deletes pods that wait for their GPU while their share fits elsewhere."""

@@ -1,4 +1,4 @@
-"""Requests to the API server when a waiting pod is replaced: delete it, write the Event."""
+"""Requests to the API server to replace a waiting pod: delete it, write the Event."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class PodDeletion:
 
     @property
     def leads(self) -> bool:
-        """Whether this replica may delete at this moment."""
+        """Whether this replica may delete now."""
         return self._leadership.leads
 
     async def delete(self, key: PodKey, stored: StoredPod) -> bool:
-        """Delete a pod as it was read; return False if it has changed since, or is gone, or another leads.
+        """Delete this version of a pod; return False if it has changed, is gone, or another replica leads.
 
         Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it is not known to be deleted.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it is not known whether it was deleted.
         """
         if not self.leads:
             return False
@@ -52,7 +52,7 @@ class PodDeletion:
         return True
 
     async def report_deletion(self, key: PodKey, uid: str, message: str) -> None:
-        """Log why a pod was deleted, and write it as an Event, if that can be written."""
+        """Log why a pod was deleted, and try to write it as an Event."""
         namespace, name = key
         self._log.info("a waiting pod is deleted", namespace=namespace, pod=name, why=message)
         finding = Finding(namespace, name, uid, "WaitingPodReplaced")

@@ -1,7 +1,7 @@
-"""Deletes pods that wait on their index while their share fits elsewhere, where their policy says so.
+"""Deletes pods that wait for their index while their share fits elsewhere, if their policy says so.
 
-A pod's index is written into its resources, which Kubernetes lets nobody change. Its controller creates
-another pod, and the webhook gives that one an index with room.
+A pod's index is part of its resources, which cannot be changed. Its controller creates another pod, and the
+webhook gives that pod an index with room.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from service.log import get_logger
 
 LOOK_SECONDS = 2.0
 MAX_LOOKED_AT = 64
-"""Pods for which room is sought in one step."""
+"""Pods for which room is searched in one step."""
 MAX_READ = 4
-"""Pods that are read again in one step, because the ledger has room for what it knows of them."""
+"""Pods that are read again in one step, because the ledger may have room for them."""
 REFUSED_SECONDS = 60.0
-"""Without a replacement, once the API server refused something or did not answer."""
+"""Pause without a replacement after the API server rejected a request or did not answer."""
 PolicyOf = Callable[[str], Policy | None]
-"""Gives the policy of a name; None where there is none by now."""
+"""Returns the policy of a name; None if it no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Replaceable:
-    """A pod as it was last watched, which may be replaced."""
+    """A watched pod that may be replaced."""
 
     fact: PodFact
     uid: str
@@ -72,7 +72,7 @@ class PodReplacement:
         reason_not_to_lead: Callable[[], str | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`reason_not_to_lead` gives why the ledger may be old; nothing is deleted by an old one."""
+        """`reason_not_to_lead` returns why the ledger may be outdated; nothing is deleted then."""
         self._api = api
         self._deletion = deletion
         self._state = state
@@ -84,7 +84,7 @@ class PodReplacement:
         self._log = get_logger("replacement")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Replace what may be replaced, while this replica leads; call `heartbeat` after each step."""
+        """Replace pods while this replica leads; call `heartbeat` after each step."""
         await while_leading(self._deletion, self.step, LOOK_SECONDS, heartbeat)
 
     async def step(self) -> None:
@@ -97,7 +97,7 @@ class PodReplacement:
 
     async def _replace_one(self) -> None:
         waiting = await self._waiting()
-        # Of ten thousand pods that wait this takes 20 ms and more: too long for one step of the event loop.
+        # For ten thousand waiting pods this takes over 20 ms: too long for one step of the event loop.
         due = await asyncio.to_thread(self._plan.due, waiting, self._clock())
         reads = MAX_READ
         for pod in due[:MAX_LOOKED_AT]:
@@ -110,7 +110,7 @@ class PodReplacement:
             reads -= 1
 
     async def _waiting(self) -> list[WaitingPod]:
-        """All pods that wait and whose policy lets them be replaced."""
+        """All waiting pods with a policy that allows their replacement."""
         waiting: list[WaitingPod] = []
         async for keys in self._state.yielding.batches(self._state.ledger.pending_keys()):
             pods = (self._state.pods.get((key[0], key[1])) for key in keys)
@@ -129,13 +129,13 @@ class PodReplacement:
         return _Replaceable(pod.fact, injected.uid, owner, after, policy.slices_per_gpu)
 
     def _current(self, waiting: WaitingPod) -> _Replaceable | None:
-        """The pod as it was last watched; None if it may be replaced no more."""
+        """The pod as last watched; None if it may no longer be replaced."""
         pod = self._state.pods.get(waiting.key)
         current = self._replaceable(pod) if pod is not None else None
         return current if current is not None and current.uid == waiting.uid else None
 
     def _may_fit(self, waiting: WaitingPod) -> bool:
-        """Whether there is room for what the ledger knows of the pod: the rest has to be read."""
+        """Whether there may be room, by what the ledger knows of the pod; the rest has to be read."""
         current = self._current(waiting)
         ask = current.ask(known_constraints(current.fact)) if current is not None else None
         return ask is not None and self._room(ask) is not None
@@ -157,9 +157,9 @@ class PodReplacement:
         return True
 
     async def _elsewhere(self, pod: _Replaceable, stored: StoredPod) -> Placement | None:
-        """Where the pod's share fits now; None if nowhere, or with the index that it has.
+        """Where the pod's share fits now; None if nowhere, or only at its own index.
 
-        In that case the scheduler is about to bind it, or has a reason that the ledger does not know.
+        At its own index, the scheduler is about to bind it, or has a reason that the ledger does not know.
         """
         ask = pod.ask(stored.constraints)
         if ask is None:
@@ -180,12 +180,12 @@ class PodReplacement:
         return room[0] >= ask.share.cpu_milli and room[1] >= ask.share.memory_bytes
 
     def _room(self, ask: PlacementRequest) -> Placement | None:
-        """Where a pod of this ask would be placed at this moment; None if it would wait."""
+        """Where a pod with this request would be placed now; None if it would wait."""
         placement = self._state.place(ask)
         return placement if isinstance(placement, Placement) and placement.node is not None else None
 
     def _forget(self, waiting: WaitingPod) -> None:
-        """Take a deleted pod out of the ledger at once: it would count against the quota of the next one."""
+        """Remove a deleted pod from the ledger at once: it would count against the quota of its successor."""
         pod = self._state.pods.get(waiting.key)
         if pod is not None and pod.injected is not None and pod.injected.uid == waiting.uid:
             self._state.remove_pod(waiting.key)

@@ -1,6 +1,6 @@
-"""When a pod that waits on its index may be deleted, so that its controller creates another: the pace.
+"""The pace of replacements: when a pod that waits for its index may be deleted, so that another is created.
 
-Deterministic and free of side effects: who waits, what became of a pod, and the time are passed in.
+Deterministic and free of side effects: waiting pods, results and time are passed in.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ledger.facts import PodKey
 from modes.mig_instances import is_instance
 
 SECONDS_BETWEEN = 2.0
-"""Between two replacements: the pod that was created for the first has taken its place by then."""
+"""Between two replacements: the pod that was created for the first one then has its place."""
 SECONDS_BETWEEN_IN_NAMESPACE = 10.0
 LOOK_AGAIN_SECONDS = 10.0
-"""Until room is sought again for a pod that had none."""
+"""Until room is searched again for a pod that had none."""
 MAX_PAUSE_SECONDS = 3600.0
-"""Between two replacements of one owner's pods, however often they did not help."""
+"""Maximum pause between two replacements of one owner's pods, however often they failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """A pod that waits on its index, and that its policy allows to replace."""
+    """A pod that waits for its index, and may be replaced by its policy."""
 
     key: PodKey
     uid: str
     owner: str
     """UID of the controller that would create another."""
     after: float
-    """Seconds of waiting, by its policy."""
+    """Seconds that it must have waited, by its policy."""
 
     @property
     def namespace(self) -> str:
@@ -45,13 +45,13 @@ class _Last:
 
     at: float
     failures: int
-    """Replacements before this one, in a row, after which a new pod of the owner waited again."""
+    """Earlier replacements in a row after which a new pod of the owner waited again."""
 
 
 def waits_replaceably(pod: SeenPod) -> Owner | None:
-    """Return the controller that would create a waiting pod's replacement.
+    """Return the controller that would replace a waiting pod.
 
-    None where the pod does not wait on an index, was not injected, or nobody known would replace it.
+    None if the pod does not wait for an index, was not injected, or has no known controller.
     """
     fact, injected = pod.fact, pod.injected
     if fact.node is not None or fact.is_over or not fact.gpus or fact.pooled or is_instance(fact.gpus[-1][0]):
@@ -63,7 +63,7 @@ def waits_replaceably(pod: SeenPod) -> Owner | None:
 
 
 class ReplacementPlan:
-    """Paces replacements: in all, for each namespace, and for each owner by whether the last one helped."""
+    """Paces replacements: in total, by namespace, and by owner, depending on whether the last one helped."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -75,9 +75,9 @@ class ReplacementPlan:
         self._not_before = 0.0
 
     def due(self, waiting: Sequence[WaitingPod], now: float) -> list[WaitingPod]:
-        """Take in who waits now; return those that may be replaced, those looked at longest ago first.
+        """Record the waiting pods; return those that may be replaced, the one checked longest ago first.
 
-        Namespaces take turns, so that nobody is kept waiting by how many pods another has.
+        Namespaces alternate, so that one namespace's many pods do not delay others.
         """
         self._since = {pod.uid: self._since.get(pod.uid, now) for pod in waiting}
         self._looked = {uid: at for uid, at in self._looked.items() if uid in self._since}
@@ -94,21 +94,21 @@ class ReplacementPlan:
         return sorted(due, key=self._turn)
 
     def waited(self, pod: WaitingPod, now: float) -> float:
-        """Return the seconds for which a pod has been seen to wait."""
+        """Return for how many seconds a pod has been seen waiting."""
         return now - self._since.get(pod.uid, now)
 
     def looked_at(self, pod: WaitingPod, now: float) -> None:
-        """Note that a pod was looked at and may not fit: others come first, and it again after a while."""
+        """Record that a pod was checked and may not fit: others come first, and it again after a while."""
         self._looked[pod.uid] = self._looked_in[pod.namespace] = now
 
     def replaced(self, pod: WaitingPod, now: float) -> None:
-        """Note a replacement."""
+        """Record a replacement."""
         self._owners[pod.owner] = _Last(now, self._failures(pod.owner))
         self._namespaces[pod.namespace] = now + SECONDS_BETWEEN_IN_NAMESPACE
         self.hold(now + SECONDS_BETWEEN)
 
     def hold(self, until: float) -> None:
-        """Replace nothing until then."""
+        """Pause all replacements until then."""
         self._not_before = max(self._not_before, until)
 
     def _is_due(self, pod: WaitingPod, now: float) -> bool:
@@ -126,19 +126,19 @@ class ReplacementPlan:
         return self._looked.get(pod.uid, float("-inf"))
 
     def _turn(self, pod: WaitingPod) -> tuple[float, float, float, PodKey]:
-        """Sorts the pods that are due."""
+        """Sort key of due pods."""
         namespace_at = self._looked_in.get(pod.namespace, float("-inf"))
         return namespace_at, self._last_look(pod), self._since[pod.uid], pod.key
 
     def _failures(self, owner: str) -> int:
-        """Replacements in a row that did not help: 0 once none of the owner's newer pods waits."""
+        """Failed replacements in a row: 0 once none of the owner's newer pods waits."""
         last = self._owners.get(owner)
         if last is None or self._youngest.get(owner, 0.0) <= last.at:
             return 0
         return last.failures + 1
 
     def _forget(self, now: float) -> None:
-        """Keep only what can still delay someone; an owner may begin to wait again long after."""
+        """Keep only what can still delay a pod; an owner's pods may wait again long after."""
         self._namespaces = {name: until for name, until in self._namespaces.items() if until > now}
         self._owners = {
             owner: last

@@ -44,7 +44,7 @@ def test_a_difference_that_lasts_is_an_event_on_the_node(node, control_plane, tm
         counted = controller.plain("/metrics")
     finally:
         controller.stop()
-    assert message.startswith("GPU 0: 1 pods hold 5 slices by the kubelet's books, the ledger has 0:")
+    assert message.startswith("GPU 0: the kubelet counts 5 slices of 1 pods, the ledger counts 0:")
     # Of all nodes of the API server that tests share: this one's difference is among them.
     [differences] = re.findall(r"^fraction_injector_audit_differences (\d+)\.0$", counted, re.MULTILINE)
     assert int(differences) >= 1

@@ -205,9 +205,9 @@ def test_nothing_is_told_before_the_ledger_is_whole(path):
 @pytest.mark.parametrize(
     ("body", "status", "text"),
     [
-        (b"", 400, "no batch of asks: "),
-        (b'{"asks": 1}', 400, "no batch of asks: "),
-        (b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}', 400, "no batch of asks: "),
+        (b"", 400, "not a batch of requests: "),
+        (b'{"asks": 1}', 400, "not a batch of requests: "),
+        (b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}', 400, "not a batch of requests: "),
         (b" " * (4 * 1024 * 1024 + 1), 413, "the body is over 4194304 bytes"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit():
 
 def test_a_batch_that_is_too_long_is_refused():
     reply = place(api(ready_state("a")[0]), *[request_of(EIGHTH)] * (MAX_ASKS + 1))
-    assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
+    assert (reply.status_code, reply.text) == (400, "513 requests are more than 512: send fewer at once\n")
 
 
 @pytest.mark.parametrize(

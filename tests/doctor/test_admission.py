@@ -57,7 +57,7 @@ def test_a_webhook_elsewhere_has_no_endpoints_and_needs_no_bundle():
     [
         ((), "warning", "the second lock is off"),
         (("device-annotations", "injected"), "failed", "fraction-injector-unchanged is missing"),
-        (("injected", "unchanged"), "warning", "pods may take cards by annotations"),
+        (("injected", "unchanged"), "warning", "pods may get cards by annotations"),
     ],
 )
 def test_a_part_of_the_second_lock_that_is_missing_is_named(found, level, what):
@@ -78,7 +78,7 @@ def test_a_policy_that_does_not_fit_the_api_server_fails():
     ("bindings", "what"),
     [
         (LOCK[1:], "ValidatingAdmissionPolicy fraction-injector-device-annotations has no binding"),
-        ((*LOCK, "gone"), "binding fraction-injector-gone names no policy that is there"),
+        ((*LOCK, "gone"), "binding fraction-injector-gone names no existing policy"),
     ],
 )
 def test_policies_and_bindings_that_do_not_meet_fail(bindings, what):

@@ -24,7 +24,7 @@ def test_a_node_that_takes_no_pods_is_a_warning():
     [(level, text)] = lines("usable", nodes=(node(usable=False),))
     assert (level, text.partition(" -- ")[0]) == (
         "warning",
-        "node gpu-1: it is not ready, cordoned or going away",
+        "node gpu-1: it is not ready, cordoned or being removed",
     )
 
 
@@ -35,7 +35,7 @@ def test_without_an_agent_installed_nothing_is_wrong():
 
 def test_an_agent_that_fits_no_node_is_a_warning():
     [(level, text)] = lines("agents", agents=AgentSet(0, 0))
-    assert (level, "fits no node" in text) == ("warning", True)
+    assert (level, "matches no node" in text) == ("warning", True)
 
 
 def test_pods_that_are_refused_show_the_event_and_what_to_do():
@@ -43,7 +43,7 @@ def test_pods_that_are_refused_show_the_event_and_what_to_do():
     [(level, text)] = lines("agents", agents=AgentSet(3, 1), events={SET: why})
     assert level == "failed"
     assert text.startswith(
-        f"2 pods of DaemonSet fraction-injector-agent are not made: {why} -- create the RuntimeC"
+        f"2 pods of DaemonSet fraction-injector-agent are not created: {why} -- create the RuntimeC"
     )
 
 

@@ -79,7 +79,7 @@ def test_policies_without_any_webhook_fail():
 def test_certificates_say_when_they_end():
     [(level, text)] = lines("certificates")
     assert level == "ok"
-    assert text.startswith("certificates: the leaf ends in ")
+    assert text.startswith("certificates: the leaf expires in ")
     assert "the CA ends in " in text
 
 
@@ -101,7 +101,7 @@ def test_a_secret_without_a_sound_certificate_fails():
 
     [(level, text)] = lines("certificates", certificates=observe(Stored(None, None, None), {}, ()))
     assert level == "failed"
-    assert text.startswith("Secret fraction-injector-tls holds no sound certificate")
+    assert text.startswith("Secret fraction-injector-tls holds no valid certificate")
 
 
 def test_certificates_elsewhere_are_skipped():

@@ -54,7 +54,7 @@ def test_a_difference_that_lasts_is_told_once_and_counted():
     [(method, path, _, body)] = cluster.fake.asked
     assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
     assert (body["reason"], body["involvedObject"]["name"]) == ("AuditDifference", "gpu-0")
-    assert body["message"].startswith("GPU 0: 1 pods hold 8 slices by the kubelet's books, the ledger has 4:")
+    assert body["message"].startswith("GPU 0: the kubelet counts 8 slices of 1 pods, the ledger counts 4:")
     assert cluster.counted == 1
 
 

@@ -182,6 +182,6 @@ def test_the_leader_takes_what_webhooks_serve_and_a_standby_says_who_leads():
 )
 def test_a_report_that_is_out_of_bounds_is_refused(webhook, digest):
     reply = post(api(ready_state("a")[0]), {"webhook": webhook, "digest": digest})
-    assert (reply.status_code, reply.text[:21]) == (400, "no report of policies")
+    assert (reply.status_code, reply.text[:24]) == (400, "not a report of policies")
     large = {"webhook": "one", "digest": NEW, "more": "x" * 2048}
     assert post(api(ready_state("a")[0]), large).status_code == 413

@@ -84,7 +84,7 @@ def test_what_failed_is_tried_again_and_told_once(refused, capfd):
     found = [pods(pod("one", MOUNTED)), reply({})]
     done = asked(version("7"), version("7"), *refused, version("7"), *refused, version("7"), *found, looks=4)
     assert done[-1] == touch("one", "7")
-    assert capfd.readouterr().err.count("pods are not touched") == 1
+    assert capfd.readouterr().err.count("pods are not annotated") == 1
 
 
 def test_pods_of_daemon_sets_come_last_for_there_is_one_on_each_node():
