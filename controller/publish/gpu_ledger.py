@@ -1,4 +1,4 @@
-"""The custom resource GpuLedger: what of a node's ledger is published, and how it is read back."""
+"""The custom resource GpuLedger: how a node's ledger is published, and read back."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 _encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
 _MOST = 2**63 - 1
-"""What an integer of the resource may be: the API server refuses a whole status for a larger one."""
+"""Maximum integer of the resource: the API server rejects a whole status with a larger one."""
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One condition, as Kubernetes writes them."""
+    """One condition, with the fields of the Kubernetes API."""
 
     type: str
     status: str
@@ -41,17 +41,17 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     over: int
     index: int | None = None
     profile: str | None = None
-    """Of MIG instances, which have no index."""
+    """Profile of MIG instances, which have no index."""
     cordoned: bool = False
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
     unlisted: Unlisted | None = None
     offered_twice: bool = False
-    """A DRA driver offers it too."""
+    """Whether a DRA driver offers it too."""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """Totals are fields of their own: a printer column cannot sum up a list."""
+    """Totals have their own fields, because a printer column cannot sum up a list."""
 
     lease_transition: int
     gpu_count: int = 0
@@ -68,13 +68,13 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OwnerUid(msgspec.Struct, frozen=True):
-    """The one field of an owner reference that is looked at."""
+    """The only field of an owner reference that is used."""
 
     uid: str
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """Of a GpuLedger as stored."""
+    """Metadata of a stored GpuLedger."""
 
     name: str
     owner_references: tuple[OwnerUid, ...] = ()
@@ -82,43 +82,43 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class GpuLedger(msgspec.Struct, frozen=True):
-    """One GpuLedger as stored."""
+    """One stored GpuLedger."""
 
     metadata: Metadata
     status: Status | None = None
 
 
 class StoredLedger(msgspec.Struct, frozen=True, gc=False):
-    """What is remembered of a GpuLedger that the API server holds: enough to tell whether it is ours."""
+    """The remembered part of a stored GpuLedger: enough to tell whether we wrote it."""
 
     owners: tuple[str, ...]
     """UIDs."""
     digest: bytes = b""
-    """Of the status; empty while there is none."""
+    """Digest of the status; empty without one."""
     conditions: tuple[Condition, ...] = ()
     transition: int = 0
 
     @classmethod
     def of(cls, ledger: GpuLedger) -> StoredLedger:
-        """Sum up a GpuLedger as it was read."""
+        """Return the remembered part of a GpuLedger that was read."""
         owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
         return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
 
     @classmethod
     def with_status(cls, owners: tuple[str, ...], status: Status) -> StoredLedger:
-        """Sum up a GpuLedger of these owners with this status."""
+        """Return the remembered part of a GpuLedger with these owners and this status."""
         digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
         return cls(owners, digest, status.conditions, status.lease_transition)
 
 
 def gpu_ledgers() -> Resource[GpuLedger]:
-    """All GpuLedgers, to be watched; one that cannot be read is written again as if it were not there."""
+    """All GpuLedgers, to watch; an unreadable one is written again as if it were missing."""
     reader = ObjectReader[GpuLedger, GpuLedger](GpuLedger, lambda found: found, lambda _name, _reason: None)
     return Resource("gpuledgers", GPU_LEDGERS_PATH, reader)
 
 
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:
-    """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
+    """Return the status of a node; `now` (RFC 3339) is the time of conditions that differ from `before`."""
     gpus = tuple(map(_gpu_status, view.gpus))
     pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
     usable_free = [max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned]
@@ -157,7 +157,7 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
 
 
 def _bounded(amount: int) -> int:
-    """Return an amount as the resource can hold it: pods that name their node may ask for any sum."""
+    """Return an amount within the resource's limit: pods that set nodeName may request any amount."""
     return max(-_MOST, min(_MOST, amount))
 
 
@@ -174,7 +174,7 @@ def _index(gpu: GpuStatus) -> int | None:
 
 
 def view_of(ledger: GpuLedger) -> NodeView | None:
-    """Read a node back; None while nothing was published yet."""
+    """Return the view of a published node; None if nothing has been published yet."""
     status = ledger.status
     if status is None:
         return None
@@ -203,7 +203,7 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
 
 
 def manifest(name: str, node_uid: str) -> dict[str, Any]:
-    """The object without its status: owned by the Node, so that it goes with it."""
+    """The object without its status; its owner is the Node, so that both are deleted together."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -213,7 +213,7 @@ def manifest(name: str, node_uid: str) -> dict[str, Any]:
 
 
 def status_manifest(name: str, status: Status) -> dict[str, Any]:
-    """The object with its status alone, for the status subresource."""
+    """The object with only its status, for the status subresource."""
     content = _without_none(msgspec.to_builtins(status))
     content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
     for gpu in content["gpus"]:
@@ -229,10 +229,10 @@ def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tupl
     found = (
         Condition("Usable", "True", "Ready", "the node takes pods")
         if view.usable
-        else Condition("Usable", "False", "NotReady", "the node is not ready, cordoned or going away"),
-        Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than there are")
+        else Condition("Usable", "False", "NotReady", "the node is not ready, cordoned or being removed"),
+        Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than exist")
         if over
-        else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
+        else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more slices than exist"),
         _takes_fractions(view),
     )
     former = {condition.type: condition for condition in before}
@@ -255,5 +255,5 @@ def _dated(condition: Condition, former: Condition | None, now: str) -> Conditio
 
 
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is unknown: the schema has numbers and texts only."""
+    """Leave out unknown values: the schema has only numbers and texts."""
     return {key: value for key, value in fields.items() if value is not None}

@@ -1,6 +1,6 @@
-"""Writes GpuLedgers: on change only, at most once a second for each node, by the leader only.
+"""Writes GpuLedgers: only changes, at most once per second and node, and only on the leader.
 
-They are watched too: what somebody deletes, edits or disowns is written again within seconds.
+GpuLedgers are watched too: if somebody deletes or changes one, it is written again within seconds.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ FIELD_MANAGER = "fraction-injector-controller"
 SECONDS_BETWEEN_WRITES = 1.0
 WRITES_AT_ONCE = 8
 WRITE_SECONDS = 5.0
-"""After which a write counts as failed: the API server's own limit would hold up others for a minute."""
+"""Timeout of a write; the API server's own limit would delay other writes for a minute."""
 _APPLIED: dict[str, str | int] = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 
 class GpuLedgerWriter:
-    """One term's writing; a new term gets a new one, which writes everything once."""
+    """Writes during one term. A new term gets a new writer, which writes everything once."""
 
     def __init__(
         self,
@@ -60,28 +60,28 @@ class GpuLedgerWriter:
         self._clock = clock
         self._log = get_logger("publish")
         self._stored: dict[str, StoredLedger] = {}
-        """What the API server holds, by node: as it was watched, or as it was written since."""
+        """The API server's state by node, as last watched or written."""
         self._writing: set[str] = set()
         self._meanwhile: dict[str, StoredLedger | None] = {}
-        """What was watched of a GpuLedger while it was being written."""
+        """GpuLedgers that were watched while they were being written."""
         self._due = WorkQueue()
-        """Nodes that have changed, by when they may be written."""
+        """Changed nodes, with the earliest time of their next write."""
         self._last: dict[str, float] = {}
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._listed = asyncio.Event()
         self._changes = state.subscribe()
         metrics.terms_behind.set(0)
         self.behind: str | None = None
-        """What is wrong where another controller writes the same GpuLedgers in a later term."""
+        """The problem if another controller writes the same GpuLedgers in a later term."""
 
     async def run(self) -> None:
-        """Take over what is there, then publish what changes and mend what others change, until cancelled."""
+        """Read what exists, then publish changes and repair what others change, until cancelled."""
         watcher = Watcher(self._api, gpu_ledgers(), self._sink(), self._metrics)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(watcher.run())
                 await self._take_over()
-                # A slow write holds up its own node, and others only when eight are slow.
+                # A slow write delays its own node, and others only if all eight workers are slow.
                 workers = [group.create_task(self._work()) for _ in range(WRITES_AT_ONCE)]
                 await self._hand_out()
                 for task in (watch, *workers):
@@ -103,7 +103,7 @@ class GpuLedgerWriter:
         self._listed.set()
 
     def _watched(self, name: str, stored: StoredLedger | None) -> None:
-        """Take in what the API server holds of one GpuLedger, None where it is gone."""
+        """Record a watched GpuLedger; None if it was deleted."""
         if name in self._writing:
             self._meanwhile[name] = stored
         elif self._stored.get(name) != stored:
@@ -112,7 +112,7 @@ class GpuLedgerWriter:
             self._changes.wake()
 
     async def _hand_out(self) -> None:
-        """Give the workers what is due, until this replica no longer leads."""
+        """Give due nodes to the workers, until this replica no longer leads."""
         while self._leadership.leads:
             async for names in self._state.yielding.batches(self._changes.take()):
                 for name in names:
@@ -124,7 +124,7 @@ class GpuLedgerWriter:
             await self._until_due()
 
     async def _until_due(self) -> None:
-        """Wait for a change, or until a node that changed earlier may be written."""
+        """Wait for a change, or until an earlier change may be written."""
         due = self._due.next()
         seconds = max(0.0, due - self._clock()) if due is not None else None
         with contextlib.suppress(TimeoutError):
@@ -134,7 +134,7 @@ class GpuLedgerWriter:
         return self._last.get(name, -1.0) + SECONDS_BETWEEN_WRITES
 
     async def _work(self) -> None:
-        """Publish what is ready, one after the other, until cancelled."""
+        """Publish due nodes one after the other, until cancelled."""
         while True:
             name = await self._ready.get()
             await self._state.yielding.step()
@@ -150,7 +150,7 @@ class GpuLedgerWriter:
             await self._leadership.raise_transition(highest + 1)
 
     async def _publish(self, name: str) -> None:
-        """Bring one GpuLedger to what the ledger says now; what fails is due again."""
+        """Write the current ledger of one node; after a failure it is due again."""
         self._last[name] = self._clock()
         self._writing.add(name)
         try:
@@ -162,7 +162,7 @@ class GpuLedgerWriter:
         finally:
             self._writing.discard(name)
             if name in self._meanwhile:
-                # It may be older than what was written: then the next write finds nothing to do.
+                # It may be older than our own write: then the next write has nothing to do.
                 self._watched(name, self._meanwhile.pop(name))
 
     async def _write(self, name: str) -> None:
@@ -194,7 +194,7 @@ class GpuLedgerWriter:
             )
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                # Someone deleted it: the next attempt creates it.
+                # It was deleted: the next attempt creates it.
                 self._store(name, None)
             raise
 
@@ -215,7 +215,7 @@ class GpuLedgerWriter:
             self._stored[name] = stored
 
     def _is_behind(self, stored: StoredLedger) -> bool:
-        """Whether a later term wrote a GpuLedger: the API server would refuse ours, so it is said instead."""
+        """Whether a later term wrote a GpuLedger; ours would be rejected, so this is reported instead."""
         ours = self._leadership.transition
         if stored.transition <= ours:
             return False

@@ -1,7 +1,7 @@
-"""Metrics of each GPU, from the leader alone: apart from the others, and rendered in parts.
+"""Metrics of each GPU, only on the leader: separate from other metrics, and rendered in parts.
 
-There are two series for each GPU of the cluster; rendered in one step, those of 10,000 nodes would hold up
-placements. Whoever reaches the port can ask for them, so one rendering serves all who ask within seconds.
+There are two series per GPU of the cluster. Rendering those of 10,000 nodes in one step would delay
+placements. Any client of the port can request them, so one rendering serves all requests within seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATH = "/metrics/gpus"
 NAME = "fraction_injector_gpu_slices"
 HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free (negative when over-committed)."
 KEPT_SECONDS = 3.0
-"""Less than any Prometheus waits between two scrapes."""
+"""Less than the usual interval between two scrapes."""
 _HEAD = f"# HELP {NAME} {HELP}\n# TYPE {NAME} gauge\n"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
@@ -35,7 +35,7 @@ class GpuMetrics:
         self._kept_until = 0.0
 
     async def text(self) -> bytes:
-        """Return the series in Prometheus' text format; none where this replica does not lead."""
+        """Return the series in Prometheus' text format; empty if this replica does not lead."""
         async with self._rendering:
             if not self._leads():
                 self._kept = b""

@@ -1,7 +1,7 @@
-"""The whole ledger for whoever wants to see it, a few nodes in each step of the event loop.
+"""The whole ledger for viewers, a few nodes in each step of the event loop.
 
-Each node is as it was when its turn came: a pod that is bound meanwhile may be shown on its node and among
-those that wait, or in neither place.
+Each node is shown as of its step: a pod that is bound meanwhile may appear both on its node and as pending,
+or nowhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def node_views(state: LedgerStore) -> AsyncIterator[list[NodeView]]:
 
 
 async def waiting_views(state: LedgerStore) -> AsyncIterator[tuple[PendingView, ...]]:
-    """Who waits, by namespace and name."""
+    """Pending pods and reservations, by namespace and name."""
     async for keys in state.yielding.batches(state.ledger.pending_keys()):
         yield state.ledger.pending_of(keys)
 
@@ -42,12 +42,12 @@ async def ledger_json(state: LedgerStore, leader: str | None, transition: int) -
 
 
 async def backlog_json(state: LedgerStore) -> bytes:
-    """A `ledger.messages.StreamEvent` of who waits."""
+    """A `ledger.messages.StreamEvent` with the backlog."""
     return b'{"backlog":[%b]}' % b"".join([part async for part in _joined(waiting_views(state))])
 
 
 async def _joined(parts: AsyncIterator[Sequence[NodeView | PendingView]]) -> AsyncIterator[bytes]:
-    """The items of all parts as JSON, with commas and without brackets."""
+    """The items of all parts as JSON, with commas but without brackets."""
     comma = b""
     async for part in parts:
         if part:

@@ -1,4 +1,4 @@
-"""What the controller counts."""
+"""Metrics of the controller."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _RESULTS = {Placement: "placed", Unschedulable: "misfit", OverQuota: "over-quota
 
 
 class ControllerMetrics:
-    """The controller's metrics, every series at zero from the start."""
+    """The controller's metrics; every series is zero from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         placements = Counter(
-            "fraction_injector_placements", "Asks answered, by result.", ["result"], registry=registry
+            "fraction_injector_placements", "Requests answered, by result.", ["result"], registry=registry
         )
         self._placements = {kind: placements.labels(result) for kind, result in _RESULTS.items()}
         self.batch_seconds = Histogram(
             "fraction_injector_placement_batch_seconds",
-            "Seconds to decide one batch of asks.",
+            "Seconds to decide one batch of requests.",
             buckets=BUCKETS,
             registry=registry,
         )
         self._lists = Counter(
-            "fraction_injector_lists", "Whole lists taken in, by resource.", ["resource"], registry=registry
+            "fraction_injector_lists", "Complete lists read, by resource.", ["resource"], registry=registry
         )
         self._troubles = Counter(
             "fraction_injector_watch_errors",
-            "Lists and watches that broke, by resource and kind of trouble.",
+            "Lists and watches that failed, by resource and reason.",
             ["resource", "kind"],
             registry=registry,
         )
         self.watch_well = Gauge(
             "fraction_injector_watch_well",
-            "1 while the watch of a resource is heard, 0 while it is refused or silent.",
+            "1 if the watch of a resource works, 0 if it is rejected or silent.",
             ["resource"],
             registry=registry,
         )
@@ -51,7 +51,7 @@ class ControllerMetrics:
             for kind in ("list", "watch", "stale"):
                 self._troubles.labels(resource, kind)
         self.leading = Gauge(
-            "fraction_injector_leading", "1 while this replica leads, else 0.", registry=registry
+            "fraction_injector_leading", "1 if this replica leads, else 0.", registry=registry
         )
         self.published = Counter(
             "fraction_injector_gpuledger_writes", "GpuLedgers written.", registry=registry
@@ -63,11 +63,14 @@ class ControllerMetrics:
         )
         self.terms_behind = Gauge(
             "fraction_injector_gpuledger_terms_behind",
-            "Terms by which another controller that writes the same GpuLedgers is ahead; else 0.",
+            "Terms by which another controller that writes the same GpuLedgers is ahead, else 0.",
             registry=registry,
         )
         self.events = Counter(
-            "fraction_injector_pod_events", "Events made on pods, by reason.", ["reason"], registry=registry
+            "fraction_injector_pod_events",
+            "Events written on pods, by reason.",
+            ["reason"],
+            registry=registry,
         )
         for reason in get_args(Reason):
             self.events.labels(reason)
@@ -81,30 +84,32 @@ class ControllerMetrics:
         self._lists.labels(resource).inc()
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a trouble."""
+        """Count a failure."""
         self._troubles.labels(resource, reason).inc()
 
 
 class LedgerCollector(Collector):
-    """The ledger's running totals: a scrape builds no view of any node."""
+    """The ledger's running totals. A scrape builds no view of any node."""
 
     def __init__(self, state: LedgerStore) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Make the gauges."""
+        """Yield the gauges."""
         ledger = self._state.ledger
         totals = ledger.totals()
-        yield _gauge("gpus", "GPUs with a resource name of their own.", totals.gpus)
+        yield _gauge("gpus", "GPUs with their own resource name.", totals.gpus)
         yield _gauge("slices_capacity", "Slices that can be allocated.", totals.capacity)
-        yield _gauge("slices_used", "Allocated slices, promised ones included.", totals.used)
+        yield _gauge("slices_used", "Allocated slices, reserved ones included.", totals.used)
         yield _gauge("slices_free", "Slices for new pods.", totals.free)
-        yield _gauge("slices_over", "Slices held beyond capacity.", totals.over)
+        yield _gauge("slices_over", "Slices held beyond the capacity.", totals.over)
         yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
-        yield _gauge("reservations", "Placements promised to pods yet unseen.", self._state.reservations)
+        yield _gauge(
+            "reservations", "Reservations whose pods have not appeared yet.", self._state.reservations
+        )
         yield _gauge(
             "nodes_offered_twice",
-            "Nodes with GPUs that a device plugin and a DRA driver offer, and on which no pods are placed.",
+            "Nodes with GPUs that both a device plugin and a DRA driver offer; no pods are placed there.",
             len(self._state.offered_twice),
         )
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())

@@ -1,4 +1,4 @@
-"""Writes Events on nodes whose annotations are wrong, and whose GPUs are offered twice."""
+"""Writes Events on nodes with wrong annotations, or with GPUs that are offered twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_WRITTEN = 10_000
 
 
 class NodeEvents:
-    """Checks all nodes from time to time, and writes one Event for each mistake."""
+    """Checks all nodes from time to time, and writes one Event for each problem."""
 
     def __init__(self, api: ApiServer, state: LedgerStore, leadership: Leadership) -> None:
         self._events = EventWriter(api)
@@ -68,8 +68,8 @@ class NodeEvents:
 def node_event(node: SeenNode, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
     """Return the Event on a node; its name follows from node and message.
 
-    One of GPUs that are offered twice is written again in each hour, for which API servers keep Events: pods
-    are kept off the node for as long.
+    The Event on GPUs that are offered twice is repeated every hour, as long as API servers keep Events,
+    because pods stay excluded from the node.
     """
     hour = f" {now:%Y-%m-%dT%H}" if reason == "OfferedTwice" else ""
     name = event_name(node.fact.name, f"{node.uid} {message}{hour}")

@@ -1,4 +1,4 @@
-"""Nodes with GPUs on which no fraction can be placed: what they lack, and what to run."""
+"""Nodes with GPUs that cannot run fractions: what they lack, and what to run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ NodeProblem = Literal["NoMemoryLabel", "WholeGpus", "OfferedTwice"]
 MAX_NODES_NAMED = 3
 MAX_GPUS_NAMED = 16
 _MESSAGES: Mapping[NodeProblem, str] = {
-    "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or no number of MiB: install GPU"
+    "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or not a number of MiB: install GPU"
     f" feature discovery, or run kubectl label node NAME {GPU_MEMORY_LABEL}=<MiB of one GPU>",
     "WholeGpus": "GPUs are offered whole: divide them by the device plugin's time slicing"
     " (fraction-injector gpu-operator-values prints how)",
-    "OfferedTwice": "GPUs are offered twice, by a device plugin and by DRA, whose claims get them whole: turn"
+    "OfferedTwice": "GPUs are offered twice, by a device plugin and by DRA, whose claims get whole GPUs: turn"
     " one of the two off on this node (kubectl get resourceslices --field-selector spec.nodeName=NAME)",
 }
 
 
 def of_view(node: NodeView) -> NodeProblem | None:
-    """Return what a node lacks for fractions; None where it lacks nothing."""
+    """Return what a node lacks for fractions; None if nothing."""
     is_pool = all(gpu.index is None for gpu in node.gpus)
     is_divided = profile_of_product(node.product or "") is not None
     is_whole = is_pool and node.slices_per_gpu == 1 and not is_divided
@@ -33,7 +33,7 @@ def of_view(node: NodeView) -> NodeProblem | None:
 
 
 def of_fact(node: NodeFact) -> NodeProblem | None:
-    """Return what a node lacks for fractions; None where it lacks nothing, or has no GPUs."""
+    """Return what a node lacks for fractions; None if nothing, or if it has no GPUs."""
     if not (node.gpus or node.pooled):
         return None
     is_divided = profile_of_product(node.labels.get(GPU_PRODUCT_LABEL) or "") is not None
@@ -42,7 +42,7 @@ def of_fact(node: NodeFact) -> NodeProblem | None:
 
 
 def offered_twice(node: NodeView) -> str | None:
-    """Say which GPUs of a node a DRA driver offers too, and what to do; None without such GPUs."""
+    """Return which GPUs of a node a DRA driver offers too, and what to do; None without such GPUs."""
     twice = [gpu for gpu in node.gpus if gpu.offered_twice]
     if not twice:
         return None
@@ -53,7 +53,7 @@ def offered_twice(node: NodeView) -> str | None:
 
 
 def message(found: NodeProblem, node: str) -> str:
-    """Say what is lacking and what to run."""
+    """Return the message: what is missing, and what to run."""
     return _MESSAGES[found].replace("NAME", node)
 
 

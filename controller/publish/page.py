@@ -1,4 +1,4 @@
-"""What the page says of the controller's ledger, beside the ledger itself."""
+"""What the page shows of the controller, besides the ledger."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from web.source import About, Denials, UnlimitedPrograms, no_denials
 KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
-"""Of kinds of pods, by what they want."""
+"""Remembered requests of pods."""
 MAX_UNLIMITED = 1000
-"""Containers without their limiter that are named."""
+"""Containers without their limiter that the page names."""
 DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
-"""Gives what a waiting pod demands of its node; None where that is not known yet."""
-_NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
-_HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
+"""Returns a waiting pod's demands on its node; None if they are not known yet."""
+_NO_GPU = "no usable node has such GPUs: they are cordoned, not ready or missing"
+_HAS_ROOM = "a node has enough free slices: the scheduler has another reason, see kubectl describe pod"
 
 
 def about(
@@ -40,7 +40,7 @@ def about(
     policies: WatchedPolicies | None,
     denials: Denials = no_denials,
 ) -> About:
-    """Return what a controller knows."""
+    """Return what the page shows about a controller."""
 
     def created(namespace: str, pod: str) -> str:
         seen = state.pods.get((namespace, pod))
@@ -68,7 +68,7 @@ def unlimited(reports: Iterable[AgentReport]) -> tuple[Sequence[UnlimitedProgram
 
 
 class WaitingReasons:
-    """Why pods wait, in the words of `fraction-injector why`; at most four walks over nodes a second."""
+    """Why pods wait, as `fraction-injector why` explains it; at most four walks over nodes per second."""
 
     def __init__(
         self,
@@ -88,16 +88,16 @@ class WaitingReasons:
         self._next_walk = 0.0
 
     async def of(self, waiting: PendingView) -> str:
-        """Return one paragraph: what the pod asked, what it waits for, and what would help."""
+        """Return one paragraph: what the pod requested, what it waits for, and what would help."""
         seen = self._state.pods.get((waiting.namespace, waiting.name))
         if seen is None:
-            return "is gone by now"
+            return "is gone"
         free = await self._free(seen)
         if free is None:
-            return "waits for slices; where they are free is being looked up"
+            return "waits for slices; free slices are being searched"
         if seen.injected is not None:
             return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
-        # Of a pod without the label the controller does not keep what the scheduler says.
+        # For a pod without the label, the controller does not keep the scheduler's message.
         message = waiting_message(seen.fact, free, self._names)
         if message is None and free.not_compared:
             return TOO_LONG
@@ -112,7 +112,7 @@ class WaitingReasons:
         return waiting.after if waiting is not None else None
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
-        """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""
+        """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
         fact, by_agent = pod.fact, pod.is_limited_by_agent
         demands = await self._demands(pod)
         if demands is None:
@@ -125,7 +125,7 @@ class WaitingReasons:
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
             found = await self._finder.find(fact, demands, by_agent=by_agent)
             kept = self._kept[kind] = now + KEPT_SECONDS, found
-            # From its end: a walk over many nodes may itself take that long.
+            # Counted from the end, because a walk over many nodes may itself take that long.
             self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
             self._kept.move_to_end(kind)
             if len(self._kept) > MAX_KEPT:

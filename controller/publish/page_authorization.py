@@ -1,11 +1,12 @@
-"""Who may see the page where it is exposed: whoever the API server lets list GpuLedgers.
+"""Who may see the exposed page: users that the API server allows to list GpuLedgers.
 
-A token may be made for the page alone, so that whoever takes over this process cannot show it to the API
-server; one for the API server itself is taken too, one for any other service is not.
+A token can be made for only the page, so that an attacker who takes over this process cannot use it at the
+API server. A token for the API server itself is accepted too, one for any other service is not.
 
-The answers of the API server are kept for half a minute, of so many tokens that nobody can fill the memory;
-only so many are asked for at a time. Both are counted apart by what a token was good for before: a flood of
-made-up ones shuts no viewer out, and those of one namespace none that sees all. Tokens are kept as digests.
+Answers of the API server are kept for half a minute, for a bounded number of tokens, and the number of
+questions at a time is bounded. Both bounds are separate by what a token was good for before: a flood of
+invented tokens excludes no viewer, and tokens of one namespace exclude no viewer of all namespaces. Tokens
+are kept as digests.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _HOW = f"kubectl create token SERVICEACCOUNT --audience={PAGE_AUDIENCE}"
 _NO_TOKEN = f"send a bearer token: {_HOW}"
 _BAD_TOKEN = f"the API server does not know this token: make another, {_HOW}"
 _NO_RIGHT = f"this token may not list gpuledgers.{GROUP}"
-_AWAY = "the API server does not say who you are: try again in a minute"
+_AWAY = "the API server cannot check the token now: try again in a minute"
 
 Answer = Viewer | PageRefusedError
 _Key = tuple[bytes, str]
-"""Digest of a token, and the namespace that was asked for."""
+"""Digest of a token, and the requested namespace."""
 _Kept = tuple[float, Answer]
-"""An answer, and until when it holds."""
+"""An answer, and its expiry."""
 
 
 class Sees(Enum):
-    """What a token is good for."""
+    """What a token allows to see."""
 
     ALL = auto()
     ONE_NAMESPACE = auto()
@@ -77,7 +78,7 @@ class _AccessReview(msgspec.Struct):
 
 
 class TokenAuthorizer:
-    """Asks the API server who a token is (TokenReview) and what it may (SubjectAccessReview)."""
+    """Asks the API server for a token's user (TokenReview) and rights (SubjectAccessReview)."""
 
     asks = True
 
@@ -85,15 +86,16 @@ class TokenAuthorizer:
         self._api = api
         self._clock = clock
         self._kept: dict[Sees, OrderedDict[_Key, _Kept]] = {kind: OrderedDict() for kind in Sees}
-        """Also past their time, until others of the kind need the room: what a token was good for once."""
+        """Kept beyond expiry, until others of the kind need the place: they show what a token was good
+        for."""
         self._asking = Counter[Sees]()
-        """Questions under way, by what the token was good for before."""
+        """Number of current questions, by what the token was good for before."""
 
     async def authorize(self, token: str, namespace: str) -> Viewer:
-        """Return what a token may see: all namespaces, or only the one that is asked for.
+        """Return what a token may see: all namespaces, or only the requested one.
 
         Raises:
-            PageRefusedError: it may see nothing, or nobody can say now.
+            PageRefusedError: it may see nothing, or the API server cannot tell now.
         """
         if not token:
             raise PageRefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
@@ -117,11 +119,9 @@ class TokenAuthorizer:
             those.popitem(last=False)
 
     async def _answer(self, token: str, namespace: str, before: Sees) -> Answer:
-        """Ask the API server; raises PageRefusedError, which is not kept, where it does not say."""
+        """Ask the API server; raise PageRefusedError, which is not kept, if it cannot tell."""
         if self._asking[before] >= MAX_ASKED_AT_ONCE:
-            raise PageRefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second"
-            )
+            raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests: try again in a second")
         self._asking[before] += 1
         try:
             return await self._review(token, namespace)
@@ -141,14 +141,14 @@ class TokenAuthorizer:
         where = (
             f'in namespace "{namespace}": ask the admin for the right to'
             if namespace
-            else ("in all namespaces: filter by the namespace in which it may, or ask the admin")
+            else ("in all namespaces: filter by a namespace in which it may, or ask the admin")
         )
         return PageRefusedError(HTTPStatus.FORBIDDEN, f"{_NO_RIGHT} {where}")
 
     async def _user(self, token: str) -> _User | None:
-        """Return whose token this is; None for one that is for neither the page nor the API server."""
+        """Return the token's user; None if it is for neither the page nor the API server."""
         found = await self._token_status({"token": token, "audiences": [PAGE_AUDIENCE]})
-        # An API server that knows nothing of audiences has looked for its own alone, and names none of ours.
+        # An API server without support for audiences checked only its own, and returns none of ours.
         if not (found.authenticated and PAGE_AUDIENCE in found.audiences):
             found = await self._token_status({"token": token})
         return found.user if found.authenticated else None

@@ -1,4 +1,4 @@
-"""Writes findings as Events on the pods they are about."""
+"""Writes findings as Events on pods."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced"})
 class PodEvents:
     """Collects findings, and writes them while this replica leads.
 
-    An Event's name follows from pod and reason, so that no leader writes what another has written.
+    An Event's name follows from pod and reason, so that no leader repeats another's Event.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PodEvents:
         state.on_pod(self._note)
 
     async def run(self) -> None:
-        """Write what is found, beginning with the pods that are known, while this replica leads."""
+        """Write findings while this replica leads, starting with the known pods."""
         async for keys in self._state.yielding.batches(list(self._state.pods)):
             for key in keys:
                 if (pod := self._state.pods.get(key)) is not None:
@@ -78,14 +78,14 @@ class PodEvents:
     async def _write_event(self, finding: Finding) -> None:
         message = finding.message or await self._waiting(finding)
         if message is None:
-            # It may come to wait for slices yet: the scheduler then says so of the pod again.
+            # It may still come to wait for slices: then the scheduler updates the pod again.
             self._noted.pop(_name(finding), None)
             return
         if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
             self._metrics.events.labels(finding.reason).inc()
 
     async def _waiting(self, finding: Finding) -> str | None:
-        """What a pod waits for at this moment; None if it no longer does."""
+        """What a pod waits for now; None if it does not wait any more."""
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.fact.node is not None:
             return None
@@ -105,7 +105,7 @@ class PodEvents:
 
 
 def pod_event(finding: Finding, message: str, now: datetime) -> dict[str, Any]:
-    """Return the Event on the pod that a finding is about."""
+    """Return a finding's Event on its pod."""
     involved = {"kind": "Pod", "namespace": finding.namespace, "name": finding.pod, "uid": finding.uid}
     kind: Literal["Normal", "Warning"] = "Normal" if finding.reason in _NORMAL else "Warning"
     return event(involved, finding.reason, message, name=_name(finding), now=now, kind=kind)

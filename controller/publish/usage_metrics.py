@@ -1,7 +1,7 @@
-"""Metrics of who has how many slices and MiB, and may have: a bounded number of series, whatever pods say.
+"""Metrics of used slices and MiB, and of quotas. The number of series is bounded, whatever users write.
 
-Anybody may wear the label of a queue, so queues are shown that the policies name, and namespaces as far as
-there is room; the others are summed up.
+Users can set any queue label, so only queues in the policies are shown. Namespaces are shown up to a limit;
+the rest is summed up.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Quota
 
 MAX_SHOWN = 200
-"""Namespaces, and queues, with a series of their own."""
+"""Namespaces, and queues, with their own series."""
 OTHERS = "_others"
-"""Stands for all other namespaces; no namespace has that name."""
+"""Name for all other namespaces; no namespace can have it."""
 
 
 class UsageCollector(Collector):
-    """Slices and MiB of namespaces and queues beside their quotas, as of a scrape."""
+    """Slices and MiB of namespaces and queues, and their quotas, as of a scrape."""
 
     def __init__(
         self, ledger: Ledger, quotas: Callable[[], Iterable[Quota]], queues: Callable[[], Iterable[Quota]]
     ) -> None:
-        """`queues` returns a quota without limits for each queue that the policies name."""
+        """`queues` returns a quota without limits for each queue in the policies."""
         self._ledger = ledger
         self._quotas = quotas
         self._queues = queues
 
     def collect(self) -> Iterator[Metric]:
-        """Make the gauges."""
+        """Yield the gauges."""
         quotas = list(self._quotas())
         of_namespaces = {quota.name: quota for quota in quotas if quota.scope == "namespace"}
         of_queues = {quota.name: quota for quota in self._queues()}
@@ -43,10 +43,10 @@ class UsageCollector(Collector):
         shown_queues = dict(list(of_queues.items())[:MAX_SHOWN])
         used_of_queues = {name: self._ledger.used_of(quota).slices for name, quota in shown_queues.items()}
         yield _gauge(
-            "namespace", "used", "Slices that pods of a namespace have, promised ones included.", used
+            "namespace", "used", "Slices that pods of a namespace have, reserved ones included.", used
         )
         yield _gauge("namespace", "quota", "Slices that a namespace may have.", _limits(of_namespaces))
-        yield _gauge("queue", "used", "Slices that pods of a queue of the policies have.", used_of_queues)
+        yield _gauge("queue", "used", "Slices that pods of a queue in the policies have.", used_of_queues)
         yield _gauge("queue", "quota", "Slices that a queue may have.", _limits(of_queues))
         namespaces = [Quota("namespace", name) for name in used if name != OTHERS]
         yield from self._of_memory("namespace", namespaces, of_namespaces)
@@ -55,14 +55,14 @@ class UsageCollector(Collector):
     def _of_memory(self, scope: str, of: Iterable[Quota], quotas: Mapping[str, Quota]) -> Iterator[Metric]:
         used = self._ledger.mib_used_of(of)
         limits = {name: quota.memory_mib for name, quota in quotas.items()}
-        documentation = f"MiB of GPU memory that pods of a {scope} have, promised ones included."
+        documentation = f"MiB of GPU memory that pods of a {scope} have, reserved ones included."
         yield _gauge(scope, "used", documentation, used, "mib")
         documentation = f"MiB of GPU memory that a {scope} may have."
         yield _gauge(scope, "quota", documentation, _given(limits), "mib")
 
 
 def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
-    """Return the slices of namespaces: those with a quota first, then by size, the rest as one sum."""
+    """Return the slices of namespaces: those with a quota first, then by size; the rest as one sum."""
     names = list(dict.fromkeys(with_quota))[:MAX_SHOWN]
     largest = nlargest(MAX_SHOWN, used.items(), key=itemgetter(1))
     known = set(names)

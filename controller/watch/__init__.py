@@ -1,1 +1,1 @@
-"""What is watched, and the ledger of it: nodes, pods, GpuNodes and ResourceSlices."""
+"""Watches of nodes, pods, GpuNodes and ResourceSlices, and the ledger built from them."""

@@ -1,4 +1,4 @@
-"""Whether the agent of a node serves: by what it says of itself, and by what the node offers."""
+"""Whether the agent of a node serves, by its report and by what the node offers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ if TYPE_CHECKING:
 
 
 def why_not_ready(report: AgentReport | None, node: SeenNode) -> str | None:
-    """Return why pods that are bound to a node now would fail; None where its agent serves.
+    """Return why pods that are bound to a node now would fail; None if its agent serves.
 
     Args:
-        report: what the agent says in the GpuNode; None where there is none.
-        node: as its status says it.
+        report: the agent's report in the GpuNode; None without one.
+        node: the node, with the fields of its status.
     """
     if report is None:
-        return "no agent has reported from it yet"
+        return "no agent has reported from this node yet"
     if _is_of_another_boot(report, node):
-        return "its agent has not reported since it was started again"
+        return "its agent has not reported since the node restarted"
     if not report.is_registered:
         return "its agent is not registered with the kubelet"
     if report.has_healthy_cards and node.offers_nothing:
-        # The kubelet saw the agent's sockets end: what is dead cannot take its own word back.
+        # The kubelet saw the agent's sockets close: a dead agent cannot update its own report.
         return "its agent is silent: the kubelet offers no slice of GPUs that it called healthy"
     return None
 
 
 def is_urgent(report: AgentReport | None, node: SeenNode) -> bool:
-    """Whether no agent can be serving, so that there is nothing to wait for."""
+    """Whether no agent can be serving, so that waiting for it is useless."""
     return report is None or _is_of_another_boot(report, node)
 
 

@@ -1,4 +1,4 @@
-"""The taint of a node whose agent does not serve: how it is read off a node, put on and taken off. Pure."""
+"""The taint of a node whose agent does not serve: how to find, add and remove it. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ TAINTS = "/spec/taints"
 
 
 class NodeTaints(msgspec.Struct, frozen=True, gc=False):
-    """As much of a node's taints as a patch needs."""
+    """The part of a node's taints that a patch needs."""
 
     count: int = 0
     ours: int | None = None
-    """Place of our taint among them; None without it."""
+    """Position of our taint; None without it."""
 
 
 def taints_of(taints: Sequence[Taint]) -> NodeTaints:
-    """Return where our taint is."""
+    """Return the position of our taint."""
     places = [place for place, each in enumerate(taints) if (each.key, each.effect) == (AGENT_TAINT, EFFECT)]
     return NodeTaints(len(taints), places[0] if places else None)
 
 
 def hold_patch(known: NodeTaints) -> list[dict[str, Any]]:
-    """Return a JSON patch that adds our taint; the API server refuses it where the list was not as known.
+    """Return a JSON patch that adds our taint; the API server rejects it if the list of taints has changed.
 
-    A second taint of the same key and effect is invalid, so that it is never there twice.
+    A second taint with the same key and effect is invalid, so it is never added twice.
     """
     taint = {"key": AGENT_TAINT, "effect": EFFECT}
     if known.count:
         return [{"op": "add", "path": f"{TAINTS}/-", "value": taint}]
-    # None stands for a list that is not there: one that somebody has begun since is never overwritten.
+    # None tests that the list is missing: a list that was created meanwhile is never overwritten.
     return [
         {"op": "test", "path": TAINTS, "value": None},
         {"op": "add", "path": TAINTS, "value": [taint]},
@@ -44,7 +44,7 @@ def hold_patch(known: NodeTaints) -> list[dict[str, Any]]:
 
 
 def release_patch(place: int) -> list[dict[str, Any]]:
-    """Return a JSON patch that removes our taint at that place; refused where another one stands there."""
+    """Return a JSON patch that removes our taint at this position; rejected if another taint is there."""
     path = f"{TAINTS}/{place}"
     return [
         {"op": "test", "path": f"{path}/key", "value": AGENT_TAINT},

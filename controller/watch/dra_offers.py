@@ -1,4 +1,4 @@
-"""Which cards of which nodes a DRA driver offers, and which of these a device plugin offers too."""
+"""The cards of each node that a DRA driver offers, and which of them a device plugin offers too."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from ledger.facts import NodeFact
 from service.log import get_logger
 
 MAX_SLICES = 65_536
-"""ResourceSlices that are kept: with dynamic MIG, NVIDIA's driver writes one for each card."""
+"""ResourceSlices that are kept: with dynamic MIG, NVIDIA's driver writes one per card."""
 MAX_CARDS = 131_072
-"""UUIDs that are kept of all of them."""
+"""UUIDs that are kept in total."""
 
 
 class DraCards(msgspec.Struct, frozen=True, gc=False):
-    """What a DRA driver offers of one node."""
+    """The cards of one node that a DRA driver offers."""
 
     uuids: AbstractSet[str]
-    """Of its cards, as they are now: it changes with the slices."""
+    """UUIDs of the cards; the set changes with the slices."""
     are_all: bool
-    """Whether it offers no device of another card."""
+    """Whether the card of every offered device is known."""
 
 
 class _OfNode:
-    """What the ResourceSlices of one node add up to: each slice costs its own cards, however many others."""
+    """The sum of one node's ResourceSlices, updated at the cost of the changed slice."""
 
     def __init__(self) -> None:
         self.slices = 0
         self.cards: Counter[str] = Counter()
-        """Slices by UUID of a card that they offer."""
+        """Number of slices by UUID of a card that they offer."""
         self.unnamed = 0
-        """Slices of which the card of some device is unknown."""
+        """Slices with a device whose card is unknown."""
 
     def add(self, found: DraSlice) -> None:
-        """Enter a slice; the inverse of `remove`."""
+        """Add a slice; the inverse of `remove`."""
         self.slices += 1
         self.cards.update(found.cards)
         self.unnamed += not found.names_cards
@@ -53,7 +53,7 @@ class _OfNode:
 
 
 class DraOffers:
-    """The ResourceSlices that offer devices of nodes, by node."""
+    """The ResourceSlices with devices of nodes, by node."""
 
     def __init__(self, max_slices: int = MAX_SLICES, max_cards: int = MAX_CARDS) -> None:
         self._max_slices = max_slices
@@ -66,14 +66,14 @@ class DraOffers:
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Of all that are kept."""
+        """Names of all slices that are kept."""
         return self._slices.keys()
 
     def put(self, found: DraSlice) -> set[str]:
-        """Take in a ResourceSlice that was added or changed, and return the nodes that it is about.
+        """Add or change a ResourceSlice, and return the affected nodes.
 
-        One that is too much to keep is logged and forgotten; the cards of one alone may be, too, and then
-        nobody tells which of its node's cards it offers.
+        A slice beyond MAX_SLICES is logged and dropped. A slice beyond MAX_CARDS is kept without its cards:
+        it is then unknown which cards of its node it offers.
         """
         if self._slices.get(found.name) == found:
             return set()
@@ -91,7 +91,7 @@ class DraOffers:
         return nodes | {found.node}
 
     def remove(self, name: str) -> set[str]:
-        """Take in that a ResourceSlice is gone, and return the node that it was about."""
+        """Remove a ResourceSlice, and return the affected node."""
         found = self._slices.pop(name, None)
         if found is None:
             return set()
@@ -103,14 +103,14 @@ class DraOffers:
         return {found.node}
 
     def on(self, node: str) -> DraCards | None:
-        """Return what the driver offers of a node; None where it offers nothing."""
+        """Return what the driver offers of a node; None if nothing."""
         found = self._by_node.get(node)
         return DraCards(found.cards.keys(), not found.unnamed) if found is not None else None
 
     def _log_full(self, found: DraSlice) -> None:
         if not self._is_full:
             self._log.error(
-                "there are too many ResourceSlices: nodes of those beyond are not seen to be offered twice",
+                "there are too many ResourceSlices: further nodes whose GPUs are offered twice are not found",
                 kept=self._max_slices,
                 name=found.name,
             )
@@ -118,14 +118,14 @@ class DraOffers:
 
 
 def with_offers(fact: NodeFact, report: AgentReport | None, offered: DraCards | None) -> NodeFact:
-    """Return a node with which of its GPUs a DRA driver offers beside the device plugin.
+    """Return a node with the GPUs that a DRA driver offers in addition to the device plugin.
 
-    Names of which no slice is offered count too: the kubelet states zero until a device plugin is back.
+    Resource names without slices count too: the kubelet reports zero until a device plugin is back.
 
     Args:
-        fact: by the Node, and by its agent.
-        report: of the agent, which names its cards; None where none reports.
-        offered: by the driver; None where it offers nothing of the node.
+        fact: facts by the Node and its agent.
+        report: the agent's report, which lists its cards; None without one.
+        offered: the driver's offer; None if it offers nothing of the node.
     """
     if offered is None or not (fact.gpus or fact.pooled or fact.instances):
         return fact
@@ -141,9 +141,9 @@ def with_offers(fact: NodeFact, report: AgentReport | None, offered: DraCards | 
 
 
 def _indices(fact: NodeFact, report: AgentReport | None, offered: DraCards) -> AbstractSet[int] | None:
-    """Return the indices of the driver's cards; None where nobody tells them, or the kubelet chooses cards.
+    """Return the indices of the driver's cards; None if unknown, or if the kubelet chooses cards.
 
-    Of a GPU that the agent does not report another device plugin may have made the name: it counts.
+    A GPU that the agent does not report counts too: another device plugin may offer its name.
     """
     if report is None or not offered.are_all or fact.pooled or fact.instances:
         return None

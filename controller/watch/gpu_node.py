@@ -1,4 +1,4 @@
-"""The custom resource GpuNode, as the controller reads it: what a node's own agent says."""
+"""The custom resource GpuNode, as the controller reads it: the report of a node's agent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.log import get_logger
 
 MAX_CARDS = 64
 MAX_MODEL = 128
-"""Characters, as the resource has them."""
+"""Characters, as in the resource's schema."""
 MAX_UNLIMITED = 16
 MAX_UUID = 128
 """Likewise."""
@@ -46,31 +46,32 @@ class UnlimitedContainers(msgspec.Struct, frozen=True, gc=False):
 
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):
-    """What an agent says of its node's GPUs, as far as the controller needs it."""
+    """An agent's report on its node's GPUs, as far as the controller needs it."""
 
     node: str
     cards: tuple[tuple[int, int], ...]
     """(index, MiB) of each GPU that can be shared, by index."""
     models: tuple[str, ...] = ()
-    """Of each of `cards`, as GPU feature discovery would write it into a label; empty where it is none."""
+    """Model of each of `cards`, in the form of GPU feature discovery's label; empty if it is not a label
+    value."""
     uuids: tuple[str, ...] = ()
-    """Of each of `cards`; an empty text where nobody tells it."""
+    """UUID of each of `cards`; an empty text if unknown."""
     numa_nodes: tuple[int | None, ...] = ()
-    """Of each of `cards`, as the kernel numbers them; None where the agent does not tell."""
+    """NUMA node of each of `cards`, as numbered by the kernel; None if unknown."""
     lists_gpus: bool = False
-    """Whether it names any GPU, shared or in MIG mode: what it does not name is not there."""
+    """Whether it lists any GPU, shared or in MIG mode: GPUs that it does not list do not exist."""
     unhealthy: tuple[int, ...] = ()
-    """Indices of those of `cards` that are not offered to new pods."""
+    """Indices of `cards` that are not offered to new pods."""
     has_healthy_cards: bool = False
     """Whether it offers slices of any GPU to new pods."""
     is_registered: bool = False
     """Whether the kubelet counts every resource of the agent."""
     boot_id: str = ""
-    """Of the boot that the agent reports from; empty where it does not tell."""
+    """Boot ID of the node at the time of the report; empty if unknown."""
     held: tuple[tuple[int, int, int], ...] | None = None
-    """(index, slices, pods) that containers hold by the kubelet's books; None where it does not tell."""
+    """(index, slices, pods) that containers hold, by the kubelet's checkpoint; None if not reported."""
     unlimited: UnlimitedContainers = UnlimitedContainers()
-    """What runs without its limiter; nothing where the agent does not look."""
+    """Containers that run without their limiter; none if the agent does not search for them."""
 
 
 class _Card(msgspec.Struct, gc=False):
@@ -104,31 +105,31 @@ class _GpuNode(msgspec.Struct, gc=False):
 
 
 def gpu_nodes() -> Resource[AgentReport]:
-    """All GpuNodes. Of one that cannot be read nothing is known: the node's labels count again."""
+    """All GpuNodes. An unreadable one is ignored: then the node's labels count."""
     return Resource("gpunodes", GPU_NODES_PATH, ObjectReader(_GpuNode, _report, _log_unreadable))
 
 
 def report_from_object(found: Any) -> AgentReport:
-    """Read one GpuNode that was parsed before.
+    """Read one parsed GpuNode.
 
     Raises:
-        ValueError: it is no GpuNode, or two of its GPUs have one index.
+        ValueError: it is not a GpuNode, or two of its GPUs have the same index.
     """
     return _report(msgspec.convert(found, _GpuNode))
 
 
 def _report(found: _GpuNode) -> AgentReport:
-    """Return what a node's agent says.
+    """Return the report of a node's agent.
 
     Raises:
-        ValueError: two cards have one index.
+        ValueError: two cards have the same index.
     """
     status = found.status or _Status()
     shared = sorted(
         [card for card in status.gpus if not (card.mig or card.whole)], key=lambda card: card.index
     )
     if len({card.index for card in shared}) < len(shared):
-        raise ValueError("two GPUs have one index")
+        raise ValueError("two GPUs have the same index")
     return AgentReport(
         found.metadata.name,
         tuple([(card.index, card.memory_mib) for card in shared]),
@@ -146,14 +147,14 @@ def _report(found: _GpuNode) -> AgentReport:
 
 
 def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) -> NodeFact:
-    """Return a node with what its agent says of its GPUs.
+    """Return a node with its agent's report on its GPUs.
 
-    Names of GPUs that the agent does not list, and of which no slice is offered, are left out: the kubelet
-    goes on to state zero of every name that it ever heard of.
+    Resource names of GPUs that the agent does not list, and that have no slices, are left out: the kubelet
+    keeps reporting zero for every name that was ever registered.
 
     Args:
-        fact: by the Node alone.
-        report: of the agent; None where none reports.
+        fact: facts by only the Node.
+        report: the agent's report; None without one.
         agent: whether that agent serves.
     """
     if report is None:
@@ -174,19 +175,19 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
 
 
 def _pool_cards(fact: NodeFact, report: AgentReport) -> tuple[tuple[int, int], ...]:
-    """Return what is held of each healthy card; none where that does not go with what the node offers."""
+    """Return what is held on each healthy card; empty if that does not match what the node offers."""
     held = [(index, slices) for index, slices, _ in report.held or () if index not in report.unhealthy]
     return tuple(held) if held and not fact.pooled % len(held) else ()
 
 
 def _numa_nodes(report: AgentReport) -> tuple[int, ...]:
-    """Return the NUMA node of each card; none where that tells no two cards apart, or is not told of each."""
+    """Return the NUMA node of each card; empty if all have the same one, or some are unknown."""
     known = tuple([node for node in report.numa_nodes if node is not None])
     return known if len(known) == len(report.cards) and len({*known}) > 1 else ()
 
 
 def _as_label(model: str) -> str:
-    """Write a model as GPU feature discovery does; empty where it would be no label."""
+    """Return a model in the form of GPU feature discovery's label; empty if it is not a label value."""
     text = model.replace(" ", "-")
     return text if is_label_value(text) else ""
 

@@ -1,6 +1,6 @@
-"""The one writer of the ledger: what was watched goes in, placements and views come out.
+"""The only writer of the ledger: watched objects go in, placements and views come out.
 
-Everything here runs on the event loop's one thread and never waits, so nothing needs a lock.
+Everything here runs in the event loop's thread and never blocks, so it needs no lock.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from service.changes import Changes
 from service.yielding import FACTS_AT_ONCE, CooperativeYield
 
 Clock = Callable[[], float]
-"""Seconds that never run back."""
+"""Seconds of a monotonic clock."""
 PodListener = Callable[[SeenPod | None, SeenPod], None]
-"""Told of each pod that was added or changed: as it was known before, and as it is."""
+"""Called for each added or changed pod, with its previous and its current state."""
 
 
 class LedgerStore:
-    """The ledger, and who must be told when it changes."""
+    """The ledger, and the readers of its changes."""
 
     def __init__(self, clock: Clock, pods_known_until: Clock | None = None) -> None:
-        """`pods_known_until` is the moment up to which the watch of pods was heard; None takes it for now."""
+        """`pods_known_until` returns up to when the watch of pods is complete; None means now."""
         self._clock = clock
         self._pods_known_until = pods_known_until or clock
         self.ledger = Ledger(on_promise=self.mark)
@@ -42,7 +42,7 @@ class LedgerStore:
         self.nodes: dict[str, SeenNode] = {}
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
-        """Nodes and pods have been listed: the ledger is whole."""
+        """Set once nodes and pods are listed, so that the ledger is complete."""
         self.watched_nodes: WatchedResource[SeenNode] = WatchedResource(
             key_of=lambda node: ("", node.fact.name),
             keys=lambda: [("", name) for name in self.nodes],
@@ -77,14 +77,14 @@ class LedgerStore:
         )
         self._offers = DraOffers()
         self.slices_listed = asyncio.Event()
-        """What a DRA driver offers has been listed, or the API server serves no ResourceSlices."""
+        """Set once a DRA driver's offers are listed, or the API server serves no ResourceSlices."""
         self._stated: dict[str, SeenNode] = {}
-        """By name each node as it states itself; `nodes` have what their agents and a DRA driver say, too."""
+        """Each node by name, without the reports of agents and DRA drivers, which `nodes` include."""
         self.agents: dict[str, AgentReport] = {}
-        """By node what its agent says; the node itself may not be known yet."""
+        """Report of each node's agent; the node itself may not be known yet."""
         self.agents_listed = False
         self.offered_twice: set[str] = set()
-        """Names of nodes some of whose GPUs a DRA driver offers too."""
+        """Names of nodes with GPUs that a DRA driver offers too."""
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -92,16 +92,16 @@ class LedgerStore:
 
     @property
     def missing(self) -> str | None:
-        """What has not been listed yet; None when the ledger is whole."""
+        """What has not been listed yet; None if the ledger is complete."""
         return f"{' and '.join(sorted(self._unlisted))} not listed yet" if self._unlisted else None
 
     @property
     def reservations(self) -> int:
-        """Reservations that have neither become a pod nor ended."""
+        """Number of reservations that have neither become a pod nor ended."""
         return self.ledger.reservations
 
     def subscribe(self) -> Changes:
-        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        """Start to record changes for one reader, with every node as changed; ends with `unsubscribe`."""
         changes = Changes()
         for name in self.nodes:
             changes.mark(name)
@@ -109,27 +109,27 @@ class LedgerStore:
         return changes
 
     def unsubscribe(self, changes: Changes) -> None:
-        """Forget a reader; the inverse of `subscribe`."""
+        """Remove a reader; the inverse of `subscribe`."""
         self._readers.remove(changes)
 
     def on_pod(self, listener: PodListener) -> None:
-        """Tell `listener` of every pod that is added or changes."""
+        """Call `listener` for every pod that is added or changed."""
         self._pod_listeners.append(listener)
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
-        """Decide one ask."""
+        """Decide one request."""
         return self.ledger.place(ask, self._clock(), self._pods_known_until())
 
     def release(self, reservation: str) -> None:
-        """Give back what was reserved."""
+        """Give back a reservation."""
         self.ledger.release(reservation)
 
     def expire(self) -> bool:
-        """End reservations whose time is over, as many as one step may; say whether there may be more."""
+        """End expired reservations, as many as one step may; return whether more may be left."""
         return self.ledger.expire(self._clock(), self._pods_known_until())
 
     def node_state(self, name: str) -> NodeState | None:
-        """One node with GPUs; None if there is none of that name."""
+        """One node with GPUs; None if there is none of this name."""
         view = self.ledger.node(name)
         free = self.ledger.room(name)
         if view is None or free is None:
@@ -137,12 +137,12 @@ class LedgerStore:
         return NodeState(self.nodes[name].fact, view, *free, self.ledger.replicas(name))
 
     def mark(self, node: str | None) -> None:
-        """Note a change of a node, or of the backlog, for every reader."""
+        """Record a change of a node (None: of the backlog) for every reader."""
         for reader in self._readers:
             reader.mark(node)
 
     def _update_totals(self) -> None:
-        """Do ahead what the next decision would do, once enough has changed to make it slow."""
+        """Do work of the next decision now, once there are enough changes to make it slow."""
         self._changes += 1
         if self._changes >= FACTS_AT_ONCE:
             self._changes = 0
@@ -152,13 +152,13 @@ class LedgerStore:
         self.listed(resource)
 
     def listed(self, resource: str) -> None:
-        """Note that a resource has been listed."""
+        """Record that a resource has been listed."""
         self._unlisted.discard(resource)
         if not self._unlisted:
             self.synced.set()
 
     def set_node(self, node: SeenNode) -> None:
-        """Take in a node; the inverse of `remove_node`."""
+        """Add or change a node; the inverse of `remove_node`."""
         name = node.fact.name
         self._stated[name] = node
         node = self._with_reports(node)
@@ -172,12 +172,12 @@ class LedgerStore:
         self._update_totals()
 
     def set_agent(self, report: AgentReport) -> None:
-        """Take in what a node's agent says; the inverse of `remove_agent`."""
+        """Set the report of a node's agent; the inverse of `remove_agent`."""
         self.agents[report.node] = report
         self._set_again(report.node)
 
     def remove_agent(self, name: str) -> None:
-        """Take in that a node's agent says nothing, or nothing that can be read."""
+        """Remove the report of a node's agent."""
         self.agents.pop(name, None)
         self._set_again(name)
 
@@ -190,12 +190,12 @@ class LedgerStore:
                 self._set_again(name)
 
     def set_slice(self, found: DraSlice) -> None:
-        """Take in a ResourceSlice; the inverse of `remove_slice`."""
+        """Add or change a ResourceSlice; the inverse of `remove_slice`."""
         for name in self._offers.put(found):
             self._set_again(name)
 
     def remove_slice(self, name: str) -> None:
-        """Take in that a ResourceSlice is gone."""
+        """Remove a ResourceSlice."""
         for node in self._offers.remove(name):
             self._set_again(node)
 
@@ -208,7 +208,7 @@ class LedgerStore:
             self.set_node(node)
 
     def remove_node(self, name: str) -> None:
-        """Take in that a node is gone."""
+        """Remove a node."""
         if self.nodes.pop(name, None) is not None:
             del self._stated[name]
             self.offered_twice.discard(name)
@@ -217,7 +217,7 @@ class LedgerStore:
             self._update_totals()
 
     def set_pod(self, pod: SeenPod) -> None:
-        """Take in a pod; the inverse of `remove_pod`."""
+        """Add or change a pod; the inverse of `remove_pod`."""
         fact = pod.fact
         before = self.pods.get(fact.key)
         if before == pod:
@@ -232,7 +232,7 @@ class LedgerStore:
             listener(before, pod)
 
     def remove_pod(self, key: PodKey) -> None:
-        """Take in that a pod is gone."""
+        """Remove a pod."""
         known = self.pods.pop(key, None)
         if known is not None:
             self.ledger.remove_pod(key)
@@ -244,7 +244,7 @@ class LedgerStore:
             self.mark(fact.node or fact.promised_node)
 
     def _with_reports(self, node: SeenNode) -> SeenNode:
-        """Return the node with what its agent says, whether that serves, and what a DRA driver offers too."""
+        """Return the node with its agent's report, the agent's state, and a DRA driver's offers."""
         name = node.fact.name
         report = self.agents.get(name)
         fact = with_report(node.fact, report, self._agent_of(node, report))
@@ -253,6 +253,6 @@ class LedgerStore:
 
     def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
         if report is None:
-            # Until all are listed it may have one: its pods wait, and are not refused.
+            # Until all agents are listed it may have one: its pods wait, and are not denied.
             return "missing" if self.agents_listed else "away"
         return "serving" if why_not_ready(report, node) is None else "away"

@@ -1,4 +1,4 @@
-"""What the geometry loop needs of nodes and pods, taken from them when they are decoded."""
+"""The fields of nodes and pods that the geometry loop needs, extracted when they are decoded."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ from modes.mig_instances import is_divided_on_demand
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
 MAX_PROFILES = 8
-"""Of a pod that are kept: no card has so many, and a pod may name thousands."""
+"""Profiles of a pod that are kept: more than a card has, but a pod may name thousands."""
 MAX_PROFILE_NAME = 32
 MAX_CONSTRAINTS = 16 * 1024
-"""Bytes of a pod's selectors and tolerations; a pod with more is left to itself."""
+"""Bytes of a pod's selectors and tolerations; cards are not divided for a pod with more."""
 MAX_TIME = 40
-"""Characters of a time as Kubernetes writes it, and some more."""
+"""Characters of a time in an annotation: more than Kubernetes writes."""
 
 
 class MigPod(msgspec.Struct, frozen=True, gc=False):
-    """A pod that asks for MIG instances."""
+    """A pod that requests MIG instances."""
 
     uid: str
     created: str
     wants: tuple[tuple[str, int], ...]
-    """Names of profiles, as mig-parted writes them, and instances."""
+    """Names of profiles, in the form of mig-parted, and numbers of instances."""
     waits: bool
-    """The scheduler has found no node for it."""
+    """Whether the scheduler has found no node for it."""
     constraints: Constraints | None
-    """Of a pod that waits; None where they are too large to be looked at."""
+    """Constraints of a waiting pod; None if they are too long to compare."""
     digest: bytes = b""
-    """Of its constraints: the same for pods that demand the same of a node."""
+    """Digest of its constraints, equal for pods with equal demands."""
 
 
 class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
-    """A node whose cards are divided on demand, or that we cordoned for it, or that has instances."""
+    """A node whose cards are divided on demand, that we cordoned for it, or that has instances."""
 
     is_ours: bool
-    """It carries the label that says so; without it only our cordon is taken back."""
+    """Whether it has the label for division on demand; otherwise we only remove our cordon."""
     config: str
     state: str
     change: str | None
-    """Our annotation while a change is under way."""
+    """Our annotation during a change."""
     amounts: tuple[tuple[str, int], ...]
-    """MIG resources that it advertises, by name."""
+    """Amounts of the MIG resources that it advertises, by name."""
     divided_at: str | None = None
-    """When it was divided last, as our annotation says it; cut where no time is so long."""
+    """When it was last divided, by our annotation; cut to MAX_TIME."""
 
 
 class MigPodSpec(PodSpec, rename="camel", gc=False):
-    """`spec` of a pod, with what says where it may run."""
+    """`spec` of a pod, with the fields that restrict its nodes."""
 
     node_selector: dict[str, str] | None = None
     tolerations: tuple[Toleration, ...] | None = None
@@ -75,7 +75,7 @@ class HasReason(Condition, gc=False):
 def mig_pod(
     uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason], *, is_ending: bool = False
 ) -> MigPod | None:
-    """Return what a pod asks of MIG; None if it asks for nothing. One that `is_ending` waits for nothing.
+    """Return a pod's request for MIG instances; None without one. A pod that `is_ending` does not wait.
 
     Raises:
         ValueError: an amount cannot be read.
@@ -100,7 +100,7 @@ def mig_pod(
 
 
 def mig_node(node: Node) -> MigNodeFact | None:
-    """Return what is seen of a node's division; None for nodes without instances that are not ours to divide.
+    """Return the state of a node's division; None if it has no instances and is not divided on demand.
 
     Raises:
         ValueError: an amount cannot be read.
@@ -132,7 +132,7 @@ def _is_mig(name: str) -> bool:
 
 
 def _profile(resource: str) -> str:
-    """Return the name of a resource's profile: "1g.10gb+me" where it ends in "mig-1g.10gb.me"."""
+    """Return the profile of a resource: "1g.10gb+me" for a name that ends in "mig-1g.10gb.me"."""
     name = resource.removeprefix(MIG_RESOURCE_PREFIX)[:MAX_PROFILE_NAME]
     return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
 

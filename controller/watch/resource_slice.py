@@ -1,7 +1,7 @@
-"""ResourceSlices of a DRA driver for GPUs, as the controller reads them: which cards of a node it offers.
+"""ResourceSlices of a DRA driver for GPUs, as the controller reads them: the cards of a node that it offers.
 
-Attributes of devices are those of NVIDIA's driver: `type`, `uuid` of a card, `parentUUID` of the card that a
-MIG device is a part of. The `uuid` of a device for passthrough is made of its PCI address, and no card's.
+Attributes of devices are those of NVIDIA's driver: `type`, `uuid` of a card, and `parentUUID` of a MIG
+device's card. The `uuid` of a device for passthrough is made of its PCI address, and does not name a card.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from kube.names import RESOURCE_SLICES_PATH
 from service.log import get_logger
 
 PAGE = 10
-"""Of one request: Kubernetes allows 128 devices in each, with 32 attributes each."""
+"""ResourceSlices per request: each may have 128 devices, with 32 attributes each."""
 MAX_CARDS = 64
-"""Of one ResourceSlice, as of one GpuNode."""
+"""Cards of one ResourceSlice, as of one GpuNode."""
 MAX_UUID = 64
-"""Characters, as Kubernetes has them in an attribute."""
+"""Characters, as Kubernetes allows in an attribute."""
 _log = get_logger("watch")
 
 
 class DraSlice(msgspec.Struct, frozen=True, gc=False):
-    """What one ResourceSlice says, as far as the controller needs it."""
+    """The part of a ResourceSlice that the controller needs."""
 
     name: str
     node: str = ""
-    """Empty where its devices are those of no single node, and where another driver wrote it."""
+    """Empty if its devices do not belong to a single node, or if another driver wrote it."""
     cards: tuple[str, ...] = ()
     """UUIDs of the cards of its devices, sorted."""
     names_cards: bool = True
@@ -70,7 +70,7 @@ class _ResourceSlice(msgspec.Struct, gc=False):
 
 
 def resource_slices(driver: str) -> Resource[DraSlice]:
-    """All ResourceSlices of one driver, of clusters that serve them."""
+    """All ResourceSlices of one driver, in clusters that serve them."""
 
     def seen(found: _ResourceSlice) -> DraSlice:
         return _seen(found) if found.spec.driver == driver else DraSlice(found.metadata.name)
@@ -94,11 +94,11 @@ def _seen(found: _ResourceSlice) -> DraSlice:
 
 
 def _card(attributes: _Attributes) -> str:
-    """Return the UUID of a device's card; empty where nobody tells it."""
+    """Return the UUID of a device's card; empty if unknown."""
     sources = {"gpu": attributes.uuid, "mig": attributes.parent}
     source = sources.get(attributes.type.string)
     return source.string if source is not None and len(source.string) <= MAX_UUID else ""
 
 
 def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceSlice cannot be read and counts nothing", name=name, error=reason)
+    _log.error("a ResourceSlice cannot be read and is ignored", name=name, error=reason)

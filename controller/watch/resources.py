@@ -1,4 +1,4 @@
-"""The two resources that the ledger follows: their facts, and what more the controller needs of each."""
+"""Nodes and pods as the controller watches them: their facts, and what else it needs of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from modes.resource_names import ResourceNames
 from service.log import get_logger
 
 MAX_CORDON = 4000
-"""Characters of the annotation that are looked at: a thousand GPUs."""
+"""Characters of the annotation that are read: enough for a thousand GPUs."""
 
 MAX_BOOT_ID = 64
 
@@ -63,22 +63,22 @@ class Owner(OwnerReference, rename="camel", gc=False):
 
 
 class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a labelled pod says of itself: for Events on it, never for the accounts."""
+    """A labelled pod's own labels and annotations: used for Events on it, never for the accounts."""
 
     uid: str
     asked: str
-    """Text of its label."""
+    """Value of its label."""
     label: str = FRACTION_LABEL
-    """Which of the labels that is."""
+    """Name of that label."""
     injected: str | None = None
-    """The marker; None where the webhook never saw the pod."""
+    """The marker; None if the webhook never injected the pod."""
     slices: str | None = None
     gpu_index: str | None = None
     preferred_node: str | None = None
     limited_by_agent: bool = False
-    """No MiB were written into it: the agent of its node limits it, and nobody else does."""
+    """Whether no MiB were written into it: only the agent of its node limits it."""
     lacks_slices: bool = False
-    """The scheduler has looked for a node, and found some that have too few slices left."""
+    """Whether the scheduler searched a node, and found some with too few free slices."""
     owner: Owner | None = None
     """Its controller, while the pod waits for slices."""
 
@@ -90,13 +90,13 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     injected: InjectedPod | None
     """None for pods without our label."""
     created: str = ""
-    """When, as RFC 3339; only of pods that ask for slices."""
+    """Creation time, as RFC 3339; only for pods that request slices."""
     mig: MigPod | None = None
-    """What it asks of MIG, where cards are divided on demand."""
+    """Its request for MIG instances, if cards are divided on demand."""
 
     @property
     def is_limited_by_agent(self) -> bool:
-        """Whether nothing but the agent of its node limits it."""
+        """Whether only the agent of its node limits it."""
         return self.injected is not None and self.injected.limited_by_agent
 
 
@@ -106,14 +106,14 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     fact: NodeFact
     uid: str
     cordon: str = ""
-    """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
+    """The annotation that takes GPUs out of placement, as written; cut to MAX_CORDON."""
     mig: MigNodeFact | None = None
-    """How its cards are divided, of nodes where that is done on demand."""
+    """How its cards are divided, if that is done on demand."""
     taints: NodeTaints = NodeTaints()
     boot_id: str = ""
-    """As its status says; cut where no sound one is so long."""
+    """Boot ID in its status, cut to a bound."""
     offers_nothing: bool = False
-    """Its status names resources of slices, and offers none of any: no device plugin serves."""
+    """Whether its status names resources of slices, but all are zero: no device plugin serves."""
 
 
 class _PodAnnotations(PodAnnotations, gc=False):
@@ -138,7 +138,7 @@ class _PodStatus(PodStatus, gc=False):
 
 
 class _Pod(Pod, kw_only=True, gc=False):
-    """A pod with all that the ledger and the Events on it need, so that it is decoded once."""
+    """A pod with all fields that the ledger and the Events need, so that it is decoded once."""
 
     metadata: _PodMetadata
     status: _PodStatus | None = None
@@ -149,7 +149,7 @@ class _MigPodMetadata(_PodMetadata, rename="camel", kw_only=True, gc=False):
 
 
 class _MigPod(_Pod, kw_only=True, gc=False):
-    """A pod with what tells where a request for MIG instances can be served, too."""
+    """A pod that also has the fields that show where MIG instances could serve it."""
 
     metadata: _MigPodMetadata
     spec: MigPodSpec
@@ -169,7 +169,7 @@ class _NodeStatus(NodeStatus, rename="camel", gc=False):
 
 
 class _Node(Node, kw_only=True, gc=False):
-    """A node with its uid, and the boot that it is in."""
+    """A node with its uid and boot ID."""
 
     metadata: _NodeMetadata
     status: _NodeStatus | None = None
@@ -179,7 +179,7 @@ _log = get_logger("watch")
 
 
 def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
-    """All pods of the cluster: any of them may hold slices; `with_mig` also what they ask of MIG."""
+    """All pods of the cluster, as any may hold slices; `with_mig` adds their requests for MIG instances."""
 
     def seen(pod: _Pod) -> SeenPod:
         fact = pod_fact(pod, names)
@@ -231,7 +231,7 @@ def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNa
 
 
 def _log_unreadable(kind: str, name: str, reason: str) -> None:
-    _log.error(f"a {kind} cannot be read and counts nothing", name=name, error=reason)
+    _log.error(f"a {kind} cannot be read and is not counted", name=name, error=reason)
 
 
 def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | None:
@@ -257,23 +257,23 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
 
 
 def _is_part(fact: PodFact) -> bool:
-    """Whether a pod asks for less than whole GPUs; MIG instances are whole to those who hold them."""
+    """Whether a pod requests less than whole GPUs; MIG instances count as whole."""
     if any(is_instance(index) for index, _ in fact.gpus) or (fact.pooled and pool_profile(fact, None)):
         return False
     return bool(fact.asked_mib) or (fact.share is not None and fact.share[0] % fact.share[1] != 0)
 
 
 def _asked(labels: PodLabels | None) -> tuple[str, str | None]:
-    """The label by which a pod asks for a share, and its text; None where it carries none."""
+    """The label with which a pod requests a share, and its value; None without one."""
     if labels is None or labels.fraction is not None or labels.gpu_memory is None:
         return FRACTION_LABEL, labels.fraction if labels is not None else None
     return MEMORY_LABEL, labels.gpu_memory
 
 
 def _controller(metadata: _PodMetadata) -> Owner | None:
-    """The pod's controller; None also where its reference is none that Kubernetes' own controllers write.
+    """The pod's controller; None if its reference is not one that Kubernetes' own controllers write.
 
-    Pod authors may write any text into it.
+    Users can write any text into it.
     """
     owner = next((owner for owner in metadata.owner_references or () if owner.controller), None)
     if owner is None or not all(map(_is_plain, (owner.api_version, owner.kind, owner.name, owner.uid))):
@@ -286,7 +286,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
-    """Whether the scheduler names slices among what nodes lack: not gates, volumes or cordons."""
+    """Whether the scheduler's message names slices among what nodes lack, not gates, volumes or cordons."""
     if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
         return False
     said = condition.message or ""

@@ -202,7 +202,7 @@ def test_an_installation_is_green_and_what_breaks_is_told_by_its_line(installed,
     assert told(found, "endpoints") == ("failed", f"Service {RELEASE}-webhook has no ready endpoint")
     level, what = told(found, "webhook")
     assert (level, what.startswith("caBundle: holds no certificate")) == ("failed", True)
-    what = "the node label nvidia.com/gpu.memory is missing or no number of MiB"
+    what = "the node label nvidia.com/gpu.memory is missing or not a number of MiB"
     assert told(found, "fractions") == ("failed", what)
     assert told(found, "serving") == ("failed", f"the agent is not registered: {off} (nvidia.com/gpu-0)")
     assert found["serving"][0]["advice"].startswith("set enable_cdi = true")

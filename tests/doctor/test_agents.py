@@ -95,8 +95,8 @@ def test_a_pod_that_runs_and_reports_nothing_fails_and_one_that_reports_does_so_
 @pytest.mark.parametrize(
     ("report", "what"),
     [
-        (None, "no agent has reported from it yet"),
-        (says(boot="boot-0"), "its agent has not reported since it was started again"),
+        (None, "no agent has reported from this node yet"),
+        (says(boot="boot-0"), "its agent has not reported since the node restarted"),
         (says(registered=False), "its agent is not registered with the kubelet"),
         (
             says(registered=False, missing=f"nvidia.com/gpu-0: {CDI_OFF}; nvidia.com/gpu-1: {CDI_OFF}"),

@@ -80,7 +80,7 @@ def test_certificates_say_when_they_end():
     [(level, text)] = lines("certificates")
     assert level == "ok"
     assert text.startswith("certificates: the leaf expires in ")
-    assert "the CA ends in " in text
+    assert "the CA expires in " in text
 
 
 @pytest.mark.parametrize(

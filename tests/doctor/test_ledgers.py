@@ -8,7 +8,7 @@ from tests.doctor.support import conditions, lines, node
 @pytest.mark.parametrize(
     ("found", "what"),
     [
-        (node(gpu_mib=None), "the node label nvidia.com/gpu.memory is missing or no number of MiB"),
+        (node(gpu_mib=None), "the node label nvidia.com/gpu.memory is missing or not a number of MiB"),
         (node(gpus=(), slices_per_gpu=0, pooled=2, pooled_gpus=2), "GPUs are offered whole"),
     ],
 )
@@ -36,7 +36,7 @@ def test_a_node_without_a_ledger_is_a_warning():
 
 
 def test_more_given_out_than_there_is_is_a_warning():
-    told = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than there are"))
+    told = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than exist"))
     [(level, text)] = lines("ledgers", ledgers={"gpu-1": told})
     assert level == "warning"
-    assert text.startswith("node gpu-1: pods hold 3 slices more than there are -- ")
+    assert text.startswith("node gpu-1: pods hold 3 slices more than exist -- ")

@@ -117,7 +117,7 @@ def test_json_has_the_same_lines(ask):
     assert ended.exit_code == 1
     [line] = [each for each in found if each["check"] == "fractions"]
     assert (line["level"], line["nodes"]) == ("failed", ["gpu-2"])
-    assert line["what"] == "the node label nvidia.com/gpu.memory is missing or no number of MiB"
+    assert line["what"] == "the node label nvidia.com/gpu.memory is missing or not a number of MiB"
     assert line["advice"].startswith("install GPU feature discovery")
 
 

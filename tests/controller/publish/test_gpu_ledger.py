@@ -43,7 +43,7 @@ def test_totals_count_promises_as_used_and_leave_cordoned_gpus_out_of_what_is_fr
 def test_lost_capacity_is_over_commit_and_free_stays_honest():
     status = status_of(view(GpuView(0, 2, (HOLDER, PROMISED))), 0, NOW, ())
     assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, -5)
-    message = "pods hold 4 slices more than there are"
+    message = "pods hold 4 slices more than exist"
     assert status.conditions[1] == Condition("OverCommitted", "True", "CapacityLost", message, NOW)
 
 

@@ -65,7 +65,7 @@ def test_gpus_that_are_offered_twice_are_an_event_on_the_node_with_what_to_do():
         "Warning",
     )
     assert found["message"] == (
-        "GPUs are offered twice, by a device plugin and by DRA, whose claims get them whole: turn one of"
+        "GPUs are offered twice, by a device plugin and by DRA, whose claims get whole GPUs: turn one of"
         " the two off on this node (kubectl get resourceslices --field-selector spec.nodeName=a)"
     )
     assert len(found["message"]) <= 200

@@ -36,16 +36,16 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     state.set_pod(seen_pod("x", node="a"))
     state.set_pod(seen_pod("y"))
     assert reasons(state, clock, "y") == [
-        "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
+        "a node has enough free slices: the scheduler has another reason, see kubectl describe pod"
     ]
     state.set_pod(seen_pod("z", node="a"))
     [why, gone] = reasons(state, clock, "y", "gone")
     assert why.startswith("needs 4 slices of GPU 0; free now: a: 0; it starts when")
-    assert gone == "is gone by now"
+    assert gone == "is gone"
     known = seen_node("a")
     state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=False)))
     assert reasons(state, clock, "y") == [
-        "no usable node has such GPUs: they are cordoned, not ready, or not there"
+        "no usable node has such GPUs: they are cordoned, not ready or missing"
     ]
 
 
@@ -99,7 +99,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
 
     first, later = asyncio.run(main())
     assert first[0] == first[1] == later.replace("5 slices", "4 slices")
-    assert first[2] == "waits for slices; where they are free is being looked up"
+    assert first[2] == "waits for slices; free slices are being searched"
     assert walks == ["w4", "w5"]
 
 
@@ -142,7 +142,7 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
     unlabelled, command = reasons(state, clock, "y", "z", demands=only_a)
     assert f"free now: a: 2; {left_out}; it starts" in unlabelled
     assert f"Free now: a: 2. {left_out}. It starts" in command
-    assert reasons(state, clock, "y")[0].startswith("a node has slices enough")
+    assert reasons(state, clock, "y")[0].startswith("a node has enough free slices")
 
 
 def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
@@ -154,7 +154,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
         return None
 
     told = reasons(state, clock, "y", demands=unknown)
-    assert told == ["waits for slices; where they are free is being looked up"]
+    assert told == ["waits for slices; free slices are being searched"]
 
     async def too_long(_pod):
         return "too long"

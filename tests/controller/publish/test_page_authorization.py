@@ -69,9 +69,9 @@ def test_who_may_in_one_namespace_sees_that_alone_and_only_if_he_asks_for_it():
         ([], "", 401, "kubectl create token SERVICEACCOUNT --audience=fraction-injector-page"),
         ([UNKNOWN, UNKNOWN], "t", 401, "does not know this token"),
         ([KNOWN, NO, NO], "t", 403, 'may not list gpuledgers.clearml-injector.io in namespace "team"'),
-        ([refusal(500, "broken")], "t", 503, "does not say who you are"),
-        ([KNOWN, refusal(403, "no")], "t", 503, "does not say who you are"),
-        ([reply({"status": 7})], "t", 503, "does not say who you are"),
+        ([refusal(500, "broken")], "t", 503, "cannot check the token now"),
+        ([KNOWN, refusal(403, "no")], "t", 503, "cannot check the token now"),
+        ([reply({"status": 7})], "t", 503, "cannot check the token now"),
     ],
 )
 def test_whoever_may_not_is_told_what_to_do(script, token, status, says):
@@ -133,7 +133,7 @@ def test_only_so_many_are_asked_about_at_a_time():
             authorizer = TokenAuthorizer(api, Clock())
             tasks = [asyncio.create_task(authorizer.authorize(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
             await fake.until_asked(MAX_ASKED_AT_ONCE)
-            with pytest.raises(PageRefusedError, match="too many ask at once"):
+            with pytest.raises(PageRefusedError, match="too many requests"):
                 await authorizer.authorize("one more", "")
             for task in tasks:
                 task.cancel()
