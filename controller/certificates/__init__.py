@@ -1,5 +1,5 @@
-"""CA and serving certificates, issued and renewed in Secrets by the leader.
+"""CA and serving certificates, which the leader issues and renews in Secrets.
 
-`loop` carries out what certs.rotation decides, on what `store` reads and writes; `delivery` brings a new
-leaf to running pods, `expiry` warns where nobody renews, `metrics` counts.
+`loop` carries out what certs.rotation decides, with `store` to read and write. `delivery` brings a new leaf
+to running pods at once, `expiry` warns if nobody renews, and `metrics` counts.
 """

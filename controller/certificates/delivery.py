@@ -1,4 +1,4 @@
-"""Delivers a new certificate to running pods at once: the kubelet alone takes a minute and more."""
+"""Delivers a new certificate to running pods at once: the kubelet takes a minute or more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kube.names import CERTIFICATE_ANNOTATION
 from service.log import get_logger
 
 _SHOWN = ("ca.crt", "tls.crt", "injected-ca")
-"""What the annotation is made of: nothing of the key."""
+"""Data of the Secret that the annotation is computed from; the private key is left out."""
 
 
 class CertificateDelivery:
@@ -22,11 +22,11 @@ class CertificateDelivery:
         self._log = get_logger("certificates")
 
     async def hasten(self, content: SecretContent) -> None:
-        """Touch every pod that was not yet for this content; where that fails, the kubelet takes a minute."""
+        """Annotate every pod that lacks this content; if that fails, the kubelet delivers it in a minute."""
         shown = b"\0".join(content.data.get(key, b"") for key in _SHOWN)
         try:
             await self._touch.mark(hashlib.sha256(shown).hexdigest()[:16])
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._log.warning(
-                "pods are not touched: they get the certificate in a minute or two", error=str(error)
+                "pods are not annotated: they get the certificate in a minute or two", error=str(error)
             )

@@ -1,4 +1,4 @@
-"""Warns of certificates that end soon while nobody renews them, as Events on the Secret that holds them."""
+"""Warns of certificates that expire soon and are not renewed, by Events on their Secret."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kube.events import event, event_name
 
 WARN_BEFORE = timedelta(days=14)
 RENEWAL_TAKES = timedelta(days=1)
-"""A renewal that has not happened so long after its time is not being handled."""
+"""A renewal that is this late is not being handled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryWarning:
-    """A certificate that ends within 14 days."""
+    """A certificate that expires within 14 days."""
 
     secret: str
     sha256: str
     message: str
 
     def event(self, namespace: str, now: datetime) -> dict[str, Any]:
-        """Make the Event, which has the same name for the same certificate on the same day."""
+        """Return the Event, which has the same name for the same certificate on the same day."""
         name = event_name(self.secret, f"{self.sha256} {now.date()}")
         involved = {"kind": "Secret", "namespace": namespace, "name": self.secret}
         return event(involved, "CertificateExpires", self.message, name=name, now=now)
 
 
 def warnings(seen: Observation, name: str, now: datetime) -> list[ExpiryWarning]:
-    """Give the certificates of an installation whose renewal is overdue."""
+    """Return the certificates of an installation whose renewal is overdue."""
     leaf, authority = seen.tls.leaf, seen.authorities.current
     found = []
     if leaf is not None and _overdue(leaf, now):
@@ -49,5 +49,5 @@ def _overdue(certificate: Authority | LeafFacts, now: datetime) -> bool:
 
 def _warning(secret: str, what: str, certificate: Authority | LeafFacts, now: datetime) -> ExpiryWarning:
     days = (certificate.not_after - now).days
-    message = f"{what} ends in {days} days and was not renewed: see the controller's log, and certs status"
+    message = f"{what} expires in {days} days and was not renewed: see the controller's log, and certs status"
     return ExpiryWarning(secret, certificate.sha256, message)

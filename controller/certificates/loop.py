@@ -1,6 +1,6 @@
-"""Carries out the certificate rotation: observe, decide, one write, again. By the leader only.
+"""Carries out the certificate rotation: observe, decide, write once, repeat. Only the leader runs it.
 
-All state lies in the cluster, so that a new leader goes on where the last one died.
+All state is in the cluster, so a new leader continues after the last one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Everything as it was read, with what a write must find unchanged."""
+    """Everything that was read, with the versions that a write expects."""
 
     stored: Stored
     seen: Observation
@@ -49,7 +49,7 @@ class Reading:
     bundle: Bundle
 
     def missing(self, installation: str) -> list[str]:
-        """Names of the Secrets that are not there."""
+        """Names of the Secrets that do not exist."""
         versions = {"ca": self.authorities_version, "tls": self.tls_version}
         return [
             f"{installation}-{suffix}"
@@ -59,7 +59,7 @@ class Reading:
 
 
 async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
-    """Read everything, `-tls` first and `-ca` last as certs.rotation asks for.
+    """Read everything, `-tls` first and `-ca` last, as certs.rotation requires.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
@@ -73,7 +73,7 @@ async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
 
 
 class BundleLoop:
-    """Keeps the caBundle at the CA of a mounted Secret that others issue."""
+    """Keeps the caBundle equal to the CA of a mounted Secret that somebody else issues."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class BundleLoop:
         self._log = get_logger("certificates")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Write whenever they differ, while this replica leads; call `heartbeat` after each reading.
+        """Write the caBundle if it differs, while this replica leads; call `heartbeat` after each reading.
 
         Raises:
             CertificateError: the directory holds no CA.
@@ -98,7 +98,7 @@ class BundleLoop:
         try:
             await while_leading(self._leadership, self._step, BUNDLE_SECONDS, heartbeat)
         finally:
-            # From now on another replica's figure counts.
+            # Another replica leads now, and its metric counts.
             self._metrics.show_configuration(is_there=True)
 
     async def _step(self) -> None:
@@ -112,7 +112,7 @@ class BundleLoop:
 
 
 class CertificateLoop:
-    """Issues and rotates CA and leaf of an installation."""
+    """Issues and rotates the CA and the leaf of an installation."""
 
     def __init__(  # noqa: PLR0913 what it works on and by
         self,
@@ -124,7 +124,7 @@ class CertificateLoop:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`names` are those that a leaf must be good for."""
+        """`names` are the DNS names that the leaf must cover."""
         self._store = store
         self._leadership = leadership
         self._metrics = metrics
@@ -136,7 +136,7 @@ class CertificateLoop:
         self._log = get_logger("certificates")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Keep certificates fresh while this replica leads; call `heartbeat` after each step.
+        """Keep certificates valid while this replica leads; call `heartbeat` after each step.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
@@ -150,7 +150,7 @@ class CertificateLoop:
                     seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()
                     await asyncio.sleep(max(0.1, seconds))
         finally:
-            # From now on another replica's figure counts.
+            # Another replica leads now, and its metric counts.
             self._metrics.show_configuration(is_there=True)
 
     async def _step(self) -> Action:
@@ -182,7 +182,7 @@ class CertificateLoop:
             self._log.info("certificates", action=type(action).__name__, **why)
 
     async def _refused(self, error: ApiError, action: Action, found: Reading) -> None:
-        """Say what became of a write that the API server refused; raise what nobody can expect."""
+        """Log a write that the API server rejected; raise an unexpected error."""
         if error.status in CHANGED_MEANWHILE:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
             await asyncio.sleep(0.2)

@@ -11,12 +11,12 @@ from certs.rotation import Change, Phase
 
 
 class CertificateMetrics:
-    """Expiry, phase and errors; times are Unix seconds, 0 while there is no certificate."""
+    """Expiry, phase and errors; times are Unix seconds, 0 without a certificate."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         expiry = Gauge(
             "fraction_injector_issued_certificate_expiry_timestamp_seconds",
-            "When the issued leaf and the CA that signs end, in Unix seconds.",
+            "When the issued leaf and the signing CA expire, in Unix seconds.",
             ["certificate"],
             registry=registry,
         )
@@ -30,7 +30,7 @@ class CertificateMetrics:
         self._phases = {phase: phases.labels(phase.value) for phase in Phase}
         self.errors = Counter(
             "fraction_injector_certificate_errors",
-            "Certificates that could not be made or stored.",
+            "Certificates that could not be issued or stored.",
             registry=registry,
         )
         writes = Counter(
@@ -42,7 +42,7 @@ class CertificateMetrics:
         self._writes = {action.__name__: writes.labels(action.__name__) for action in get_args(Change)}
         self._configuration_missing = Gauge(
             "fraction_injector_webhook_configuration_missing",
-            "1 while the leading controller finds no webhook configuration, else 0.",
+            "1 if the leading controller finds no webhook configuration, else 0.",
             registry=registry,
         )
 
@@ -55,7 +55,7 @@ class CertificateMetrics:
         self._configuration_missing.set(not is_there)
 
     def show(self, seen: Observation, now: Phase) -> None:
-        """Bring the gauges to what was seen."""
+        """Set the gauges from what was read."""
         leaf, authority = seen.tls.leaf, seen.authorities.current
         self._leaf.set(leaf.not_after.timestamp() if leaf else 0)
         self._authority.set(authority.not_after.timestamp() if authority else 0)

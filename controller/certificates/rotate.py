@@ -1,4 +1,4 @@
-"""Asks the controller for a new certificate before its time: a Secret without its key is issued anew."""
+"""Asks the controller to renew a certificate early: it issues a new one for a Secret without its key."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ async def has_leader(api: ApiServer, namespace: str, lease: str, now: datetime) 
 
 
 async def drop_key(api: ApiServer, namespace: str, secret: str, key: str) -> None:
-    """Remove a private key from a Secret, whose certificate then counts for nothing.
+    """Remove the private key from a Secret, so that its certificate no longer counts.
 
     Raises:
-        ApiError: 409 where somebody changed the Secret meanwhile.
+        ApiError: 409 if somebody changed the Secret meanwhile.
         OSError, TimeoutError, aiohttp.ClientError: the API server does not answer.
     """
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets/{quote(secret, safe='')}"

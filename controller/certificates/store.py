@@ -1,4 +1,4 @@
-"""The two Secrets, the caBundle and the served leaves, as the API server and the network hold them.
+"""Reads and writes the two Secrets and the caBundle, and reads the leaves that webhooks serve.
 
 Each write replaces exactly the version that was read, or fails with ApiError 409.
 """
@@ -30,23 +30,23 @@ DIAL_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Names of what one installation's certificates live in."""
+    """Names of the objects that hold an installation's certificates."""
 
     namespace: str
     name: str
-    """Of the webhook configuration; Secrets and Services are named after it: `-ca`, `-tls`, `-webhook`,
+    """Name of the webhook configuration. Secrets and Services are named after it: `-ca`, `-tls`, `-webhook`,
     `-controller`."""
     endpoints: tuple[str, ...] = ()
     """`host:port` of webhooks outside the cluster; empty for those of the Service."""
 
     @property
     def webhook_service(self) -> str:
-        """Whose endpoints are dialled."""
+        """The Service whose endpoints are dialled."""
         return f"{self.name}-webhook"
 
 
 def issued_names(installation: Installation, more: Sequence[str]) -> tuple[str, ...]:
-    """Give the names that the leaf must be good for: both Services', and those asked for beside."""
+    """Return the DNS names that the leaf must cover: those of both Services, and `more`."""
     namespace = installation.namespace
     webhook = service_names(installation.webhook_service, namespace)
     controller = service_names(f"{installation.name}-controller", namespace)
@@ -55,12 +55,12 @@ def issued_names(installation: Installation, more: Sequence[str]) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a write must find unchanged."""
+    """What a write expects to find unchanged."""
 
     resource_version: str | None
-    """None where there was no such object."""
+    """None if the object did not exist."""
     keys: frozenset[str] = frozenset()
-    """Of data and annotations, to know what a write takes away."""
+    """Keys of data and annotations that were read, to know which ones a write removes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Bundle:
     """The caBundle of the webhook configuration."""
 
     pem: bytes | None
-    """None where there is no configuration; empty where it has no caBundle yet."""
+    """None without a configuration; empty if it has no caBundle yet."""
     entry: str = ""
-    """Name of its one entry."""
+    """Name of its only entry."""
     resource_version: str = ""
 
 
@@ -104,7 +104,7 @@ class _Conditions(msgspec.Struct):
 
     @property
     def takes_requests(self) -> bool:
-        """Kubernetes asks to take an unknown condition for true."""
+        """A missing condition counts as true, as Kubernetes recommends."""
         return (self.ready if self.serving is None else self.serving) is not False
 
 
@@ -128,7 +128,7 @@ class _Slices(msgspec.Struct):
 
 
 class CertificateStore:
-    """Reads and writes for one installation."""
+    """Reads and writes the objects of one installation."""
 
     def __init__(self, api: ApiServer, installation: Installation) -> None:
         self._api = api
@@ -136,7 +136,7 @@ class CertificateStore:
         self._delivery = CertificateDelivery(api, installation.namespace, f"{installation.name}-tls")
 
     async def read_secret(self, suffix: str) -> tuple[SecretContent | None, Version]:
-        """Read `<name>-<suffix>`; None where it is missing.
+        """Read `<name>-<suffix>`; None if it does not exist.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read.
@@ -153,7 +153,7 @@ class CertificateStore:
         )
 
     async def exists(self) -> bool:
-        """Whether either Secret is there, empty or not.
+        """Whether either Secret exists, empty or not.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: they cannot be read.
@@ -162,10 +162,10 @@ class CertificateStore:
         return any(secret is not None for secret in found)
 
     async def write_secret(self, suffix: str, content: SecretContent, version: Version) -> None:
-        """Store exactly this data and these annotations; create the Secret where it was missing.
+        """Store exactly this data and these annotations; create the Secret if it did not exist.
 
         Raises:
-            ApiError: 409 where it is no longer the version that was read.
+            ApiError: 409 if the Secret is no longer the version that was read.
         """
         data = {key: base64.b64encode(value).decode() for key, value in content.data.items()}
         if version.resource_version is None:
@@ -185,11 +185,11 @@ class CertificateStore:
         )
 
     async def deliver(self, content: SecretContent) -> None:
-        """Have the pods that mount `-tls` get what was written at once."""
+        """Bring what was written to the pods that mount `-tls` at once."""
         await self._delivery.hasten(content)
 
     async def read_bundle(self) -> Bundle:
-        """Read the caBundle of the configuration's one entry."""
+        """Read the caBundle of the configuration's only entry."""
         data = await self._get(self._configuration)
         configuration = msgspec.json.decode(data, type=_Configuration) if data is not None else None
         if configuration is None or not configuration.webhooks:
@@ -199,10 +199,10 @@ class CertificateStore:
         return Bundle(pem, entry.name, configuration.metadata.resource_version)
 
     async def write_bundle(self, pem: bytes, read: Bundle) -> None:
-        """Store the caBundle by JSON Patch: server-side apply would co-own the list's element.
+        """Store the caBundle by JSON Patch, because server-side apply would co-own the list's element.
 
         Raises:
-            ApiError: 422 where the configuration is no longer the version that was read.
+            ApiError: 422 if the configuration is no longer the version that was read.
         """
         body = [
             {"op": "test", "path": "/metadata/resourceVersion", "value": read.resource_version},
@@ -217,20 +217,20 @@ class CertificateStore:
         await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
 
     async def make_event(self, warning: ExpiryWarning, now: datetime) -> None:
-        """Make an Event of a warning, once a day.
+        """Write an Event for a warning, once a day.
 
         Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be made.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
         """
         await EventWriter(self._api).post(warning.event(self._installation.namespace, now))
 
     @property
     def name(self) -> str:
-        """Of the installation."""
+        """Name of the installation."""
         return self._installation.name
 
     async def served(self) -> dict[str, bytes | None]:
-        """Dial every webhook that requests may be sent to; None for one that does not answer."""
+        """Dial every webhook that may get requests; None for one that does not answer."""
         endpoints = self._installation.endpoints or await self._endpoints()
         leaves = await asyncio.gather(*map(_dial, endpoints))
         return dict(zip(endpoints, leaves, strict=True))
@@ -273,16 +273,16 @@ def _addresses(found: _Slice) -> list[str]:
 
 
 def _with_removals(kept: Mapping[str, str], version: Version) -> dict[str, str | None]:
-    """A merge patch takes away what it names as null; keys of the other map do no harm there."""
+    """Return a merge patch that sets removed keys to null; a null for a missing key changes nothing."""
     return {**dict.fromkeys(version.keys), **kept}
 
 
 async def _dial(endpoint: str) -> bytes | None:
-    """The leaf that an endpoint shows, as PEM, whoever made it; None where nobody answers."""
+    """Return the leaf that an endpoint serves, as PEM, whoever issued it; None without an answer."""
     host, _, port = endpoint.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    # Whose leaf it is, is what we want to know: nothing is sent over this connection.
+    # The leaf is not verified because it is what we want to read: nothing is sent over this connection.
     context.verify_mode = ssl.CERT_NONE
     try:
         async with asyncio.timeout(DIAL_SECONDS):

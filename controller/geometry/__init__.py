@@ -1,1 +1,1 @@
-"""Divides MIG cards on demand: a pure planner, and its plans carried out through NVIDIA's MIG manager."""
+"""Divides MIG cards on demand: a pure planner, and a loop that applies its plans through the MIG manager."""

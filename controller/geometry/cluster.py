@@ -1,4 +1,4 @@
-"""Nodes, pods and requests as the geometry loop sees them at one moment."""
+"""Nodes, pods and requests as the geometry loop sees them in one step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NodeUse:
     cpu_milli: int = 0
     memory_bytes: int = 0
     has_gpus: bool = False
-    """Whether a pod on it holds a GPU or an instance."""
+    """Whether a pod on the node holds a GPU or an instance."""
 
     def add(self, pod: SeenPod) -> None:
         """Count a pod."""
@@ -37,7 +37,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A node that is divided on demand, or has instances."""
+    """A node that is divided on demand or has instances."""
 
     node: NodeFact
     uid: str
@@ -57,7 +57,7 @@ class ClusterNode:
 
     @property
     def offer(self) -> NodeOffer | None:
-        """What it could ever offer a pod; None where its cards are not ours alone to divide, or not known."""
+        """What it could offer a pod once divided; None if its cards are unknown or others divide them."""
         card, node = self.view.card, self.node
         if card is None or not self.fact.is_ours or node.is_offered_twice:
             return None
@@ -67,12 +67,12 @@ class ClusterNode:
 
     @property
     def division(self) -> Division | None:
-        """How it is divided, where that is known."""
+        """How it is divided; None if unknown."""
         return self.view.division
 
     @property
     def card_or_fail(self) -> MigCard:
-        """Its card, of a node that is cordoned for a change.
+        """Return the card of a node that is cordoned for a change.
 
         Raises:
             ValueError: its labels name no known card.
@@ -84,15 +84,15 @@ class ClusterNode:
 
 @dataclass(slots=True)
 class Cluster:
-    """What there is, and who waits."""
+    """The nodes and the waiting pods."""
 
     nodes: list[ClusterNode]
     waiting: dict[str, SeenPod]
-    """Pods that the scheduler has found no node for, by uid."""
+    """Pods that the scheduler found no node for, by uid."""
 
     @property
     def advertised(self) -> Mapping[str, int]:
-        """The most instances of each resource that a node has already, whatever we know of its card."""
+        """The most instances of each resource that one node has now, whether its card is known or not."""
         most = Counter[str]()
         for node in self.nodes:
             most |= Counter(dict(node.fact.amounts))
@@ -100,7 +100,7 @@ class Cluster:
 
     @classmethod
     async def of(cls, state: LedgerStore, configs: Mapping[str, Division]) -> Cluster:
-        """Read it off the ledger's store, a part in each step of the event loop."""
+        """Read the cluster from the ledger's store, in parts, so that the event loop is not blocked."""
         seen = {name: node for name, node in state.nodes.items() if node.mig is not None}
         use: defaultdict[str, NodeUse] = defaultdict(NodeUse)
         waiting = dict[str, SeenPod]()
@@ -116,7 +116,7 @@ class Cluster:
 
 
 def is_advertised(mig: MigPod, advertised: Mapping[str, int]) -> bool:
-    """Whether nodes have as many instances of each profile as a pod wants."""
+    """Whether some node has as many instances of each profile as a pod requests."""
     return all(advertised.get(_resource(name), 0) >= count for name, count in mig.wants)
 
 

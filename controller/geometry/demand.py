@@ -1,7 +1,7 @@
-"""What pods that wait for MIG instances bring about: who is looked at, in which order, and what is divided.
+"""Decides which waiting pods are served next, and which cards are divided for them.
 
-Pure but for what it remembers from one step to the next: whose turn it was, and who did not use what was
-set aside. It only changes the order of what the cluster shows; a controller that starts does without.
+Pure except for what it remembers between steps: the turns of namespaces, and the pods that did not use their
+instances. That only changes the order; a new controller starts without it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from controller.watch.resources import SeenPod
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What is to be done in one step, and told."""
+    """What to do in one step, and what to report."""
 
     plan: Plan
     selection: Selection
     deferred: tuple[str, ...]
-    """Pods, by uid, for which nothing is done for a while from now on."""
+    """Pods, by uid, for which nothing is divided for a while."""
 
 
 class Demand:
@@ -42,7 +42,7 @@ class Demand:
         nodes: Iterable[MigNode],
         now: float,
     ) -> Decision:
-        """Plan for the pods that wait, by uid, with the nodes as they could ever be and as they are."""
+        """Plan for the waiting pods, by uid, with the nodes as they are and as they could be divided."""
         self._deferrals.keep(waiting.keys())
         self._turns.forget(now)
         self._feasibility.update(offers)
@@ -58,11 +58,11 @@ class Demand:
         return Decision(planned, selection, self._take_turns(planned, selection, now))
 
     def _take_turns(self, planned: Plan, selection: Selection, now: float) -> tuple[str, ...]:
-        """Note who was served or set aside for; return the pods that did not use it for too long."""
+        """Record which namespaces were served; return the pods that left their instances unused."""
         uids = {request.key: request.uid for request in selection.requests}
         self._turns.take({change.request[0] for change in planned.changes}, now)
         self._turns.give({namespace for namespace, _ in planned.set_aside}, now)
         if selection.is_cut or planned.unreached:
-            # There are more namespaces than one step can look at: the others come first in the next.
+            # One step cannot look at all namespaces: the others come first in the next step.
             self._turns.take(selection.seen - planned.unreached, now)
         return tuple(self._deferrals.give([uids[key] for key in planned.set_aside], now))

@@ -1,4 +1,4 @@
-"""How the idle cards of one node can be divided so that a request fits there."""
+"""How to divide the idle cards of one node so that a request fits there."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from controller.geometry.model import Amounts, MigNode, MigRequest, Steps
 from modes.mig_geometry import Geometry, full_geometries, most_instances
 
 MAX_STEPS = 2000
-"""Divisions of single cards that are tried for one request on one node."""
+"""Divisions of single cards that are tried per request and node."""
 CardChanges = tuple[tuple[int, Geometry], ...]
-"""Cards that are divided at once, by index, and into what each is."""
+"""Cards that are divided together: index of each card, and its new geometry."""
 
 
 @dataclass(slots=True)
 class Room:
-    """A node while a plan is made."""
+    """A node while a plan is computed."""
 
     node: MigNode
     free: Counter[str] = field(init=False)
-    """Instances that no pod holds and no request was given; negative where a request still waits for some."""
+    """Instances that no pod holds and no request was given; negative if a request still waits for some."""
     geometries: list[Geometry] = field(init=False)
-    """What each card is divided into, or will be by this plan."""
+    """The geometry of each card, with this plan applied."""
     is_promised: bool = False
-    """Whether a request of this plan was given something of it."""
+    """Whether this plan gives a request something of the node."""
     _changed: set[int] = field(init=False, default_factory=set)
     _cpu_free: int = field(init=False)
     _memory_free: int = field(init=False)
@@ -37,7 +37,7 @@ class Room:
         self._cpu_free, self._memory_free = self.node.cpu_free, self.node.memory_free
 
     def accepts(self, request: MigRequest) -> bool:
-        """Whether the pod may run on this node, and has CPU and memory there."""
+        """Whether the pod may run on this node, and fits its CPU and memory."""
         return (
             (request.nodes is None or self.node.name in request.nodes)
             and request.cpu_milli <= self._cpu_free
@@ -45,18 +45,18 @@ class Room:
         )
 
     def fits(self, wants: Amounts) -> bool:
-        """Whether so many instances are free."""
+        """Whether the node has these instances free."""
         return all(self.free[name] >= count for name, count in wants)
 
     def give(self, request: MigRequest) -> None:
-        """Set what a request wants aside, also instances that are still to be made."""
+        """Reserve the instances of a request, including those still to be created."""
         self.free.subtract(dict(request.wants))
         self._cpu_free -= request.cpu_milli
         self._memory_free -= request.memory_bytes
         self.is_promised = True
 
     def divide(self, changes: CardChanges) -> None:
-        """Count cards as divided so."""
+        """Count cards as divided this way."""
         for card, geometry in changes:
             self.free.update(geometry)
             self.free.subtract(self.geometries[card])
@@ -64,7 +64,7 @@ class Room:
             self._changed.add(card)
 
     def open_cards(self, *, after_pause: bool = False) -> tuple[int, ...]:
-        """Cards that may be divided: idle ones; of a paused node only those that are not divided at all."""
+        """Cards that may be divided: idle ones; during a pause, only cards that are not divided yet."""
         if self.node.is_changing:
             return ()
         is_paused = self.node.paused_until is not None and not after_pause
@@ -76,16 +76,16 @@ class Room:
 
 
 def divisions(room: Room, wants: Amounts, work: Steps, *, after_pause: bool = False) -> Iterator[CardChanges]:
-    """All divisions of as few cards as can make a request fit here: one for each first step.
+    """Yield divisions of as few cards as possible that make a request fit: one for each first step.
 
-    None where there is no way now. No instance that was given to another request goes, and no card with an
-    instance in use is touched.
+    Yields nothing if no division works now. Instances given to another request stay, and cards with an
+    instance in use are not touched.
     """
     if any(not most_instances(room.node.card, name) for name, _ in wants):
         return
     cards = room.open_cards(after_pause=after_pause)
     search = _Search(room, dict(wants), work)
-    # Each change has to bring an instance that is lacking.
+    # Each change must add an instance that is missing.
     for changes in range(1, min(len(cards), search.lack) + 1):
         if search.bound(room.free, changes):
             continue
@@ -116,18 +116,18 @@ class _Search:
 
     @property
     def lack(self) -> int:
-        """Instances that are wanted and not free."""
+        """Instances that are requested and not free."""
         return sum(lack for _, lack in self._lacking(self._room.free))
 
     def bound(self, free: Mapping[str, int], changes: int) -> bool:
-        """Whether so many changes cannot be enough, whatever they are."""
+        """Whether this many changes can never be enough."""
         card = self._room.node.card
         return any(lack > changes * most_instances(card, name) for name, lack in self._lacking(free))
 
     def first_steps(
         self, free: Mapping[str, int], cards: tuple[int, ...]
     ) -> Iterator[tuple[int, Geometry, Mapping[str, int]]]:
-        """Cards, one of those that are divided alike, with each useful geometry and what is free then."""
+        """Yield one of each set of equal cards, with each useful geometry and what is free then."""
         seen = set[Geometry]()
         for card in cards:
             before = self._room.geometries[card]
@@ -141,7 +141,7 @@ class _Search:
                     yield card, geometry, after
 
     def completed(self, free: Mapping[str, int], cards: tuple[int, ...], changes: int) -> CardChanges | None:
-        """Return so many more changes after which the request fits; None where none are found."""
+        """Return this many more changes that make the request fit; None if none are found."""
         if not self._lacking(free):
             return ()
         if not changes or self.is_over or self.bound(free, changes):
@@ -158,7 +158,7 @@ class _Search:
 
 
 def _changed(free: Mapping[str, int], before: Geometry, after: Geometry) -> dict[str, int]:
-    """Return what is free after one card was divided again."""
+    """Return what is free after one card was divided differently."""
     changed = dict(free)
     for name in after:
         changed[name] = changed.get(name, 0) + 1

@@ -1,7 +1,7 @@
-"""On which nodes a waiting pod could ever run, by any division of their cards.
+"""On which nodes a waiting pod could run if their cards were divided for it.
 
-Answers are kept by what pods ask for, so that pods that are alike cost one search, and are brought up to date
-for the nodes that have changed. The comparisons are counted: what is over the count is looked at later.
+Answers are cached by what pods request, so equal pods cost one search, and are updated for nodes that have
+changed. Comparisons are counted: what exceeds the limit is searched in a later step.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ledger.placement.work import TooMuchWorkError, Work
 from modes.mig_profiles import MigCard
 
 MAX_WORK = 300_000
-"""Comparisons in one step of the loop, some tenths of a second."""
+"""Comparisons in one step of the loop: some tenths of a second."""
 MAX_CARD_ANSWERS = 10_000
-"""Of which wants a node's cards can hold: forgotten beyond."""
+"""Cached answers to whether a node's cards can hold a request; all are dropped beyond this number."""
 _SEARCH_WORK = 100
-"""To know which nodes have changed, and what is wrong with a request."""
+"""Cost of finding the changed nodes and the errors of a request."""
 Shape = tuple[Amounts, bytes, int, int]
-"""What a pod asks for: instances, a digest of its constraints, milli-CPU and bytes of memory."""
+"""What a pod requests: instances, a digest of its constraints, milli-CPU and bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """What a node that is divided on demand could ever offer a pod."""
+    """What a node that is divided on demand could offer a pod."""
 
     name: str
     card: MigCard
@@ -49,37 +49,37 @@ class Answer:
 
     nodes: frozenset[str]
     problem: str | None
-    """What is wrong with the request itself, where no node is enough."""
+    """What is wrong with the request itself, so that no node can serve it."""
     version: int
 
 
 def shape_of(pod: SeenPod, mig: MigPod) -> Shape:
-    """Return what a pod asks for."""
+    """Return what a pod requests."""
     return mig.wants, mig.digest, pod.fact.cpu_milli, pod.fact.memory_bytes
 
 
 class _TooMuchError(Exception):
-    """A pod's demands of a node take too many comparisons; the text tells its author."""
+    """A pod's node constraints need too many comparisons; the text is for the pod's owner."""
 
 
 class Feasibility:
-    """Answers for the nodes that `update` was told last."""
+    """Answers for the nodes of the last `update`."""
 
     def __init__(self) -> None:
         self._offers: dict[str, NodeOffer] = {}
         self._changed: dict[str, int] = {}
-        """By node the version in which it changed last."""
+        """The version in which each node last changed."""
         self._version = 0
         self._largest: dict[MigCard, int] = {}
         self._answers: dict[Shape, Answer] = {}
         self._holds: dict[tuple[MigCard, int, Amounts], bool] = {}
         self._labels = LabelIndex()
         self._numbers: dict[str, int] = {}
-        """By node, for sets of nodes."""
+        """Bit number of each node in sets of nodes."""
         self._free_numbers: list[int] = []
 
     def update(self, offers: Iterable[NodeOffer]) -> None:
-        """Take in the nodes as they are now."""
+        """Take over the current nodes."""
         now = {offer.name: offer for offer in offers}
         if self._offers.keys() - now.keys():
             self._answers.clear()
@@ -97,7 +97,7 @@ class Feasibility:
             self._holds.clear()
 
     def _enter(self, now: Mapping[str, NodeOffer], changed: Iterable[str]) -> None:
-        """Bring the index of labels up to date."""
+        """Update the index of labels."""
         for name in self._offers.keys() - now.keys():
             self._labels.remove(self._numbers[name], self._offers[name])
             self._free_numbers.append(self._numbers.pop(name))
@@ -110,12 +110,12 @@ class Feasibility:
             self._labels.add(self._numbers[name], now[name])
 
     def known(self, shape: Shape) -> Answer | None:
-        """Return the answer for pods of a shape, if it needs no work."""
+        """Return the answer for pods of a shape if it is cached and current."""
         answer = self._answers.get(shape)
         return answer if answer is not None and answer.version == self._version else None
 
     def answer(self, shape: Shape, mig: MigPod, work: Steps) -> Answer:
-        """Return on which nodes pods of a shape could run, and count what that took."""
+        """Return the nodes on which pods of a shape could run, and count the comparisons."""
         constraints = mig.constraints or Constraints()
         known = self._answers.get(shape)
         since = known.version if known is not None else -1
@@ -131,16 +131,16 @@ class Feasibility:
         return found
 
     def keep(self, shapes: Collection[Shape]) -> None:
-        """Forget the answers for other shapes."""
+        """Drop the answers for other shapes."""
         self._answers = {shape: each for shape, each in self._answers.items() if shape in shapes}
 
     def _possible(
         self, shape: Shape, constraints: Constraints, offers: Sequence[NodeOffer], work: Steps
     ) -> Iterator[NodeOffer]:
-        """Those of some nodes that could run pods of a shape.
+        """Yield the given nodes that could run pods of a shape.
 
         Raises:
-            _TooMuchError: the pod's demands of a node take too many comparisons.
+            _TooMuchError: the pod's node constraints need too many comparisons.
         """
         work.spend(len(offers))
         kinds = {(offer.card.name, offer.cards): offer for offer in offers}
@@ -165,7 +165,7 @@ class Feasibility:
         """Return the nodes that a pod's selector and affinity accept.
 
         Raises:
-            _TooMuchError: they take more.
+            _TooMuchError: they need too many comparisons.
         """
         compared = Work()
         compared.begin(len(self._offers))
@@ -177,18 +177,18 @@ class Feasibility:
             work.spend(min(compared.spent, compared.most))
 
     def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Steps) -> bool:
-        """Whether so many cards can be divided for a request, were nothing on them."""
+        """Whether this many empty cards can be divided for a request."""
         key = card, cards, wants
         if key not in self._holds:
             empty, own = Room(MigNode("", card, ((),) * cards)), Steps(MAX_STEPS)
             found = next(divisions(empty, wants, own), None)
-            # What has too many ways to try them all is taken for possible.
+            # If there are too many ways to try, it counts as possible.
             self._holds[key] = found is not None or own.is_over
             work.spend(MAX_STEPS - own.left)
         return self._holds[key]
 
 
 def _has_room(shape: Shape, offer: NodeOffer) -> bool:
-    """Whether an empty node has CPU and memory for a pod."""
+    """Whether an empty node has enough CPU and memory for a pod."""
     _, _, cpu_milli, memory_bytes = shape
     return cpu_milli <= offer.cpu_milli and memory_bytes <= offer.memory_bytes

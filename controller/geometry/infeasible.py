@@ -1,4 +1,4 @@
-"""Why no geometry of any known card can ever hold a request."""
+"""Why no geometry of any known card can hold a request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from modes.mig_geometry import most_instances
 from modes.mig_profiles import CARDS, MigCard
 
 MAX_CARDS_ON_A_NODE = 16
-"""More than any server has: what a request is measured by while no node shows how many there are."""
+"""More than any server has: the limit for requests as long as no node shows its number of cards."""
 
 
 def never_fits(wants: Amounts, largest: Mapping[MigCard, int]) -> str | None:
-    """Return what is wrong with a request that no division can ever serve; None if one may serve it.
+    """Return what is wrong with a request that no division can serve; None if one may serve it.
 
-    Judged by all known cards, and by the largest node with each card: how many it has of it.
+    Judged by all known cards; `largest` is the largest number of each card on one node.
     """
     for name, count in wants:
         able = {card: most_instances(card, name) for card in CARDS if most_instances(card, name)}
@@ -30,7 +30,7 @@ def never_fits(wants: Amounts, largest: Mapping[MigCard, int]) -> str | None:
 
 
 def _holds(card: MigCard, count: int, wants: Amounts) -> bool:
-    """Whether so many cards have the slices and the instances that are wanted; their places are not tried."""
+    """Whether this many cards have the requested slices and instances, ignoring placement."""
     memory = compute = 0
     for name, wanted in wants:
         profile = card.profile(name)

@@ -1,10 +1,10 @@
 """The leader's loop that divides MIG cards on demand.
 
-Every step is read off the API: a node's labels, resources and our annotation, pods, and the ConfigMap. What
-is kept in memory only saves work and time, so a controller that ends between any two steps is followed by one
-that goes on. A change is: write the configuration, let the kubelet bring it to the MIG manager, cordon the
-node, see that the card is idle still, set the label, and take the cordon back when the device plugin shows
-the new instances.
+Every step reads its state from the API: a node's labels, resources and our annotation, pods, and the
+ConfigMap. Memory only saves work and time, so a new controller can continue between any two steps. A change
+has these steps: write the configuration, wait until the kubelet delivers it to the MIG manager, cordon the
+node, check that the card is still idle, set the label, and uncordon when the device plugin shows the new
+instances.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from service.retry import Backoff
 
 STEP_SECONDS = 2.0
 STUCK_SECONDS = 900.0
-"""For which the MIG manager may be at work: it waits five minutes for each client of the GPUs to end."""
+"""Time the MIG manager may take: it waits five minutes for each GPU client to end."""
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 15.0, 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class GeometryOptions:
-    """Where the MIG manager's configurations are, and how long it takes until it can read a new one."""
+    """The MIG manager's ConfigMap, and how long changes to it take."""
 
     namespace: str
     config_map: str
     delay_seconds: float = 90.0
-    """The kubelet brings a changed ConfigMap to a pod within its sync period of a minute, and some more."""
+    """The kubelet updates a ConfigMap in a pod within its sync period of a minute, plus some delay."""
     step_seconds: float = STEP_SECONDS
     drain_seconds: float = 2.0
-    """After the cordon, until a pod that the scheduler was just binding is seen."""
+    """After the cordon, time until a pod that the scheduler was just binding is seen."""
     pause_seconds: float = PAUSE_SECONDS
-    """For which the divided cards of a node are left as they are after it was divided."""
+    """How long the divided cards of a node stay unchanged after a division."""
 
 
 @dataclass(slots=True)
 class _Attempts:
-    """A node whose change has failed."""
+    """Failed changes of a node."""
 
     backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS))
     again_at: float = 0.0
 
 
 class GeometryLoop:
-    """Plans, and carries out one change of each node at a time."""
+    """Plans changes, and carries out one per node at a time."""
 
     def __init__(  # noqa: PLR0913 - the last two are replaced in tests only
         self,
@@ -92,20 +92,20 @@ class GeometryLoop:
         self._planned = PlannedChanges()
         self._pauses = Pauses(options.pause_seconds)
         self._readable_at: dict[str, float] = {}
-        """When the MIG manager can read a configuration, by name."""
+        """When the MIG manager can read a configuration, by its name."""
         self._since: dict[tuple[str, str], float] = {}
-        """When a cordoned node was first seen in a phase: node, and annotation with configuration."""
+        """When a cordoned node was first seen in a phase; key: node, and annotation with configuration."""
         self._failed: dict[str, _Attempts] = {}
         self._has_file = False
-        """Whether the ConfigMap was seen or made."""
+        """Whether the ConfigMap was seen or created."""
         self._log = get_logger("geometry")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Divide while this replica leads; call `heartbeat` after each step."""
+        """Divide cards while this replica leads; call `heartbeat` after each step."""
         await while_leading(self._leadership, self.step, self._options.step_seconds, heartbeat)
 
     async def step(self) -> None:
-        """Look at everything once, and do what each node needs next."""
+        """Read everything once, and do what each node needs next."""
         facts = (node.mig for node in self._state.nodes.values())
         if not any(fact is not None and (fact.is_ours or fact.change) for fact in facts):
             self._metrics.waiting.set(0)
@@ -116,7 +116,7 @@ class GeometryLoop:
             cluster = await Cluster.of(self._state, file.divisions)
         except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
             self._metrics.errors.inc()
-            self._log.warning("MIG configurations cannot be read", error=str(error))
+            self._log.warning("the MIG configurations cannot be read", error=str(error))
             return
         self._forget_gone(cluster)
         for node in cluster.nodes:
@@ -124,7 +124,7 @@ class GeometryLoop:
         await self._plan(cluster, file)
 
     async def _begin_file(self) -> None:
-        """Make the ConfigMap where it is not there: the MIG manager's pods do not start without it."""
+        """Create the ConfigMap if it is missing: the MIG manager's pods do not start without it."""
         if self._has_file or not self._leadership.leads:
             return
         try:
@@ -134,19 +134,19 @@ class GeometryLoop:
             self._has_file = True
         except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
             self._metrics.errors.inc()
-            self._log.warning("MIG configurations cannot be begun", error=str(error))
+            self._log.warning("the ConfigMap of MIG configurations cannot be created", error=str(error))
 
     def _forget_gone(self, cluster: Cluster) -> None:
-        """Keep nothing of nodes that are gone: another may come by the same name."""
+        """Drop the state of deleted nodes: a new node may have the same name."""
         names = {node.name for node in cluster.nodes}
         self._pauses.keep(names)
         self._since = {key: at for key, at in self._since.items() if key[0] in names}
         self._failed = {name: each for name, each in self._failed.items() if name in names}
 
     async def _guarded(self, node: ClusterNode, work: Coroutine[None, None, None]) -> None:
-        """One node's trouble is not another's: it is tried again in the next step.
+        """Do one node's work; an error does not affect other nodes, and the next step retries it.
 
-        Nothing more is written once another replica may lead, in the midst of a long step too.
+        Nothing more is written once another replica may lead, even within a step.
         """
         if not self._leadership.leads:
             work.close()
@@ -182,10 +182,10 @@ class GeometryLoop:
                 await self._end(node, "abandoned")
 
     async def _ask(self, node: ClusterNode, target: str, division: Division, before: Division | None) -> None:
-        """Set the label, unless an instance that would go is in use by now."""
+        """Set the label, unless an instance that would be removed is now in use."""
         current = node.division
         if current is None and before == division:
-            current = division  # What failed is tried again; the driver itself lets no instance in use go.
+            current = division  # A failed change is retried; the driver removes no instance in use.
         held = await self._manager.held(node.name)
         if current is None or not is_idle_for(MigNode(node.name, node.card_or_fail, current, held), division):
             await self._end(node, "abandoned")
@@ -195,7 +195,7 @@ class GeometryLoop:
         self._log.info("a node is divided", node=node.name, configuration=target)
 
     async def _why_stuck(self, node: str) -> str:
-        """Name the labels by which its clients stay off the GPUs: it gives up without setting them back."""
+        """Return why it is stuck, with the labels that keep GPU clients away: the MIG manager leaves them."""
         why = f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s"
         if not (paused := await self._manager.paused(node)):
             return why
@@ -226,7 +226,7 @@ class GeometryLoop:
         self._planned.keep(known, cluster.waiting)
         nodes = [self._planned.applied_to(node) for node in known.values()]
         offers = [offer for node in cluster.nodes if (offer := node.offer) is not None]
-        # In a thread: thousands of nodes take longer than a step of the event loop may.
+        # In a thread, because thousands of nodes would block the event loop for too long.
         decision = await asyncio.to_thread(self._demand.decide, cluster.waiting, offers, nodes, now)
         self._planned.add(decision.plan.changes)
         wanted = self._planned.wanted(known) | self._retried(cluster, file)
@@ -237,7 +237,7 @@ class GeometryLoop:
         await self._report(cluster, decision)
 
     async def _report(self, cluster: Cluster, decision: Decision) -> None:
-        """Say which nodes cannot be divided, and why nothing is divided for pods."""
+        """Report nodes that cannot be divided, and why nothing is divided for pods."""
         self._metrics.show(len(cluster.waiting), decision, self._pauses.count(self._clock()))
         if not self._leadership.leads:
             return
@@ -248,7 +248,7 @@ class GeometryLoop:
         await self._reports.waiting(cluster, decision, self._pauses.end)
 
     def _for_planner(self, node: ClusterNode, file: MigConfigFile, now: float) -> MigNode | None:
-        """Return a node with the division that it has or will have; None where it takes no part now."""
+        """Return a node with its current or coming division; None if it takes no part now."""
         fact, card = node.fact, node.view.card
         paused_until = self._pauses.until(node.name, fact.divided_at, now, self._wall())
         if card is None or not fact.is_ours or node.name in self._failed:
@@ -268,7 +268,7 @@ class GeometryLoop:
         )
 
     def _retried(self, cluster: Cluster, file: MigConfigFile) -> dict[str, tuple[str, Division]]:
-        """Return the configurations that failed and are due again, under their other names."""
+        """Return the failed configurations that are due for a retry, under their other names."""
         due = dict[str, tuple[str, Division]]()
         for node in cluster.nodes:
             fact = node.fact
@@ -279,7 +279,7 @@ class GeometryLoop:
             if division is None or fact.state == "success":
                 self._failed.pop(node.name, None)
             elif attempts is None:
-                # A controller before this one saw it fail, or gave up waiting.
+                # A previous controller saw it fail, or stopped waiting.
                 wait = 0.0 if fact.state == "failed" else STUCK_SECONDS
                 self._failed[node.name] = _Attempts(again_at=self._clock() + wait)
             elif self._clock() >= attempts.again_at:
@@ -287,7 +287,7 @@ class GeometryLoop:
         return due
 
     async def _write(self, cluster: Cluster, file: MigConfigFile, wanted: dict[str, Division]) -> None:
-        """Write configurations that the file lacks, and drop those that no node names."""
+        """Write configurations that the file lacks, and remove those that no node uses."""
         if not self._leadership.leads:
             return
         now, before = self._clock(), set(file.divisions)
@@ -305,14 +305,14 @@ class GeometryLoop:
             await self._manager.write(file)
         except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
             self._metrics.errors.inc()
-            self._log.warning("MIG configurations cannot be written", error=str(error))
+            self._log.warning("the MIG configurations cannot be written", error=str(error))
             return
         self._readable_at = {name: self._readable_at.get(name, self._clock()) for name in file.divisions}
         for name in set(file.divisions) - before:
             self._readable_at[name] = self._clock() + self._options.delay_seconds
 
     async def _cordon(self, node: ClusterNode, target: str) -> None:
-        """Cordon a node whose configuration the MIG manager can read by now."""
+        """Cordon a node if the MIG manager can read its configuration by now."""
         if self._clock() < self._readable_at.get(target, float("inf")) or not node.is_usable:
             return
         await self._manager.cordon(node.name, change_text(node.fact.config, target))

@@ -1,4 +1,4 @@
-"""What the geometry loop counts."""
+"""Metrics of the geometry loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RESULTS = ("started", "succeeded", "failed", "abandoned")
 
 
 class GeometryMetrics:
-    """Metrics of the geometry loop, every series at zero from the start."""
+    """Metrics of the geometry loop; every series starts at zero."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.changes = Counter(
             "fraction_injector_mig_changes",
-            "Divisions of MIG cards that were asked of the MIG manager, and how they ended.",
+            "Divisions of MIG cards that the MIG manager was asked for, by result.",
             ["result"],
             registry=registry,
         )
@@ -26,7 +26,7 @@ class GeometryMetrics:
             self.changes.labels(result)
         self.errors = Counter(
             "fraction_injector_mig_errors",
-            "Requests of the geometry loop that the API server refused or did not answer.",
+            "Requests of the geometry loop that the API server rejected or did not answer.",
             registry=registry,
         )
         self.waiting = Gauge(
@@ -39,7 +39,7 @@ class GeometryMetrics:
         )
         self.paused = Gauge(
             "fraction_injector_mig_paused_nodes",
-            "Nodes that were divided a short while ago, and whose divided cards are left as they are.",
+            "Nodes that were divided recently, and whose divided cards do not change for now.",
             registry=registry,
         )
         self.unserved = Gauge(
@@ -53,12 +53,12 @@ class GeometryMetrics:
             self.unserved.labels(reason)
         self.deferred = Counter(
             "fraction_injector_mig_deferred_pods",
-            "Pods left alone for a while, as they got no node though MIG instances were free.",
+            "Pods skipped for a while, because they got no node although MIG instances were free.",
             registry=registry,
         )
 
     def show(self, waiting: int, decision: Decision, paused: int) -> None:
-        """Show one step: pods that wait, what was decided for them, and nodes that pause."""
+        """Set the gauges from one step: waiting pods, the decision for them, and paused nodes."""
         self.waiting.set(waiting)
         self.infeasible.set(decision.selection.impossible_count)
         self.paused.set(paused)

@@ -1,7 +1,7 @@
-"""The MIG manager's configurations: our entries in mig-parted's file, one for each division of a node.
+"""The MIG manager's configurations: our entries in mig-parted's file, one per division of a node.
 
-An entry's name follows from node and division, and stands twice, with "-a" and "-b" at its end: the MIG
-manager acts when the label changes, so trying again takes another name for the same.
+An entry's name is computed from node and division. Each entry exists twice, as "-a" and "-b", because the MIG
+manager acts only if the label changes: a retry uses the other name.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from modes.mig_geometry import Geometry, geometry
 
 PREFIX = "fraction-injector-"
 KEY = "config.yaml"
-"""Of the ConfigMap, where the GPU operator looks for it."""
+"""Key in the ConfigMap, as the GPU operator expects it."""
 ATTEMPTS = ("a", "b")
 MAX_INSTANCES = 8
-"""On a card."""
+"""Instances on one card."""
 MAX_BYTES = 900_000
-"""Of the file: a ConfigMap has a MiB at most."""
+"""Size of the file: a ConfigMap holds at most 1 MiB."""
 _EMPTY: dict[str, Any] = {
     "all-disabled": [{"devices": "all", "mig-enabled": False}],
     "all-enabled": [{"devices": "all", "mig-enabled": True, "mig-devices": {}}],
 }
-"""What the GPU operator asks for by default, and what an admin may ask for: in a file that we begin."""
+"""The GPU operator's default configuration, and one that an admin may use; a new file contains both."""
 Division = tuple[Geometry, ...]
 """Geometry of each card of a node, by index."""
 
@@ -38,11 +38,11 @@ class _Entry(msgspec.Struct, rename="kebab"):
 
 
 class BrokenFileError(ValueError):
-    """The file in the ConfigMap is not mig-parted's; the text says what is wrong."""
+    """The ConfigMap's file does not have mig-parted's format; the text says what is wrong."""
 
 
 def config_name(node: str, division: Division, attempt: str = ATTEMPTS[0]) -> str:
-    """Return the name of the configuration that divides a node so."""
+    """Return the name of the configuration for a division of a node."""
     text = "\n".join([node, *(" ".join(names) for names in division)])
     return f"{PREFIX}{hashlib.sha256(text.encode()).hexdigest()[:16]}-{attempt}"
 
@@ -54,17 +54,17 @@ def other_attempt(name: str) -> str:
 
 
 class MigConfigFile:
-    """mig-parted's file with ours and others' entries."""
+    """mig-parted's file, with our entries and others'."""
 
     def __init__(self, text: str | None) -> None:
-        """Read a file; None begins one.
+        """Read a file; None starts a new one.
 
         Raises:
-            BrokenFileError: it is no YAML of mig-parted's form.
+            BrokenFileError: it is not YAML in mig-parted's format.
         """
         self._others: dict[str, Any] = {}
         self.divisions: dict[str, Division] = {}
-        """Ours, by name, those that can be read."""
+        """Our readable entries, by name."""
         for name, entry in _entries(text).items():
             if not str(name).startswith(PREFIX):
                 self._others[name] = entry
@@ -72,26 +72,26 @@ class MigConfigFile:
                 self.divisions[name] = division
 
     def copy(self) -> MigConfigFile:
-        """Return a file with the same entries, to be changed."""
+        """Return a copy that can be changed."""
         other = MigConfigFile(None)
         other._others, other.divisions = self._others, dict(self.divisions)
         return other
 
     def add(self, node: str, division: Division) -> None:
-        """Add the configuration of a division, under both of its names."""
+        """Add the configuration of a division under both names."""
         for attempt in ATTEMPTS:
             self.divisions[config_name(node, division, attempt)] = division
 
     def keep(self, names: Collection[str]) -> None:
-        """Drop those of ours that are not named, by either of their names."""
+        """Remove our entries unless one of their two names is in `names`."""
         kept = {each for name in names for each in (name, other_attempt(name))}
         self.divisions = {name: each for name, each in self.divisions.items() if name in kept}
 
     def text(self) -> str:
-        """Return the file.
+        """Return the file's text.
 
         Raises:
-            BrokenFileError: it has become larger than a ConfigMap may be.
+            BrokenFileError: it is larger than a ConfigMap may be.
         """
         ours = {name: _entry(division) for name, division in sorted(self.divisions.items())}
         text = yaml.safe_dump({"version": "v1", "mig-configs": {**self._others, **ours}}, sort_keys=False)
@@ -108,7 +108,7 @@ def _entries(text: str | None) -> Mapping[str, Any]:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise BrokenFileError(f"it is no YAML: {str(error).splitlines()[0]}") from None
+        raise BrokenFileError(f"it is not YAML: {str(error).splitlines()[0]}") from None
     found = content.get("mig-configs", {}) if isinstance(content, dict) else None
     if not isinstance(found, dict):
         raise BrokenFileError("it has no mapping mig-configs")
@@ -116,7 +116,7 @@ def _entries(text: str | None) -> Mapping[str, Any]:
 
 
 def _division(entry: Any) -> Division | None:
-    """Return what an entry of ours divides a node into; None where somebody has changed it."""
+    """Return the division that one of our entries describes; None if somebody has changed it."""
     try:
         cards = msgspec.convert(entry, list[_Entry])
     except msgspec.ValidationError:

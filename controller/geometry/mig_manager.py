@@ -1,4 +1,4 @@
-"""NVIDIA's MIG manager as it is driven through the API: its ConfigMap, and the labels of nodes."""
+"""Drives NVIDIA's MIG manager through the API: its ConfigMap and node labels."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _config_map = msgspec.json.Decoder(_ConfigMap)
 _pods = msgspec.json.Decoder(_Pods)
 _nodes = msgspec.json.Decoder(_Nodes)
 PAUSED = "paused-for-mig-change"
-"""What the MIG manager writes, while it is at work, into labels by which clients of the GPUs are chosen."""
+"""The MIG manager writes this, while it works, into labels that select GPU clients for the node."""
 _MAX_PAUSED = 12
 
 
 class MigManager:
-    """Reads and writes what the MIG manager goes by."""
+    """Reads and writes the MIG manager's inputs."""
 
     def __init__(self, api: ApiServer, namespace: str, config_map: str) -> None:
         self._api = api
@@ -74,11 +74,11 @@ class MigManager:
 
     @property
     def is_missing(self) -> bool:
-        """Whether the ConfigMap was not there when it was last read."""
+        """Whether the ConfigMap did not exist when last read."""
         return not self._version
 
     async def read(self) -> MigConfigFile:
-        """Read the configurations; a ConfigMap that is not there is begun with the next write.
+        """Read the configurations; the next write creates a missing ConfigMap.
 
         Raises:
             BrokenFileError: the ConfigMap holds something else.
@@ -95,16 +95,16 @@ class MigManager:
         self._version = found.metadata.resource_version
         text = found.data.get(KEY)
         if text != self._known[0]:
-            # In a thread: a file for thousands of nodes takes longer than a step of the event loop may.
+            # In a thread, because a file for thousands of nodes would block the event loop for too long.
             self._known = text, await asyncio.to_thread(MigConfigFile, text)
         return self._known[1].copy()
 
     async def write(self, file: MigConfigFile) -> None:
-        """Write the configurations over those that were read last.
+        """Replace the configurations that were last read.
 
         Raises:
-            BrokenFileError: they are too many for a ConfigMap.
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it failed, or somebody wrote in between.
+            BrokenFileError: they are too large for a ConfigMap.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it failed, or somebody else wrote meanwhile.
         """
         data = {KEY: await asyncio.to_thread(file.text)}
         if self.is_missing:
@@ -116,7 +116,7 @@ class MigManager:
             await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
     async def held(self, node: str) -> Counter[str]:
-        """Return the instances that pods bound to a node hold now, as the API server and no watch knows it.
+        """Return the instances that pods bound to a node hold, read from the API server and not from a watch.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
@@ -134,7 +134,7 @@ class MigManager:
         return held
 
     async def paused(self, node: str) -> list[str]:
-        """Return the labels of a node by which the MIG manager keeps clients of its GPUs off, as of now.
+        """Return the node labels by which the MIG manager keeps GPU clients off the node now.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
@@ -148,7 +148,7 @@ class MigManager:
         ]
 
     async def cordon(self, node: str, change: str) -> None:
-        """Let no pod come to a node whose card is divided next.
+        """Cordon a node before its cards are divided.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
@@ -159,7 +159,7 @@ class MigManager:
         )
 
     async def uncordon(self, node: str, divided_at: str | None) -> None:
-        """Take our cordon back; the inverse of `cordon`. Write when the node was divided, if it was.
+        """Undo `cordon`, and record when the node was divided, if it was.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
@@ -170,7 +170,7 @@ class MigManager:
         await self._patch(node, {"metadata": {"annotations": annotations}, "spec": {"unschedulable": None}})
 
     async def ask(self, node: str, configuration: str) -> None:
-        """Ask for a configuration. The state of the last one goes, so that it is not taken for this one's.
+        """Request a configuration, and clear the state of the previous one, which would look like its own.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.

@@ -1,4 +1,4 @@
-"""What the planner is told and what it answers: nodes with cards to divide, requests, changes."""
+"""Input and output of the planner: nodes with divisible cards, requests, and changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modes.mig_geometry import Geometry
 from modes.mig_profiles import MigCard
 
 Amounts = tuple[tuple[str, int], ...]
-"""Names of profiles and numbers of instances, by name."""
+"""Profiles and numbers of instances, sorted by profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class MigRequest:
     cpu_milli: int = 0
     memory_bytes: int = 0
     uid: str = ""
-    """Of the pod: another one may come by the same name."""
+    """UID of the pod: a new pod may have the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class MigNode:
     name: str
     card: MigCard
     geometries: tuple[Geometry, ...]
-    """What each card is divided into at this moment, or will be once the change under way is done."""
+    """The current geometry of each card, or the one after the change in progress."""
     held: Mapping[str, int] = field(default_factory=dict)
-    """Instances of each profile that pods on this node hold. Which card they lie on is not known."""
+    """Instances of each profile that pods on this node hold; on which card is unknown."""
     is_changing: bool = False
-    """A change is under way, or must not begin now."""
+    """A change is in progress, or must not start now."""
     paused_until: float | None = None
-    """It was divided a short while ago: until then, by the caller's clock, only cards change that are not
-    divided at all. None where all may."""
+    """End of the pause after a division, by the caller's clock: until then, only undivided cards change. None
+    without a pause."""
     cpu_free: int = UNLIMITED
     """Milli-CPU that no pod on it holds."""
     memory_free: int = UNLIMITED
@@ -58,7 +58,7 @@ class MigNode:
 
     @property
     def idle(self) -> tuple[int, ...]:
-        """Cards that certainly have no instance in use: no pod holds any profile that the card has."""
+        """Cards that certainly have no instance in use: no pod holds a profile that the card has."""
         return tuple(
             index
             for index, names in enumerate(self.geometries)
@@ -68,26 +68,26 @@ class MigNode:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Divide one card of a node again. Other cards of the node stay as they are."""
+    """One card of a node gets a new division. Other cards of the node stay as they are."""
 
     node: str
     card: int
     geometry: Geometry
     request: PodKey
-    """The request that this is done for."""
+    """The request that needs it."""
     uid: str = ""
-    """Of its pod."""
+    """UID of the request's pod."""
 
 
 class UnservedReason(StrEnum):
     """Why no card is divided for a request now."""
 
     NO_ROOM = "no-room"
-    """No node that it may run on has CPU and memory for it."""
+    """No node that it may run on has enough CPU and memory for it."""
     PAUSED = "paused"
-    """A node that could be divided for it was divided a short while ago."""
+    """A node that could be divided for it was divided recently."""
     NOT_ITS_TURN = "not-its-turn"
-    """What could be divided for it goes to requests before it."""
+    """Earlier requests get what could be divided for it."""
     IN_USE = "in-use"
     """Too many cards have an instance in use."""
 
@@ -98,24 +98,24 @@ class Unserved:
 
     reason: UnservedReason
     node: MigNode | None = None
-    """The paused one that can be divided first."""
+    """The paused node that can be divided first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to begin, and what is to become of the other requests."""
+    """Changes to start, and the result for the other requests."""
 
     changes: tuple[Change, ...] = ()
-    """One for a card at most; those of one node are one division."""
+    """At most one per card; those of one node are one division."""
     set_aside: Mapping[PodKey, str] = field(default_factory=dict)
-    """Requests for which instances are free on a node that is not changing: the scheduler's turn."""
+    """Requests that have free instances on a node that is not changing: the scheduler will place them."""
     unserved: Mapping[PodKey, Unserved] = field(default_factory=dict)
     unreached: frozenset[str] = frozenset()
-    """Namespaces of requests of which none was looked at, as the work was over."""
+    """Namespaces whose requests were not looked at, because the steps were used up."""
 
 
 class Steps:
-    """Counts the steps of what pods' authors can make long, so that it ends."""
+    """Counts the steps of a search, which pod authors can make long, and limits them."""
 
     def __init__(self, limit: int) -> None:
         self.left = limit
@@ -126,5 +126,5 @@ class Steps:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more should be begun."""
+        """Whether the steps are used up."""
         return self.left <= 0

@@ -1,4 +1,4 @@
-"""How a node is divided at this moment, and what has to be done next where a change is under way. Pure."""
+"""How a node is divided now, and what a change in progress needs next. Pure."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ class Action(StrEnum):
     """What a node that is cordoned for a change needs next."""
 
     ASK = "ask"
-    """Check that the card is idle still, and set the label."""
+    """Check that the card is still idle, and set the label."""
     WAIT = "wait"
-    """The MIG manager is at work, or the device plugin has not said yet what there is."""
+    """The MIG manager is working, or the device plugin has not reported the instances yet."""
     FINISH = "finish"
-    """It is done: take the cordon back."""
+    """It is done: uncordon the node."""
     FAIL = "fail"
-    """The MIG manager could not do it: take the cordon back, and try again later."""
+    """The MIG manager failed: uncordon the node, and retry later."""
     ABANDON = "abandon"
-    """Somebody else has taken the node over: take the cordon back."""
+    """Somebody else has changed the node: uncordon it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDivision:
-    """One node, as far as it is understood."""
+    """The division of one node, as far as it is known."""
 
     card: MigCard | None
     division: Division | None
-    """How it is divided; None where that is not known, and no card can be divided."""
+    """How it is divided; None if unknown, so that no card can be divided."""
     cards: int = 1
-    """How many cards it has."""
+    """Number of its cards."""
     problem: str | None = None
-    """Why it is not known, for the admin; None while there is nothing that he should do."""
+    """Why the division is unknown, for the admin; None if nothing needs to be done."""
 
 
 def change_text(before: str, after: str) -> str:
@@ -86,7 +86,7 @@ def view(
 
 
 def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty: bool) -> NodeDivision:
-    """A node with a configuration of somebody else: known if it is empty, or all its cards are alike."""
+    """A node with somebody else's configuration: known if it is empty, or all its cards are alike."""
     each: Counter[str] = Counter()
     for resource, amount in amounts.items():
         profile = card.profile(resource)
@@ -104,7 +104,7 @@ def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty:
 
 
 def resources(card: MigCard, division: Division) -> dict[str, int]:
-    """Return what a node so divided advertises: resources by name, and instances."""
+    """Return what a node with this division advertises: resource names and numbers of instances."""
     found: Counter[str] = Counter()
     for names in division:
         for name in names:
@@ -114,9 +114,9 @@ def resources(card: MigCard, division: Division) -> dict[str, int]:
 
 
 def next_action(fact: MigNodeFact, card: MigCard | None, configs: Mapping[str, Division]) -> Action | None:
-    """Return what a cordoned node needs; None for one that is not cordoned by us.
+    """Return what a cordoned node needs next; None if we have not cordoned it.
 
-    All of it is read off the node and the ConfigMap, so that a controller that starts in between goes on.
+    It only reads the node and the ConfigMap, so a new controller can continue.
     """
     if fact.change is None:
         return None

@@ -1,7 +1,7 @@
-"""How long nodes that were divided are left as they are.
+"""How long the cards of a divided node stay unchanged.
 
-The time of the last division stands on the node, so that a controller that follows knows it. What is left of
-a pause is computed once, when that time is first seen: wall clocks jump, and differ between controllers.
+The time of the last division is an annotation on the node, so a new controller knows it. The rest of a pause
+is computed once, when that time is first seen, because wall clocks jump and differ between controllers.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 
 PAUSE_SECONDS = 600.0
-"""A division costs a node about three minutes without new pods: a quarter of its time at most.
+"""A division costs a node about three minutes without new pods: at most a quarter of its time.
 
 `python -m bench.mig --pause` shows what a pause costs: nothing up to 900, a third more waiting at 1800.
 """
 
 
 def time_text(seconds: float) -> str:
-    """Return a time, in Unix seconds, as Kubernetes writes it."""
+    """Return Unix seconds in the format of Kubernetes timestamps."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -27,16 +27,16 @@ class Pauses:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._until: dict[str, tuple[str, float, str]] = {}
-        """By node the time that it shows, and the end of the pause: by the process's own clock, as a text."""
+        """By node: the annotated time, and the end of the pause, by the process's clock and as text."""
 
     def until(self, node: str, divided_at: str | None, now: float, wall: float) -> float | None:
-        """Return when a node's pause ends, by the clock of `now`; None where it is over.
+        """Return when a node's pause ends, by the clock of `now`; None if it is over.
 
         Args:
-            node: Its name.
-            divided_at: The time of its last division as its annotation says it.
-            now: Seconds that never run back.
-            wall: Unix seconds at this moment.
+            node: Name of the node.
+            divided_at: Time of its last division, from its annotation.
+            now: Monotonic seconds.
+            wall: Unix seconds now.
         """
         if divided_at is None:
             self._until.pop(node, None)
@@ -48,21 +48,21 @@ class Pauses:
         return known[1] if known[1] > now else None
 
     def end(self, node: str) -> str:
-        """Return when the pause of a node that pauses ends, for people: the same as long as it lasts."""
+        """Return the end of a node's pause as text; it stays the same during the pause."""
         known = self._until.get(node)
         return known[2] if known is not None else "now"
 
     def count(self, now: float) -> int:
-        """Return how many nodes pause."""
+        """Return the number of paused nodes."""
         return sum([until > now for _, until, _ in self._until.values()])
 
     def keep(self, nodes: Collection[str]) -> None:
-        """Forget the nodes that are not named."""
+        """Drop all other nodes."""
         for name in self._until.keys() - set(nodes):
             del self._until[name]
 
     def _left(self, divided_at: str, wall: float) -> float:
-        """Seconds that are left, never more than a whole pause; 0 for a text that is no time."""
+        """Return the seconds left, at most a whole pause; 0 for an invalid time."""
         try:
             at = datetime.fromisoformat(divided_at).timestamp()
         except (ValueError, OverflowError, OSError):

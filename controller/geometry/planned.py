@@ -1,4 +1,4 @@
-"""Changes that are planned, until their node is cordoned for them."""
+"""Planned changes, until their node is cordoned."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from controller.watch.resources import SeenPod
 
 
 class PlannedChanges:
-    """The changes of each node, which are one division of it."""
+    """The planned changes of each node, which together are one division of it."""
 
     def __init__(self) -> None:
         self._changes: dict[str, tuple[Change, ...]] = {}
 
     def add(self, changes: Iterable[Change]) -> None:
-        """Plan changes, of nodes for which none are planned."""
+        """Plan changes, for nodes that have none planned."""
         for change in changes:
             self._changes[change.node] = (*self._changes.get(change.node, ()), change)
 
     def drop(self, node: str) -> None:
-        """Forget what is planned for a node."""
+        """Drop the plan for a node."""
         self._changes.pop(node, None)
 
     def keep(self, known: Mapping[str, MigNode], waiting: Mapping[str, SeenPod]) -> None:
-        """Forget what is for pods that are gone or no longer fit, and where a card is no longer idle."""
+        """Drop changes for pods that are gone or no longer fit, and of cards that are no longer idle."""
         self._changes = {
             name: changes
             for name, changes in self._changes.items()
@@ -36,14 +36,14 @@ class PlannedChanges:
         }
 
     def applied_to(self, node: MigNode) -> MigNode:
-        """Return a node as it will be."""
+        """Return a node with its planned changes applied."""
         changes = self._changes.get(node.name)
         if changes is None or node.is_changing:
             return node
         return replace(node, geometries=_divided(node, changes), is_changing=True)
 
     def wanted(self, known: Mapping[str, MigNode]) -> dict[str, tuple[str, Division]]:
-        """Return by node the configuration that its plan leads to, by name and content."""
+        """Return the configuration that each node's plan leads to, as name and content."""
         divisions = {
             name: known[name].geometries if known[name].is_changing else _divided(known[name], changes)
             for name, changes in self._changes.items()
@@ -52,7 +52,7 @@ class PlannedChanges:
 
 
 def _fits(node: MigNode, pod: SeenPod | None) -> bool:
-    """Whether a pod still waits, and still has CPU and memory on a node."""
+    """Whether a pod still waits, and still fits a node's CPU and memory."""
     if pod is None:
         return False
     return pod.fact.cpu_milli <= node.cpu_free and pod.fact.memory_bytes <= node.memory_free

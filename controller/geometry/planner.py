@@ -1,12 +1,12 @@
-"""Which cards are divided again, and into what, so that pods that wait for MIG instances get them.
+"""Decides which cards get a new division so that waiting pods get their MIG instances.
 
-Pure: the same nodes, requests and turns make the same plan. The rules:
-- Namespaces take turns, the one first that was served longest ago; in a namespace older requests come first.
+Pure: the same nodes, requests and turns give the same plan. The rules:
+- Namespaces take turns, the least recently served first; within a namespace older requests come first.
 - A request that fits into free instances changes nothing: the scheduler will place it.
 - Otherwise idle cards of one node are divided, in the way that serves most of the other waiting requests,
-  then destroys fewest idle instances, then offers most of what is in use and asked for in the cluster.
-- A card with an instance that may be in use is never touched, nor one whose instances were given to another
-  request, nor a divided card of a node that pauses.
+  then destroys fewest idle instances, then offers most of the profiles in demand in the cluster.
+- These cards are never touched: a card with an instance that may be in use, one whose instances were given to
+  another request, and a divided card of a paused node.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from controller.geometry.model import (
 from ledger.facts import PodKey
 
 MAX_REQUESTS = 100
-"""That one plan looks at."""
+"""Requests that one plan looks at."""
 MAX_OTHERS = 16
-"""Further requests that a division is judged by."""
+"""Other requests that a division is scored by."""
 MAX_STEPS = 100_000
-"""Steps of one plan, a second or so; requests that it does not come to are first in the next."""
+"""Steps of one plan, about a second; requests that it does not reach come first in the next."""
 MAX_REQUEST_STEPS = MAX_STEPS // 10
-"""Steps for one request: the nodes that it does not come to by then are left out."""
+"""Steps for one request: nodes that it does not reach by then are skipped."""
 Turns = Mapping[str, float]
-"""When a namespace was served last; none that never was."""
+"""When each namespace was last served; a namespace that never was is missing."""
 _Score = tuple[int, int, int, int]
 _Shape = tuple[object, ...]
 
 
 def in_turn(requests: Iterable[MigRequest], turns: Turns) -> list[MigRequest]:
-    """Return requests in the order in which they are served: one of each namespace, then the next of each."""
+    """Return requests in serving order: one of each namespace, then the next one of each."""
     by_namespace = defaultdict[str, list[MigRequest]](list)
     for request in sorted(requests, key=lambda each: (each.since, each.key)):
         by_namespace[request.key[0]].append(request)
@@ -61,7 +61,7 @@ def in_turn(requests: Iterable[MigRequest], turns: Turns) -> list[MigRequest]:
 
 
 def turn_key(namespace: str, oldest: str, turns: Turns) -> tuple[float, str, str]:
-    """Return what namespaces are sorted by: the last turn, then the age of the oldest request."""
+    """Return the sort key of namespaces: the last turn, then the age of the oldest request."""
     return turns.get(namespace, float("-inf")), oldest, namespace
 
 
@@ -71,7 +71,7 @@ def plan(
     turns: Turns = MappingProxyType({}),
     work: Steps | None = None,
 ) -> Plan:
-    """Return the changes to begin now, and why there are none for the other requests."""
+    """Return the changes to start now, and why the other requests have none."""
     rooms = [Room(node) for node in sorted(nodes, key=lambda node: node.name)]
     ordered = in_turn(requests, turns)[:MAX_REQUESTS]
     return _Planner(rooms, ordered, Steps(MAX_STEPS) if work is None else work).plan()
@@ -86,7 +86,7 @@ class _Planner:
         self._changes: list[Change] = []
         self._set_aside: dict[PodKey, str] = {}
         self._failed: dict[_Shape, Unserved] = {}
-        """What was found of requests that ask for the same on the same nodes: later ones find no more."""
+        """Results for requests of the same shape: a later one finds no more."""
 
     def plan(self) -> Plan:
         lacking = self._lacking()
@@ -106,7 +106,7 @@ class _Planner:
         return Plan(tuple(self._changes), self._set_aside, unserved, unreached)
 
     def _lacking(self) -> set[PodKey]:
-        """Requests that would not fit into what is free, were it given to all in order."""
+        """Requests that would not fit if everything free were given out in order."""
         rooms = [Room(room.node) for room in self._rooms]
         lacking = set[PodKey]()
         for request in self._requests:
@@ -118,7 +118,7 @@ class _Planner:
         return lacking
 
     def _gets_free(self, request: MigRequest) -> bool:
-        """Give a request free instances, or those of a change under way, if there are enough on a node."""
+        """Give a request free instances, or those of a change in progress, if one node has enough."""
         for room in self._rooms:
             if _takes(room, request):
                 room.give(request)
@@ -128,7 +128,7 @@ class _Planner:
         return False
 
     def _divide(self, request: MigRequest, others: Sequence[MigRequest]) -> Unserved | None:
-        """Divide cards for a request; return why that cannot be."""
+        """Divide cards for a request; return why that is impossible now."""
         best = self._best(request, others)
         if best is None:
             return self._why_not(request)
@@ -164,7 +164,7 @@ class _Planner:
     def _score(
         self, room: Room, changes: CardChanges, request: MigRequest, others: Sequence[MigRequest]
     ) -> _Score:
-        """How good it is: few cards, many requests served, few instances destroyed, many in demand."""
+        """Score a division: few cards, many requests served, few instances destroyed, many in demand."""
         before = Counter(name for card, _ in changes for name in room.geometries[card])
         after = Counter(name for _, geometry in changes for name in geometry)
         free = Counter(room.free)
@@ -182,7 +182,7 @@ class _Planner:
         return -len(changes), served, -destroyed, offered
 
     def _why_not(self, request: MigRequest) -> Unserved:
-        """Say what is in the way of a request for which no card can be divided now."""
+        """Return why no card can be divided for a request now."""
         rooms = [room for room in self._rooms if request.nodes is None or room.node.name in request.nodes]
         fresh = [room for each in rooms if (room := Room(each.node)).accepts(request)]
         if not fresh:
@@ -214,7 +214,7 @@ def _shape(request: MigRequest) -> _Shape:
 
 
 def _demand(rooms: Sequence[Room], requests: Sequence[MigRequest]) -> Counter[str]:
-    """Instances of each profile that are in use or asked for."""
+    """Instances of each profile that are in use or requested."""
     demand = Counter[str]()
     for room in rooms:
         demand.update(room.node.held)
@@ -224,7 +224,7 @@ def _demand(rooms: Sequence[Room], requests: Sequence[MigRequest]) -> Counter[st
 
 
 def _state(room: Room, others: Sequence[MigRequest]) -> tuple[object, ...]:
-    """Everything of a node that its score depends on: nodes in the same state are looked at once."""
+    """Everything that a node's score depends on: nodes in the same state are searched once."""
     node = room.node
     free = tuple(sorted(room.free.items()))
     held = tuple(sorted(node.held.items()))

@@ -1,4 +1,4 @@
-"""What the geometry loop tells people, as Events on nodes and pods: each once."""
+"""Events of the geometry loop on nodes and pods, each written once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
 from service.yielding import TimeSlice
 
 MAX_WRITTEN = 10_000
-"""Events that are kept in mind, so that they are not sent again in each step."""
+"""Events that are remembered, so that not every step writes them."""
 MAX_POD_EVENTS = 10
-"""Events on pods in one step: a tenant may have any number of pods to tell something on."""
+"""Events on pods in one step: a tenant may have any number of pods that need one."""
 MAX_NAMESPACE_EVENTS = 2
-"""Of them on pods of one namespace."""
+"""Events on pods of one namespace in one step."""
 _UNUSED = (
     f"instances were free for it for {USE_SECONDS:.0f} s, and the scheduler has another reason not to bind "
     f"it: see its Events; nothing is divided for it for {FIRST_DEFERRAL_SECONDS / 60:.0f} minutes or more"
@@ -41,13 +41,13 @@ class Reports:
         self._of_namespace = Counter[str]()
 
     def begin(self) -> None:
-        """Begin a step: so many Events on pods are written in it, and the rest later."""
+        """Begin a step, which writes a limited number of Events on pods; later steps write the rest."""
         self._now = datetime.now(UTC)
         self._left = MAX_POD_EVENTS
         self._of_namespace.clear()
 
     async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
-        """Say on pods why they can never run, or why no card is divided for them now."""
+        """Write on pods why they can never run, or why no card is divided for them now."""
         time_slice = TimeSlice()
         for uid in decision.deferred:
             if uid in cluster.waiting:
@@ -57,7 +57,7 @@ class Reports:
             text = _why_not(found, pause_end) if found is not None else None
             if text is not None and request.uid in cluster.waiting:
                 await self._on_pod(cluster.waiting[request.uid], MIG_WAITS, text)
-        # The last, as these may be any number: those before are as many as one plan looks at.
+        # Last, because there may be any number; the others are at most as many as one plan looks at.
         advertised = cluster.advertised
         for pod, problem in decision.selection.impossible:
             if pod.mig is not None and not is_advertised(pod.mig, advertised):
@@ -74,15 +74,15 @@ class Reports:
             self._of_namespace[namespace] += 1
 
     async def not_divided(self, node: ClusterNode, problem: str) -> None:
-        """Say on a node why it is not divided."""
+        """Write on a node why it is not divided."""
         await self._write(_involved(node), "MigNotDivided", f"this node is not divided on demand: {problem}")
 
     async def failed(self, node: ClusterNode, target: str, why: str) -> None:
-        """Say on a node that a change failed."""
+        """Write on a node that a change failed."""
         await self._write(_involved(node), "MigChangeFailed", f"{why}; configuration {target} is tried again")
 
     async def divided(self, node: ClusterNode, division: Division, not_before: str) -> None:
-        """Say on a node how it is divided now, and until when."""
+        """Write on a node how it is divided now, and until when."""
         counts = Counter(name for names in division for name in names)
         text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
         now = f"divided into {text or 'nothing'}, configuration {node.fact.config}"
@@ -97,8 +97,8 @@ class Reports:
         message: str,
         kind: Literal["Normal", "Warning"] = "Warning",
     ) -> bool:
-        """Write an Event; return False where it was written before."""
-        # An API server keeps Events for an hour: what is still so is said again in each.
+        """Write an Event; return False if it was written before."""
+        # An API server keeps Events for an hour: what is still true is written again every hour.
         identity = involved["uid"], reason, message, f"{self._now:%Y-%m-%dT%H}"
         if identity in self._written:
             return False
@@ -111,18 +111,20 @@ class Reports:
 
 
 def _why_not(found: Unserved, pause_end: Callable[[str], str]) -> str | None:
-    """Return why no card is divided for a pod; None where too many are in use, as the scheduler says."""
+    """Return why no card is divided for a pod; None if too many are in use: the scheduler reports that."""
     match found.reason:
         case UnservedReason.PAUSED if found.node is not None:
             name = found.node.name
             return f"node {name} can be divided for it after a pause, not before {pause_end(name)}"
         case UnservedReason.NOT_ITS_TURN:
             return (
-                "what can be divided for it goes to other pods first: to older ones of its namespace, and to "
-                "those of namespaces that were served longer ago"
+                "other pods get what could be divided for it: older pods of its namespace, and pods of "
+                "namespaces that were served less recently"
             )
         case UnservedReason.NO_ROOM:
-            return "no node that could be divided for it takes pods and has CPU and memory left for it"
+            return (
+                "no node that could be divided for it accepts pods and has enough free CPU and memory for it"
+            )
         case _:
             return None
 

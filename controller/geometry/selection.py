@@ -1,7 +1,7 @@
-"""Which waiting pods one plan looks at: those that some node could ever run, a share for each namespace.
+"""Selects the waiting pods that one plan looks at: those that some node could run, a share per namespace.
 
 Namespaces take turns: each gives its oldest pod, then its next one, until there are enough. A pod that no
-node could run is passed over, and costs its own namespace a turn if that took a search.
+node could run is skipped; if that took a search, it costs its namespace a turn.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from controller.watch.mig_facts import MigPod
 from controller.watch.resources import SeenPod
 
 MAX_NAMED = 1000
-"""Pods that no card can ever serve that are kept with the reason; the others are counted."""
+"""Pods that no card can ever serve and that are kept with the reason; the others are only counted."""
 MAX_NAMED_OF_NAMESPACE = 100
-"""Of them of one namespace."""
+"""The same for one namespace."""
 
 
 @dataclass(slots=True)
 class Selection:
-    """What was chosen, and what was seen on the way."""
+    """The selected pods, and what the selection found."""
 
     requests: list[MigRequest] = field(default_factory=list)
     impossible_count: int = 0
     """Pods that no card can ever serve."""
     seen: set[str] = field(default_factory=set)
-    """Namespaces of which at least one pod was looked at."""
+    """Namespaces with at least one pod that was looked at."""
     is_cut: bool = False
-    """Whether there are namespaces of which none was."""
+    """Whether some namespaces were not looked at."""
     shapes: set[Shape] = field(default_factory=set)
-    """Of the pods that were looked at."""
+    """Shapes of the pods that were looked at."""
     _named: dict[str, list[tuple[SeenPod, str]]] = field(default_factory=dict)
 
     def set_aside(self, pod: SeenPod, problem: str) -> None:
-        """Note a pod that no card can ever serve."""
+        """Record a pod that no card can ever serve."""
         self.impossible_count += 1
         named = self._named.setdefault(pod.fact.namespace, [])
         if len(named) < MAX_NAMED_OF_NAMESPACE:
@@ -48,7 +48,7 @@ class Selection:
 
     @property
     def impossible(self) -> list[tuple[SeenPod, str]]:
-        """Some of these pods, with the reason: one of each namespace, then the next of each."""
+        """Some of these pods with the reason: one of each namespace, then the next one of each."""
         turns = chain.from_iterable(zip_longest(*self._named.values()))
         return list(islice((each for each in turns if each is not None), MAX_NAMED))
 
@@ -63,10 +63,10 @@ def select(
     work: Steps,
     skips: Callable[[str], bool] = lambda _: False,
 ) -> Selection:
-    """Choose among the pods that wait, without those, by uid, that `skips` leaves out.
+    """Select among the waiting pods, by uid, except those that `skips` excludes.
 
-    Once the work is over, pods are chosen only where the answer is known. Whoever is missed by that comes
-    first the next time, if the others are said to have had their turn.
+    When the steps are used up, only pods with a cached answer are selected. The next selection starts with
+    the namespaces that this one missed, if the caller records the turns of the others.
     """
     selection = Selection()
     queues = _queues(waiting, feasibility, skips, selection)
@@ -82,9 +82,9 @@ def select(
 def _queues(
     waiting: Iterable[SeenPod], feasibility: Feasibility, skips: Callable[[str], bool], selection: Selection
 ) -> dict[str, list[_Entry]]:
-    """Pods by namespace, each a heap with the oldest one first; without those known to fit nowhere.
+    """Return pods by namespace, each a heap with the oldest first, without those known to fit nowhere.
 
-    Of those there may be any number, and putting them in order takes the most.
+    There may be any number of those, and ordering them would cost most of the time.
     """
     queues = defaultdict[str, list[_Entry]](list)
     for pod in waiting:
@@ -105,7 +105,7 @@ def _queues(
 
 
 def _take(queue: list[_Entry], feasibility: Feasibility, work: Steps, selection: Selection) -> None:
-    """Take pods off a queue until one is chosen, or one has cost a search."""
+    """Take pods from a queue until one is selected or one has cost a search."""
     while queue:
         _, key, pod, mig = heapq.heappop(queue)
         shape = shape_of(pod, mig)

@@ -1,7 +1,7 @@
-"""Whose turn it is: namespaces that were served longest ago come first, and what is not used is given up.
+"""The turns of namespaces: the least recently served comes first, and unused instances are given up.
 
-Pure: seconds of one clock that never runs back are passed in. Kept in memory alone. A controller that
-starts gives every namespace its turn by the age of its oldest pod.
+Pure: the caller passes monotonic seconds. Kept only in memory. A new controller orders namespaces by the age
+of their oldest pod.
 """
 
 from __future__ import annotations
@@ -11,44 +11,44 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 USE_SECONDS = 60.0
-"""For which free instances are set aside: the scheduler looks at a pod again within about ten."""
+"""How long free instances are reserved: the scheduler retries a pod within about ten seconds."""
 FIRST_DEFERRAL_SECONDS, MAX_DEFERRAL_SECONDS = 300.0, 3600.0
 MEMORY_SECONDS = 3600.0
-"""After which it no longer counts that a namespace was served."""
+"""How long it counts that a namespace was served."""
 
 
 class _Given(NamedTuple):
     seconds: float
-    """For which instances were set aside."""
+    """How long instances were reserved."""
     at: float
-    """When that was counted last."""
+    """When that was last updated."""
 
 
 class NamespaceTurns:
-    """When each namespace was served last."""
+    """When each namespace was last served."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
         self._given: dict[str, _Given] = {}
-        """Of those for which instances were set aside since their last turn."""
+        """Namespaces for which instances were reserved since their last turn."""
         self._given_now: frozenset[str] = frozenset()
         self._looked_at = 0.0
 
     @property
     def last(self) -> Mapping[str, float]:
-        """Seconds of the last turn by namespace, of those that had one lately."""
+        """Seconds of the last turn, by namespace, of recently served namespaces."""
         return self._last
 
     def take(self, namespaces: Iterable[str], now: float) -> None:
-        """Note that namespaces had their turn."""
+        """Record that namespaces had their turn."""
         for namespace in namespaces:
             self._last[namespace] = now
             self._given.pop(namespace, None)
 
     def give(self, namespaces: Collection[str], now: float) -> None:
-        """Note for which namespaces instances are set aside now. For so long in all, that is a turn.
+        """Record for which namespaces instances are reserved now; `USE_SECONDS` in all count as a turn.
 
-        Two namespaces that hold instances back by turns would else each begin again whenever the other does.
+        Otherwise two namespaces that reserve instances alternately would each start again after the other.
         """
         since, self._looked_at = self._looked_at, now
         for name in self._given_now:
@@ -58,7 +58,7 @@ class NamespaceTurns:
         self.take([name for name, each in self._given.items() if each.seconds >= USE_SECONDS], now)
 
     def forget(self, now: float) -> None:
-        """Forget what is long ago."""
+        """Drop old entries."""
         self._last = {name: at for name, at in self._last.items() if now - at < MEMORY_SECONDS}
         self._given = {name: each for name, each in self._given.items() if now - each.at < MEMORY_SECONDS}
 
@@ -70,14 +70,14 @@ class _Deferral:
 
 
 class Deferrals:
-    """Pods that did not use what was set aside for them: for some other reason no node takes them."""
+    """Pods that did not use instances reserved for them: they fit no node for another reason."""
 
     def __init__(self) -> None:
         self._given_since: dict[str, float] = {}
         self._deferred: dict[str, _Deferral] = {}
 
     def give(self, pods: Collection[str], now: float) -> list[str]:
-        """Note for which pods, by uid, instances are set aside; return those deferred from now on."""
+        """Record for which pods, by uid, instances are reserved; return those deferred from now on."""
         since = {uid: self._given_since.get(uid, now) for uid in pods}
         late = [uid for uid, at in since.items() if now - at >= USE_SECONDS]
         for uid in late:
@@ -88,10 +88,10 @@ class Deferrals:
         return late
 
     def is_deferred(self, uid: str, now: float) -> bool:
-        """Whether nothing is done for a pod at this moment."""
+        """Whether nothing is done for a pod now."""
         known = self._deferred.get(uid)
         return known is not None and now < known.until
 
     def keep(self, waiting: Collection[str]) -> None:
-        """Forget the pods, by uid, that no longer wait."""
+        """Drop the pods, by uid, that no longer wait."""
         self._deferred = {uid: each for uid, each in self._deferred.items() if uid in waiting}

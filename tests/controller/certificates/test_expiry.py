@@ -40,7 +40,7 @@ def test_the_event_is_one_a_day_and_says_what_to_look_at():
     first, later, next_day = (warning.event("own", moment) for moment in (now, now + DAY / 4, now + DAY))
     assert first["metadata"]["name"] == later["metadata"]["name"] != next_day["metadata"]["name"]
     assert first["message"] == (
-        "the leaf ends in 8 days and was not renewed: see the controller's log, and certs status"
+        "the leaf expires in 8 days and was not renewed: see the controller's log, and certs status"
     )
     assert first["involvedObject"] == {
         "apiVersion": "v1",

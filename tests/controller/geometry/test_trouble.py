@@ -49,9 +49,9 @@ def test_who_waits_for_its_turn_or_for_cpu_is_told():
     cluster.add_pod("cpu-holder", "3g.20gb", nodeName="n0")
     cluster.pods["cpu-holder"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "30"}
     asyncio.run(cluster.run(3))
-    assert "goes to other pods first" in told(cluster, "q")[0]
+    assert "other pods get what could be divided for it" in told(cluster, "q")[0]
     assert told(cluster, "thirsty") == [
-        "no node that could be divided for it takes pods and has CPU and memory left for it"
+        "no node that could be divided for it accepts pods and has enough free CPU and memory for it"
     ]
 
 
