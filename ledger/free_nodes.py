@@ -1,4 +1,4 @@
-"""Nodes with free slices for a pod that waits, as shown to users."""
+"""Nodes with free slices for a waiting pod, as shown to users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from modes.mig_instances import is_instance
 
 MAX_NODES_NAMED = 3
 Amounts = tuple[tuple[int | None, int], ...]
-"""(index, slices) of each GPU; index None is the pool."""
+"""Index and slices of each requested GPU; index None is the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class FreeNodes:
     offered_twice: int = 0
     """Nodes that have all these GPUs but take no pods, because a DRA driver offers one of the GPUs too."""
     not_compared: int = 0
-    """Nodes that have all these GPUs but were not compared with the pod's demands, which are too long. If
-    there are any, all other counts are lower bounds."""
+    """Nodes that have all these GPUs but were not checked against the pod's node demands, which are too long.
+    If there are any, all other counts are lower bounds."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
@@ -47,20 +47,19 @@ def amounts_of(pod: PodFact) -> Amounts:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a pod wants of a node."""
+    """What a pod requires of a node."""
 
     amounts: Amounts
-    """Index and slices of each GPU that it asks for, None for the pool."""
     memory_values: tuple[str, ...] | None = None
-    """Texts of the label nvidia.com/gpu.memory that it takes; None for any."""
+    """Accepted values of the node label nvidia.com/gpu.memory; None accepts any."""
     models: tuple[str, ...] = ()
-    """Products that it takes; none for any."""
+    """Accepted GPU models; empty accepts any."""
     by_agent: bool = False
-    """Whether it can only run where an agent serves, because nothing else limits it."""
+    """Whether the node needs a running agent, because nothing else limits the pod."""
 
 
 class NodeRoom(Protocol):
-    """Free GPU slices of one node that takes new pods."""
+    """One node, with its free GPU slices."""
 
     @property
     def name(self) -> str:
@@ -68,19 +67,19 @@ class NodeRoom(Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it takes pods now."""
+        """Whether the node accepts pods now."""
 
     @property
     def product(self) -> str | None:
-        """The model of its GPUs, where that is known."""
+        """Model of its GPUs; None if unknown."""
 
     @property
     def memory(self) -> str | None:
-        """MiB of one GPU, as the label nvidia.com/gpu.memory has them; None without it."""
+        """Value of its label nvidia.com/gpu.memory (MiB of one GPU); None without it."""
 
     @property
     def agent_serves(self) -> bool:
-        """Whether an agent limits pods there."""
+        """Whether an agent on the node enforces limits."""
 
     def left(self, index: int | None) -> int | None:
         """Return the free slices of one GPU (None: of the pool), never negative; None if it is missing."""
@@ -93,11 +92,11 @@ class NodeRoom(Protocol):
 
 
 class FreeNodesSearch:
-    """Looks at nodes one by one, and collects what `FreeNodes` reports.
+    """Collects `FreeNodes` from nodes that are added one by one.
 
     Args:
-        wanted: what the pod wants of a node.
-        accepts: whether the pod's demands accept a node, by its name; None if they were not compared.
+        wanted: what the pod requires of a node.
+        accepts: whether the pod's node demands accept a node, by its name; None if that was not checked.
     """
 
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
@@ -131,7 +130,7 @@ class FreeNodesSearch:
                 self._elsewhere = node.name, *freest
 
     def _can_go(self, node: NodeRoom) -> bool:
-        """Whether a node takes pods now, with GPUs of the memory and model that the pod is bound to."""
+        """Whether a node accepts pods now, and has GPUs of the memory and model that the pod requires."""
         wanted = self._wanted
         if not node.usable or (wanted.by_agent and not node.agent_serves):
             return False
@@ -173,9 +172,9 @@ def free_nodes(
     """Search published views of all known nodes.
 
     Args:
-        nodes: all that are known.
-        wanted: what the pod wants of a node.
-        accepts: whether the pod's demands accept a node, by its name; None if they were not compared.
+        nodes: all known nodes.
+        wanted: what the pod requires of a node.
+        accepts: whether the pod's node demands accept a node, by its name; None if that was not checked.
         with_agent: names of nodes with a running agent.
     """
     search = FreeNodesSearch(wanted, accepts)
@@ -185,7 +184,7 @@ def free_nodes(
 
 
 class _Published:
-    """A node by its published view."""
+    """A node as its published view shows it."""
 
     def __init__(self, view: NodeView, *, agent_serves: bool) -> None:
         self.name = view.name
