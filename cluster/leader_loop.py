@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Leads(Protocol):
-    """Tells whether this replica leads."""
+    """Knows whether this replica leads."""
 
     @property
     def leads(self) -> bool:

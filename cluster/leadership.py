@@ -220,7 +220,7 @@ class Leadership:
         return self._seen_at + wait
 
     async def _offer(self, lease: _Lease) -> None:
-        """Tell a leader with a reason not to lead that a successor is ready."""
+        """Signal a leader with a reason not to lead that a successor is ready."""
         if SUCCESSOR_ANNOTATION not in lease.metadata.annotations:
             await self._write({}, {SUCCESSOR_ANNOTATION: self._candidate.identity})
 

@@ -11,7 +11,7 @@
 | replace | deletes waiting pods that would fit elsewhere |
 | publish | GpuLedgers, Events, metrics, and what the page shows besides the ledger |
 | policies | the webhook's policies: watched, delivered, and which are served |
-| pods | single pods: whether they wait, what they demand, where GPUs are free for them |
+| pods | single pods: whether they wait, their demands, nodes with free GPUs for them |
 | watch | watched nodes, pods, GpuNodes and ResourceSlices, and the ledger built from them |
 """
 

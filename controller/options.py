@@ -101,8 +101,8 @@ class ControllerOptions:
     policies: Annotated[
         Path | None,
         Flag(
-            "Policies of the webhook. Webhooks that start on a broken set get the last good one, and pods "
-            "that wait on their index are deleted where replaceWaiting says so (needs the right to).",
+            "Policies of the webhook. Webhooks that start on a broken set get the last good one. Pods that "
+            "wait on their index are deleted if replaceWaiting says so (needs the right to delete pods).",
             metavar="DIR",
         ),
     ] = None

@@ -26,7 +26,7 @@ class InvolvedObject(msgspec.Struct):
 
 
 class EventSeries(msgspec.Struct, rename="camel"):
-    """How often the same was seen, where the Event's writer counts it there."""
+    """How often the Event was seen, if its writer counts that in `series`."""
 
     count: int = 1
     last_observed_time: str | None = None

@@ -100,7 +100,7 @@ GPU_COUNT_LABEL = GPU_RESOURCE + ".count"
 GPU_REPLICAS_LABEL = GPU_RESOURCE + ".replicas"
 """Node label of GPU feature discovery: slices of each GPU."""
 MIG_CONFIG_LABEL = NVIDIA_DOMAIN + "mig.config"
-"""Node label that asks NVIDIA's MIG manager for a configuration."""
+"""Node label that requests a configuration from NVIDIA's MIG manager."""
 MIG_CONFIG_STATE_LABEL = MIG_CONFIG_LABEL + ".state"
 """Node label in which the MIG manager reports its state: pending, rebooting, failed or success."""
 MAX_GPU_INDEX_DIGITS = 3

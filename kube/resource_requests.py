@@ -79,7 +79,7 @@ def effective_request(
         init_containers: Init containers and native sidecars, in order.
         overhead: `spec.overhead`.
         pod_level: `spec.resources.requests`. CPU and memory in it replace the sum.
-        counts: Tells which extended resources to add up as well.
+        counts: whether to add up an extended resource too, by its name.
 
     Raises:
         ValueError: a quantity cannot be read, or an extended resource is not a whole number.

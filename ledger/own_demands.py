@@ -26,7 +26,7 @@ class OwnDemands:
         self._known: dict[str, bool] = {}
 
     def accept(self, node: NodeFact) -> bool | None:
-        """Return whether the pod accepts a node; None if too few comparisons are left to tell."""
+        """Return whether the pod accepts a node; None if too few comparisons are left."""
         known = self._known.get(node.name)
         if known is not None:
             return known

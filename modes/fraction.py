@@ -35,12 +35,12 @@ class Fraction:
     """Numerator and denominator of a share of each GPU that is less than its slices, such as "0.2"; None if
     the slices are the share."""
     mib: int = 0
-    """MiB that the share of each GPU must hold, if the pod asked for MiB; 0 if they follow from the slices.
+    """MiB that the share of each GPU must hold, if the pod requested MiB; 0 if they follow from the slices.
     `slices` are then the fewest that hold them on one kind of GPU (`on_card`)."""
     split: tuple[int, ...] = ()
     """Slices of each of several containers that share one GPU; empty if one container gets all."""
     split_mib: tuple[int, ...] = ()
-    """MiB that each of these containers must get, if the pod asked for MiB."""
+    """MiB that each of these containers must get, if the pod requested MiB."""
     is_apart: bool = False
     """Whether the containers' slices are on different GPUs of one node."""
 

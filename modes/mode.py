@@ -153,7 +153,7 @@ class Mode(ABC):
 
     @classmethod
     def resource_units(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return the parts of a node of which a pod takes one: MIG profiles, or `(None,)` for slices."""
+        """Return the alternatives that a node offers a pod: MIG profiles, or `(None,)` for slices."""
         return (None,) if cls.gpu_count(node) is not None else ()
 
     @staticmethod

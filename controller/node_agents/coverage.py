@@ -38,7 +38,7 @@ def read_agent_pods(text: str) -> AgentPods:
 
 
 class Coverage:
-    """Tells whether the DaemonSet has a pod for a node."""
+    """Decides whether the DaemonSet has a pod for a node."""
 
     def __init__(self, pods: AgentPods) -> None:
         self._constraints = pods.constraints

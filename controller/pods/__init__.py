@@ -1,1 +1,1 @@
-"""Single pods: whether they wait, what they demand, and where GPUs are free for them."""
+"""Single pods: whether they wait, their demands, and the nodes with free GPUs for them."""

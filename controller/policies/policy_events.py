@@ -84,7 +84,7 @@ class PoliciesConfigMap:
     """The object reference; without a uid, `kubectl describe` would not show the Events."""
     version: str
     edited_by: str | None
-    """Field manager of the command with which a person changed its data; None if nobody did."""
+    """Field manager of the command by which a person changed the data; None if a program did."""
 
 
 async def read_config_map(api: ApiServer, namespace: str, config_map: str) -> PoliciesConfigMap:

@@ -1,7 +1,7 @@
 """The whole ledger for viewers, a few nodes in each step of the event loop.
 
-Each node is shown as of its step: a pod that is bound meanwhile may appear both on its node and as pending,
-or nowhere.
+Each node is shown at the time of its step: a pod that is bound meanwhile may appear both on its node and as
+pending, or nowhere.
 """
 
 from __future__ import annotations

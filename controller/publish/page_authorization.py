@@ -1,4 +1,4 @@
-"""Who may see the exposed page: users that the API server allows to list GpuLedgers.
+"""Authorizes users of the exposed page: those that the API server allows to list GpuLedgers.
 
 A token can be made for only the page, so that an attacker who takes over this process cannot use it at the
 API server. A token for the API server itself is accepted too, one for any other service is not.

@@ -23,7 +23,7 @@ OTHERS = "_others"
 
 
 class UsageCollector(Collector):
-    """Slices and MiB of namespaces and queues, and their quotas, as of a scrape."""
+    """Slices and MiB of namespaces and queues, and their quotas, computed at each scrape."""
 
     def __init__(
         self, ledger: Ledger, quotas: Callable[[], Iterable[Quota]], queues: Callable[[], Iterable[Quota]]

@@ -16,7 +16,7 @@ from service.log import get_logger
 PAGE = 10
 """ResourceSlices per request: each may have 128 devices, with 32 attributes each."""
 MAX_CARDS = 64
-"""Cards of one ResourceSlice, as of one GpuNode."""
+"""Cards of one ResourceSlice or one GpuNode."""
 MAX_UUID = 64
 """Characters, as Kubernetes allows in an attribute."""
 _log = get_logger("watch")

@@ -210,7 +210,7 @@ class Choice:
     def _wait(
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
     ) -> Placement | Unschedulable:
-        """Return what to wait for: the best kind of GPU that not every node would fail the pod on now."""
+        """Return the placement of a pod that waits: the best kind of GPU that some node can give it later."""
         contested = self._contested.pick(candidates, request, prices)
         answer = self._waits(contested, request, candidates) if contested is not None else None
         kinds = dict(candidates.kinds)

@@ -74,7 +74,7 @@ class OddNodes:
         return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
 
     def _unsuited(self, wanted: CardDemand, placement: Placement) -> Iterator[str]:
-        """Yield hosts that the labels allow, and whose cards do not fit."""
+        """Yield hosts that the labels allow but whose cards do not fit."""
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):

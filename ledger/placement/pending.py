@@ -57,7 +57,7 @@ class PendingPods:
 
 
 def _count(tables: dict[_Key, dict[int | None, int]], key: _Key, claim: Claim, sign: int) -> None:
-    """Count in one of several tables, and remove an empty one."""
+    """Count a claim in the table of `key`, and remove the table if it becomes empty."""
     by_index = tables.setdefault(key, {})
     _add(by_index, claim, sign)
     if not by_index:

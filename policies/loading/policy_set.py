@@ -19,7 +19,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """One policy, alone or under one queue entry: all values except quotas, which depend on the pod."""
+    """One policy, with or without one of its queue entries. Quotas are left out: they depend on the pod."""
 
     effective: EffectivePolicy
     policy: Policy

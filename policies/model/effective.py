@@ -16,7 +16,7 @@ from policies.model.allowances import Allowances
 from policies.model.sidecars import Sidecar
 
 MAX_GPUS = 16
-"""Maximum number of GPUs of one node of which a pod may request a part, under any policy."""
+"""Maximum number of GPUs that a pod may share on one node, under any policy."""
 LimitsFrom = Literal["admission", "agent"]
 """What limits the GPU memory of a share: fields that the webhook writes into the pod, or the node's agent."""
 ContainersOn = Literal["same-gpu", "any-gpu"]
@@ -163,7 +163,7 @@ class EffectivePolicy:
     protected_host_paths: tuple[str, ...] = ()
     """Paths of a node that no hostPath volume may reach, in addition to those that are always protected."""
     sidecars: tuple[Sidecar, ...] = ()
-    """Containers that a label alone does not choose, in addition to the known sidecars."""
+    """Containers that a label does not choose, in addition to the known sidecars."""
     memory: MemoryBounds | None = None
     """None if pods may request only fractions."""
     compute: str | int = "none"
@@ -173,7 +173,7 @@ class EffectivePolicy:
     gpucores: GpuCores = "deny"
     """How HAMi's percentage of compute is handled, if its requests are read as ours."""
     max_gpus: int = MAX_GPUS
-    """Maximum number of different GPUs of which one pod may request a part."""
+    """Maximum number of different GPUs that one pod may share."""
     containers: ContainersOn = "same-gpu"
     """GPUs of containers that share a pod's part."""
     queue: str | None = None

@@ -1,4 +1,4 @@
-"""Known sidecars: if a pod has several containers, a label alone never chooses one of these.
+"""Known sidecars: if a pod has several containers, a label never chooses one of these.
 
 They are known by the names and images that their projects give them. A name that is not specific is listed
 with an image, or not at all.
