@@ -206,7 +206,7 @@ def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successor():
     asyncio.run(main())
 
 
-def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_itself():
+def test_a_leader_with_a_reason_not_to_lead_leads_on_until_another_without_one_offers_itself():
     async def main():
         async with candidates(2) as (lease, _, a, b):
             ill = []
@@ -246,7 +246,7 @@ def test_nobody_yields_to_a_standby_that_is_no_better():
     asyncio.run(main())
 
 
-def test_a_standby_with_a_hindrance_lets_others_go_first_and_leads_if_none_comes():
+def test_a_standby_with_a_reason_not_to_lead_lets_others_go_first_and_leads_if_none_comes():
     async def main():
         async with candidates(2) as (_, clock, a, b):
             await a._attempt()
