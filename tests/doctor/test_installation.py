@@ -84,7 +84,7 @@ def test_certificates_say_when_they_end():
 
 
 @pytest.mark.parametrize(
-    ("made", "level", "what"), [(400, "warning", "ends in"), (5000, "failed", "has expired")]
+    ("made", "level", "what"), [(400, "warning", "expires in"), (5000, "failed", "has expired")]
 )
 def test_certificates_that_nobody_renews(made, level, what):
     from certs.leaf import LEAF_LIFETIME  # noqa: PLC0415 beside its use

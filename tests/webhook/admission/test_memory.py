@@ -290,7 +290,7 @@ def test_other_texts_are_denied_under_such_a_policy_too(text):
 
 
 def test_a_policy_that_takes_no_memory_cannot_say_how_it_is_written():
-    with pytest.raises(PolicyError, match=r"memory\.decimal: is about amounts that no pod may ask for"):
+    with pytest.raises(PolicyError, match=r"memory\.decimal: is about memory that no pod may request"):
         policies('fractions: {"0.500": 4}\nmemory: {decimal: true}')
 
 
