@@ -16,6 +16,10 @@ from agent.gpu import Gpu
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
+_READINGS = 2
+"""At a time: what was begun before the files changed is read again."""
+_LEFT_BEHIND = "k8s.device-plugin."
+"""Begins the kinds that NVIDIA's device plugin writes at its start, and leaves on the node when it goes."""
 _PREFERRED_KINDS = (KIND, "nvidia.com/gpu", "runtime.nvidia.com/gpu")
 
 
@@ -64,11 +68,13 @@ class CardNames:
         Raises:
             CdiError: a card has none, or they cannot be read.
         """
-        if (
-            self._reading is not None
-            or self._found is None
-            or await asyncio.to_thread(self._stamps) != self._files
-        ):
+        for _ in range(_READINGS):
+            if (
+                self._reading is None
+                and self._found is not None
+                and await asyncio.to_thread(self._stamps) == self._files
+            ):
+                break
             reading, self._reading = self._reading or self.begin(), None
             self._found = await _card_devices(reading)
         self.names.update(choose_names(self._found, gpus, self._dirs))
@@ -127,7 +133,11 @@ def choose_names(
         CdiError: a card has none.
     """
     others = sorted(
-        kind for kind in found if kind.endswith("nvidia.com/gpu") and kind not in _PREFERRED_KINDS
+        kind
+        for kind in found
+        if kind.endswith("nvidia.com/gpu")
+        and kind not in _PREFERRED_KINDS
+        and not kind.startswith(_LEFT_BEHIND)
     )
     kinds = [kind for kind in (*_PREFERRED_KINDS, *others) if kind in found]
     names = {}

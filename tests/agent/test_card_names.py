@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from agent.card_names import CardNames
+from agent.card_names import CardNames, choose_names
 from agent.cdi import CdiError
 from agent.child_process import Child
 from agent.gpu import Gpu
@@ -55,6 +55,30 @@ def test_names_are_read_again_after_a_process_that_failed(tmp_path, monkeypatch,
         assert names.names == {"GPU-0": "nvidia.com/gpu=GPU-0"}
 
     asyncio.run(read())
+
+
+def test_what_was_read_before_the_files_changed_is_not_believed(tmp_path):
+    """As when an agent has the cards' own specification made while it reads those of others already."""
+
+    async def read():
+        names = CardNames([str(tmp_path)])
+        write_names(tmp_path, "0")
+        reading = names.begin()
+        await asyncio.to_thread(reading._process.wait)
+        write_names(tmp_path, "GPU-0")
+        await names.read([CARD])
+        assert names.names == {"GPU-0": "nvidia.com/gpu=GPU-0"}
+
+    asyncio.run(read())
+
+
+def test_what_nvidias_device_plugin_leaves_behind_names_no_card():
+    """It is as old as the plugin's last start, and names files of the driver of then."""
+    left = {"k8s.device-plugin.nvidia.com/gpu": {"GPU-0": None}}
+    with pytest.raises(CdiError, match="names GPU 0"):
+        choose_names(left, [CARD], ["/var/run/cdi"])
+    ours = {"clearml-injector.io/card": {"GPU-0": None}}
+    assert choose_names(left | ours, [CARD], []) == {"GPU-0": "clearml-injector.io/card=GPU-0"}
 
 
 def test_whoever_follows_names_goes_on_where_no_process_can_start(tmp_path, monkeypatch):

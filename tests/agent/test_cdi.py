@@ -61,8 +61,8 @@ def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):
 
 def test_a_device_by_which_the_driver_limits_is_preferred():
     hook = LimitHook("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK))
-    found = {"runtime.nvidia.com/gpu": {"GPU-0": None}, "k8s.device-plugin.nvidia.com/gpu": {"0": hook}}
-    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "k8s.device-plugin.nvidia.com/gpu=0"}
+    found = {"runtime.nvidia.com/gpu": {"GPU-0": None}, "example.nvidia.com/gpu": {"0": hook}}
+    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "example.nvidia.com/gpu=0"}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_device_by_which_the_driver_limits_is_preferred():
             {"runtime.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
             "runtime.nvidia.com/gpu=GPU-0",
         ),
-        ({"k8s.device-plugin.nvidia.com/gpu": ["GPU-0"]}, "k8s.device-plugin.nvidia.com/gpu=GPU-0"),
+        ({"example.nvidia.com/gpu": ["GPU-0"]}, "example.nvidia.com/gpu=GPU-0"),
         ({"nvidia.com/gpu": ["GPU-0"], KIND_OF_CARDS: ["GPU-0"]}, f"{KIND_OF_CARDS}=GPU-0"),
     ],
 )
