@@ -1,6 +1,7 @@
 """The domain: GPU accounts, the ledger as a fold over facts, eligibility and placement. Pure."""
 
 PUBLIC = (
+    "accounts",
     "cordon",
     "denial_counts",
     "facts",
