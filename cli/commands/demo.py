@@ -108,8 +108,16 @@ def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
             process, f"https://localhost:{ports['port']}/mutate", f"http://localhost:{ports['page_port']}/"
         )
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate()
+        with process:
+            process.send_signal(signal.SIGTERM)
+            _until_ended(process)
+
+
+def _until_ended(process: subprocess.Popen[bytes]) -> None:
+    """Read what a process writes, so that it never waits for a reader, until it ends; may be called again."""
+    for _ in process.stderr or ():
+        pass
+    process.wait()
 
 
 def _ports(process: subprocess.Popen[bytes]) -> dict[str, int]:
@@ -175,4 +183,4 @@ def _stay(console: Terminal, webhook: _Webhook, ca_file: Path, review_file: Path
             f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
             f"    --data @{review_file} {webhook.url}\n"
         )
-        webhook.process.communicate()
+        _until_ended(webhook.process)

@@ -38,8 +38,8 @@ def test_gpus_have_the_kernels_numa_node(node, source):
     node.write_numa_node(SECOND, -1)
     node.write_gpus(FIRST, replace(SECOND, mig=True))
     assert source.list_gpus() == (
-        Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1),
-        Gpu(1, "GPU-1", "NVIDIA H100", 81559, mig=True),
+        Gpu(0, "GPU-0", "NVIDIA H100", 81559, numa_node=1, minor=0),
+        Gpu(1, "GPU-1", "NVIDIA H100", 81559, mig=True, minor=1),
     )
 
 

@@ -19,7 +19,7 @@ FILES = {
         '    patience: Annotated[float, Flag("Seconds to be patient.", min=0)] = 3\n',
     ),
     IN_CHART / "values.yaml": (
-        "  # Show the ledger as a page",
+        "  # Serve the ledger as a page, on",
         '  # Seconds to be patient.\n  # @schema {"minimum": 0}\n  patienceSeconds: 3\n',
     ),
     IN_CHART / "templates/controller/deployment.yaml": (

@@ -116,7 +116,7 @@ def test_pods_of_one_owner_wait_for_the_model_of_the_first(control_plane, namesp
         scale(api, namespace, "train", 2)
 
         def told():
-            said = f"and model {models[node]}, as sameModel"
+            said = f"and model {models[node]} (required by sameModel"
             return any(said in event.get("message", "") for event in api.events(namespace))
 
         eventually(told, "the second pod says which model it waits for")

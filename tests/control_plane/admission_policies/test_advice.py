@@ -7,7 +7,7 @@ import pytest
 from testbed.chart import Helm
 from tests.control_plane.admission_policies.support import VALUES, WEBHOOK
 
-VERBS = "ask|delete|label|leave|name|set|use|write"
+VERBS = "ask|delete|label|leave|name|remove|set|use|write"
 ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
