@@ -35,7 +35,7 @@ NOT_INJECTED = (
 )
 NEEDS_LABEL = (
     "slices of one GPU are for pods with the label clearml-injector/fraction: set the label and remove"
-    " the resource: its index is chosen for you"
+    " the resource, whose index the injector chooses"
 )
 
 

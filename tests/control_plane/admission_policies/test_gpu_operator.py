@@ -14,7 +14,7 @@ NAMESPACES = ("gpu-operator", "nvidia-gpu-operator")
 """The operator's on most clusters and on OpenShift, which the chart's own values know."""
 SLICES = (
     "slices of one GPU are for pods with the label clearml-injector/fraction: set the label and remove"
-    " the resource: its index is chosen for you"
+    " the resource, whose index the injector chooses"
 )
 
 
