@@ -151,10 +151,8 @@ class Candidates:
             return chain(*[self._parts(node, ShapeCapacity.of(node, count)) for node, count in now or found])
         usable = [c for c in self.classes if c.usable.nodes]
         usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
-        resource_units = [(c.sample, c.usable) for c in usable] or [
-            (c.sample, c.unusable) for c in self.classes
-        ]
-        return chain(*[self._parts(*each) for each in resource_units])
+        nodes = [(c.sample, c.usable) for c in usable] or [(c.sample, c.unusable) for c in self.classes]
+        return chain(*[self._parts(*each) for each in nodes])
 
     def _parts(self, node: NodeFact, capacity: ShapeCapacity) -> list[ShapeCapacity]:
         """Capacity of the GPUs that the pods may use: all of them, or each set."""
