@@ -1,31 +1,34 @@
 """A new option of the controller with a value of the chart takes three files, all of them named here."""
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from testbed.chart import CHART, RELEASE
+from tests.changed_checkout import changed_checkout, run_python
 
 ROOT = CHART.parents[1]
 IN_CHART = CHART.relative_to(ROOT)
 FILES = {
-    Path("controller/options.py"): (
-        "    stop_delay: StopDelay",
-        '    patience: Annotated[float, Flag("Seconds to be patient.", min=0)] = 3\n',
-    ),
-    IN_CHART / "values.yaml": (
-        "  # Serve the ledger as a page, on",
-        '  # Seconds to be patient.\n  # @schema {"minimum": 0}\n  patienceSeconds: 3\n',
-    ),
-    IN_CHART / "templates/controller/deployment.yaml": (
-        "            - --policies=/policies\n",
-        "            - --patience={{ .Values.controller.patienceSeconds }}\n",
-    ),
+    Path("controller/options.py"): [
+        (
+            "    stop_delay: StopDelay",
+            '    patience: Annotated[float, Flag("Seconds to be patient.", min=0)] = 3\n',
+        )
+    ],
+    IN_CHART / "values.yaml": [
+        (
+            "  # Serve the ledger as a page, on",
+            '  # Seconds to be patient.\n  # @schema {"minimum": 0}\n  patienceSeconds: 3\n',
+        )
+    ],
+    IN_CHART / "templates/controller/deployment.yaml": [
+        (
+            "            - --policies=/policies\n",
+            "            - --patience={{ .Values.controller.patienceSeconds }}\n",
+        )
+    ],
 }
 """Before what is added, and what."""
 START = """
@@ -45,21 +48,7 @@ app(sys.argv[1:])
 @pytest.fixture
 def checkout(tmp_path):
     """The product with one option more."""
-    packages = [each.parent.name for each in ROOT.glob("*/__init__.py")]
-    for name in {"charts", *packages} - {"tests", "testbed", "bench"}:
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, (before, added) in FILES.items():
-        text = (tmp_path / file).read_text()
-        assert text.count(before) == 1, file
-        (tmp_path / file).write_text(text.replace(before, added + before))
-    return tmp_path
-
-
-def python(folder, *arguments):
-    """Run a program of that checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return changed_checkout(tmp_path, FILES)
 
 
 def rendered(helm, folder, seconds):
@@ -69,7 +58,7 @@ def rendered(helm, folder, seconds):
 
 
 def test_an_option_with_its_value_is_three_files(helm, checkout):
-    assert python(checkout, "-m", "charts.generate").returncode == 0
+    assert run_python(checkout, "-m", "charts.generate").returncode == 0
     assert (
         "| `controller.patienceSeconds` | `3` | Seconds to be patient. |"
         in (checkout / IN_CHART / "README.md").read_text()
@@ -82,6 +71,6 @@ def test_an_option_with_its_value_is_three_files(helm, checkout):
         if (each["kind"], each["metadata"]["name"]) == ("Deployment", f"{RELEASE}-controller")
     )
     [container] = deployment["spec"]["template"]["spec"]["containers"]
-    started = python(checkout, "-c", START, *container["args"][1:])
+    started = run_python(checkout, "-c", START, *container["args"][1:])
     assert (started.stdout, started.stderr) == ("7.0\n", "")
-    assert "--patience" in python(checkout, "-m", "cli.main", "controller", "--help").stdout
+    assert "--patience" in run_python(checkout, "-m", "cli.main", "controller", "--help").stdout
