@@ -1,0 +1,118 @@
+"""Files outside `modes/` that ask what kind a mode is, or read instances or pools: each is named here.
+
+A mode of an existing kind changes none of them (tests/control_plane/test_chart_new_mode.py); a new kind of
+mode, such as one that counts something else than slices, may change all.
+"""
+
+import ast
+
+from modes.mode import Mode
+from tests.product import ROOT, modules
+
+SWITCHES = {name for name, kind in Mode.__annotations__.items() if kind == "ClassVar[bool]"}
+NAMES = SWITCHES | {"INSTANCE_MODE", "instance_mode"}
+"""What the interface says of a mode in one word, and the mode of instances."""
+KINDS = ("modes.mig", "modes.instance", "modes.per_gpu", "modes.pool")
+"""Modules that are about one kind of mode begin with one of these."""
+LEFT_OUT = ("bench", "modes", "testbed", "tests")
+
+KNOWN = {
+    "policies, which decide whether pods get instances": {
+        "agent/policy_compiler.py",
+        "policies/loading/build.py",
+        "policies/loading/checks.py",
+        "policies/loading/clearml_chart.py",
+        "policies/loading/provenance.py",
+        "policies/loading/queue_checks.py",
+        "policies/model/effective.py",
+    },
+    "pods that name an instance, or have one": {
+        "webhook/admission/compute.py",
+        "webhook/admission/hami_cards.py",
+        "webhook/admission/instances.py",
+        "webhook/admission/mutate.py",
+        "webhook/admission/reinvocation.py",
+    },
+    "the ledger, which counts instances and pools": {
+        "ledger/accounts.py",
+        "ledger/free_nodes.py",
+        "ledger/from_kubernetes.py",
+        "ledger/gpu_memory.py",
+        "ledger/instance_worth.py",
+        "ledger/ledger.py",
+        "ledger/ledger_writer.py",
+        "ledger/node_capacity.py",
+        "ledger/pool_cards.py",
+        "ledger/totals.py",
+        "ledger/view.py",
+        "ledger/why.py",
+    },
+    "placement on GPUs, instances and pools": {
+        "ledger/placement/best_node.py",
+        "ledger/placement/candidates.py",
+        "ledger/placement/cards.py",
+        "ledger/placement/choice.py",
+        "ledger/placement/instance_offers.py",
+        "ledger/placement/node_class.py",
+        "ledger/placement/offered_twice.py",
+        "ledger/placement/pick_index.py",
+        "ledger/placement/pool_hosts.py",
+        "ledger/placement/preference.py",
+        "ledger/placement_request.py",
+    },
+    "pods and nodes with instances, as the controller watches them": {
+        "controller/replace/replacement_pace.py",
+        "controller/watch/mig_facts.py",
+        "controller/watch/resources.py",
+    },
+    "the division of cards into instances": {
+        "controller/geometry/cluster.py",
+        "controller/geometry/division.py",
+        "controller/geometry/feasibility.py",
+        "controller/geometry/infeasible.py",
+        "controller/geometry/mig_config.py",
+        "controller/geometry/model.py",
+        "controller/geometry/node_view.py",
+    },
+    "texts and pages that show instances, and values for nodes": {
+        "cli/commands/queues.py",
+        "cli/gpu_operator_values.py",
+        "cli/ledger_table.py",
+        "controller/publish/gpu_ledger.py",
+        "controller/publish/node_problems.py",
+        "doctor/limits.py",
+        "web/panels.py",
+        "web/rows.py",
+    },
+}
+"""Files by why they need to know."""
+ADVICE = (
+    "ask the mode itself (modes/mode.py) what you need to know; only if it cannot say it, name the file here."
+    " Remove a file here that no longer asks."
+)
+
+
+def asks(tree):
+    """Whether a module reads a switch of modes, or imports a module that is about one kind of mode."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(KINDS):
+            return True
+        if getattr(node, "id", None) in NAMES or getattr(node, "attr", None) in NAMES:
+            return True
+    return False
+
+
+def test_files_that_ask_what_kind_a_mode_is_are_named_here():
+    paths = {str(file.relative_to(ROOT)): tree for file, tree in modules().items()}
+    found = {path for path, tree in paths.items() if not path.startswith(LEFT_OUT) and asks(tree)}
+    known = set().union(*KNOWN.values())
+    assert len(known) == sum(map(len, KNOWN.values()))
+    assert (sorted(found - known), sorted(known - found)) == ([], []), ADVICE
+
+
+def test_a_question_is_found_however_it_is_written():
+    assert {"gives_instances", "chooses_gpus"} <= SWITCHES
+    assert asks(ast.parse("def first(policy):\n    return policy.mode.gives_instances"))
+    assert asks(ast.parse("from modes.mig_instances import is_instance"))
+    assert asks(ast.parse("def first():\n    return INSTANCE_MODE"))
+    assert not asks(ast.parse("from modes.mode import ModeName\nmode.slices(node)"))
