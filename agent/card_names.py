@@ -77,9 +77,10 @@ class CardNames:
                 break
             reading, self._reading = self._reading or self.begin(), None
             self._found = await _card_devices(reading)
-        self.names.update(choose_names(self._found, gpus, self._dirs))
+        found = self._found or {}
+        self.names.update(choose_names(found, gpus, self._dirs))
         devices = {
-            f"{kind}={name}": hook for kind, of_kind in self._found.items() for name, hook in of_kind.items()
+            f"{kind}={name}": hook for kind, of_kind in found.items() for name, hook in of_kind.items()
         }
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
