@@ -82,12 +82,17 @@ class BackgroundTasks:
         self._now += _TICK_SECONDS
 
     async def keep(self, task: BackgroundTask, backoff: Backoff | None = None) -> None:
-        """Run a task until it returns; if it raises, count that and restart it after a pause."""
+        """Run a task until it returns; if it raises, count that and restart it after a pause.
+
+        The failure of one task does not end the others.
+        """
         backoff = backoff or Backoff(first_seconds=0.5)
         while True:
             try:
                 await self._run(task)
-            except Exception as error:  # noqa: BLE001 the failure of one task must not end the others
+            except Exception as error:
+                if _is_cancelled():
+                    raise asyncio.CancelledError from error
                 self._failures[task.name].inc()
                 seconds = backoff.next()
                 text = f"{type(error).__name__}: {error}"
@@ -104,6 +109,13 @@ class BackgroundTasks:
 
         heartbeat()
         try:
-            await task.run(heartbeat)
+            # In a task of its own: a task group that fails may leave its task marked as cancelled.
+            await asyncio.ensure_future(task.run(heartbeat))
         finally:
             del self._last_heartbeat[task]
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task was cancelled. A task group raises the errors of its tasks instead of that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -52,6 +52,58 @@ def kept(test, period_seconds):
     return asyncio.run(scenario())
 
 
+async def fails_when_cancelled():
+    try:
+        await asyncio.Event().wait()
+    finally:
+        raise RuntimeError("the last write was refused")
+
+
+async def group_that_fails_when_cancelled():
+    async with asyncio.TaskGroup() as group:
+        group.create_task(fails_when_cancelled())
+
+
+@pytest.mark.parametrize("run", [fails_when_cancelled, group_that_fails_when_cancelled])
+def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
+    tasks, begun, began = Kept(), [], asyncio.Event()
+
+    async def counted():
+        begun.append(run)
+        began.set()
+        await run()
+
+    async def scenario():
+        keeping = asyncio.create_task(tasks.tasks.keep(BackgroundTask.without_period("publishing", counted)))
+        await began.wait()
+        await asyncio.sleep(0)
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        return keeping.cancelled()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(asyncio.wait_for(scenario(), 10))
+    assert len(begun) == 1
+
+
+def test_a_failure_after_that_of_a_group_is_no_cancellation():
+    tasks, runs = Kept(), []
+
+    async def fails():
+        raise RuntimeError("refused")
+
+    async def loop():
+        runs.append(1)
+        if len(runs) < 3:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fails())
+
+    task = BackgroundTask.without_period("publishing", loop)
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(tasks.tasks.keep(task))
+    assert (len(runs), tasks.failures("publishing")) == (3, 2)
+
+
 def test_every_failure_is_counted_and_the_task_runs_again():
     tasks, runs = Kept(), []
 
@@ -114,6 +166,9 @@ def test_a_task_that_pauses_after_a_failure_is_not_missed():
         )
         keeping = asyncio.create_task(keep)
         await tasks.began.wait()
+        for _ in range(3):  # steps of the loop in which the failure is noticed
+            await asyncio.sleep(0)
+        assert tasks.failures("election") == 1
         tasks.pass_time(1000)
         assert tasks.tasks.stuck is None
         keeping.cancel()
