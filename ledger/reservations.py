@@ -80,13 +80,8 @@ class Reservations:
         self._most = most
         # The first entry of a plain dict is found only after stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
-        self._names: dict[bool, OrderedDict[str, None]] = {False: OrderedDict(), True: OrderedDict()}
+        self._names = {False: _Names(), True: _Names()}
         """By whether a quota counts them."""
-        self._names_of: dict[tuple[bool, str], OrderedDict[str, None]] = {}
-        """The same by namespace too."""
-        self._namespaces = Counter[bool]()
-        """Number of namespaces, by whether a quota counts their reservations."""
-        self._per_namespace: Counter[str] = Counter()
         self._counted: OrderedDict[str, Reservation] = OrderedDict()
         self._holding: OrderedDict[str, Reservation] = OrderedDict()
         """Reservations that take room."""
@@ -108,35 +103,26 @@ class Reservations:
         It is the oldest of the namespace, if that has an equal share of all or more, else the oldest of all.
         """
         names = self._names[has_quota]
-        if len(names) < self._most:
+        if len(names.all) < self._most:
             return None
-        own = self._names_of.get((has_quota, namespace), OrderedDict[str, None]())
-        has_its_share = len(own) * self._namespaces[has_quota] >= len(names)
-        return self._by_name[next(iter(own if has_its_share else names))]
+        own = names.of_namespace.get(namespace, ())
+        has_its_share = len(own) * len(names.of_namespace) >= len(names.all)
+        return self._by_name[next(iter(own if has_its_share else names.all))]
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation that expires last; the inverse of `remove`."""
         name = reservation.name
         self._by_name[name] = self._counted[name] = self._holding[name] = reservation
-        self._names[reservation.has_quota][name] = None
-        group = reservation.has_quota, reservation.namespace
-        self._namespaces[reservation.has_quota] += group not in self._names_of
-        self._names_of.setdefault(group, OrderedDict())[name] = None
-        self._per_namespace[reservation.namespace] += 1
+        self._names[reservation.has_quota].add(reservation)
 
     def remove(self, reservation: Reservation) -> tuple[bool, bool]:
         """Remove a reservation; the inverse of `add`.
 
         Return whether quotas counted it until now, and whether it took room.
         """
-        del self._by_name[reservation.name], self._names[reservation.has_quota][reservation.name]
-        group = reservation.has_quota, reservation.namespace
-        del self._names_of[group][reservation.name]
-        if not self._names_of[group]:
-            del self._names_of[group]
-            self._namespaces[reservation.has_quota] -= 1
+        del self._by_name[reservation.name]
+        self._names[reservation.has_quota].remove(reservation)
         self._matched_in.pop(reservation.name, None)
-        _count(self._per_namespace, reservation.namespace, -1)
         was_counted = self._counted.pop(reservation.name, None) is not None
         held = self._holding.pop(reservation.name, None) is not None
         if not held:
@@ -159,7 +145,8 @@ class Reservations:
         They do not if more of them are overdue than still awaited, or more than `MAX_OVERDUE`.
         """
         stale = self._stale.get(namespace, 0)
-        return stale <= MAX_OVERDUE and 2 * stale <= self._per_namespace.get(namespace, 0)
+        all_of_it = sum([len(names.of_namespace.get(namespace, ())) for names in self._names.values()])
+        return stale <= MAX_OVERDUE and 2 * stale <= all_of_it
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
         """Whether a reservation belongs to a pod that was reviewed before. It matches in one review only.
@@ -179,6 +166,26 @@ class Reservations:
         """The first expired reservation; None if none has expired."""
         first = next(iter(self._by_name.values()), None)
         return first if first is not None and first.expires_at <= now else None
+
+
+class _Names:
+    """Names of reservations, the oldest first."""
+
+    def __init__(self) -> None:
+        self.all: OrderedDict[str, None] = OrderedDict()
+        self.of_namespace: dict[str, OrderedDict[str, None]] = {}
+
+    def add(self, reservation: Reservation) -> None:
+        """Add a name; the inverse of `remove`."""
+        self.all[reservation.name] = None
+        self.of_namespace.setdefault(reservation.namespace, OrderedDict())[reservation.name] = None
+
+    def remove(self, reservation: Reservation) -> None:
+        del self.all[reservation.name]
+        own = self.of_namespace[reservation.namespace]
+        del own[reservation.name]
+        if not own:
+            del self.of_namespace[reservation.namespace]
 
 
 def _taken_until(begun: OrderedDict[str, Reservation], now: float) -> Iterator[Reservation]:

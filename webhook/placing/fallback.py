@@ -138,13 +138,13 @@ class Fallback:
             self._ledger.remove_pod(key)
         for pod in now.values():
             self._ledger.set_pod(pod)
-        self._end_appeared(node, _amounts(now) - _amounts(before))
+        self._end_appeared(node, _amounts(now.values()) - _amounts(before.values()))
         return now
 
     def _end_appeared(self, node: str | None, more: Counter[int | None]) -> None:
         """End what was placed here and has appeared: what is used more than before, the oldest first."""
         for reserved in self._ledger.reserved(node)[:MAX_MATCHED] if more else ():
-            amounts = _amounts({("", ""): reserved})
+            amounts = _amounts([reserved])
             if amounts <= more:
                 more -= amounts
                 self._ledger.release(reserved.name)
@@ -175,10 +175,10 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
         yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, gpus=nothing, owner=each.owner)
 
 
-def _amounts(claims: Mapping[PodKey, Claim]) -> Counter[int | None]:
-    """Return the slices of some pods by index; None stands for the pool."""
+def _amounts(claims: Iterable[Claim]) -> Counter[int | None]:
+    """Return the slices of some claims by index; None stands for the pool."""
     amounts: Counter[int | None] = Counter()
-    for claim in claims.values():
+    for claim in claims:
         amounts.update(dict(claim.gpus))
         amounts[None] += claim.pooled
     return +amounts
