@@ -94,16 +94,16 @@ class Watcher(Generic[Item]):
             except StaleError as error:
                 await self._pause("stale", error)
             except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
-                if self._counts_as_absent(error):
+                self._absent_answers += self._is_absent(error)
+                was_served = self._version and self._absent_answers < ABSENT_ANSWERS
+                if self._is_absent(error) and not was_served:
                     await self._wait_for_it()
                 else:
                     await self._pause("list", error)
 
-    def _counts_as_absent(self, error: Exception) -> bool:
-        if not (self._resource.is_optional and _is_not_found(error)):
-            return False
-        self._absent_answers += 1
-        return not self._version or self._absent_answers >= ABSENT_ANSWERS
+    def _is_absent(self, error: Exception) -> bool:
+        is_not_found = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
+        return is_not_found and self._resource.is_optional
 
     async def _wait_for_it(self) -> None:
         """Set the resource to empty while the API server does not serve it, and wait."""
@@ -138,7 +138,7 @@ class Watcher(Generic[Item]):
         try:
             lines = await self._watch()
         except ApiError as error:
-            if error.status in _FORGOTTEN or (self._resource.is_optional and _is_not_found(error)):
+            if error.status in _FORGOTTEN or self._is_absent(error):
                 raise StaleError(str(error)) from None
             await self._pause("watch", error)
         except TRANSPORT_ERRORS as error:
@@ -188,10 +188,6 @@ class Watcher(Generic[Item]):
             again_in=round(seconds, 2),
         )
         await self._sleep(seconds)
-
-
-def _is_not_found(error: Exception) -> bool:
-    return isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
 
 
 async def _no_pages() -> AsyncIterator[list[Any]]:
