@@ -278,7 +278,7 @@ def _with_removals(kept: Mapping[str, str], version: Version) -> dict[str, str |
 
 
 async def _dial(endpoint: str) -> bytes | None:
-    """Return the leaf that an endpoint serves, as PEM, whoever issued it; None without an answer."""
+    """Return the leaf that an endpoint serves, as PEM, with any issuer; None without an answer."""
     host, _, port = endpoint.rpartition(":")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

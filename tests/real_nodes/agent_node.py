@@ -44,8 +44,8 @@ def running_again(pods: Pods, name: str) -> bool:
     return "running" in pods.status(name)["containerStatuses"][0]["state"]
 
 
-def start_anew(cluster: RealCluster, *, offered: bool) -> None:
-    """Start the agent anew, on a node whose driver can or cannot."""
+def restart_with_driver(cluster: RealCluster, *, offered: bool) -> None:
+    """Restart the agent on a node whose driver can or cannot."""
     agent = cluster.nodes[NODE].agent
     agent.stop()
     until_offered(cluster, 0, 0)
@@ -76,7 +76,7 @@ def taken_back(log: str) -> bool:
 
 
 def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
-    """Start the agent anew, with other cards to divide."""
+    """Restart the agent with other cards to divide."""
     agent = cluster.nodes[NODE].agent
     agent.stop()
     until_offered(cluster, 0, 0)

@@ -27,9 +27,9 @@ from tests.real_nodes.agent_node import (
     kill_main,
     pooled,
     restart,
+    restart_with_driver,
     restarts,
     running_again,
-    start_anew,
     taken_back,
     until_offered,
     why_waiting,
@@ -147,9 +147,9 @@ def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_anoth
 def driver_limits(cluster: RealCluster) -> Iterator[AgentOnNode]:
     """The agent of a node whose driver can hold containers to GPU memory."""
     agent = cluster.nodes[NODE].agent
-    start_anew(cluster, offered=True)
+    restart_with_driver(cluster, offered=True)
     yield agent
-    start_anew(cluster, offered=False)
+    restart_with_driver(cluster, offered=False)
 
 
 def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_end(
