@@ -75,8 +75,8 @@ def rows_of(page):
 
 
 def readme_commands():
-    """The commands of the README's section on installing, one to a line."""
-    section = README.read_text().partition("\n## Install\n")[2].partition("\n## ")[0]
+    """The commands of the README's section on fake GPUs, one to a line."""
+    section = README.read_text().partition("\n### On a cluster with fake GPUs\n")[2].partition("\n## ")[0]
     block = re.search(r"(?:^    .*\n)+", section, re.MULTILINE)[0]
     return [" ".join(command.split()) for command in block.replace("\\\n", "").splitlines()]
 

@@ -4,7 +4,7 @@ from kube.names import GPU_LEDGERS_PATH
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
 
-SETTLED_S = 60
+SETTLED_S = 200
 
 Held = dict[tuple[str, str, str], int]
 """Slices by namespace, pod and resource name."""

@@ -63,7 +63,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         plugins.mkdir(exist_ok=True)
         pods.mkdir(exist_ok=True)
         for socket in plugins.glob("*.sock"):
-            socket.unlink()
+            socket.unlink(missing_ok=True)  # an agent that stops removes its own meanwhile
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         add_RegistrationServicer_to_server(self, self._server)
         add_PodResourcesListerServicer_to_server(self, self._server)
