@@ -263,6 +263,38 @@ def test_both_processes_get_what_the_values_add(helm):
         assert found["spec"]["strategy"] == {"type": "Recreate"}
 
 
+def test_workloads_and_their_history_follow_the_values(helm):
+    annotated = {name: {"annotations": {"team": name}} for name in ("webhook", "controller", "agent")}
+    annotated["agent"]["enabled"] = True
+    objects = helm.rendered({**annotated, "revisionHistoryLimit": 3})
+    workloads = [o for o in objects if o["kind"] in ("Deployment", "DaemonSet")]
+    assert {o["metadata"]["annotations"]["team"] for o in workloads} == set(annotated)
+    assert {o["spec"]["revisionHistoryLimit"] for o in workloads} == {3}
+    assert not any("team" in o["spec"]["template"]["metadata"].get("annotations", {}) for o in workloads)
+
+
+def test_service_monitors_relabel_as_the_values_say(helm):
+    rules = {
+        "relabelings": [{"targetLabel": "cluster", "replacement": "east"}],
+        "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}],
+    }
+    monitors = helm.rendered({"monitoring": {"serviceMonitor": {"enabled": True, **rules}}})
+    endpoints = [e for o in monitors if o["kind"] == "ServiceMonitor" for e in o["spec"]["endpoints"]]
+    assert len(endpoints) == 3
+    assert all({name: endpoint[name] for name in rules} == rules for endpoint in endpoints)
+
+
+def test_objects_of_the_admin_come_with_the_release_as_objects_or_templates(helm):
+    name = {"name": "{{ .Release.Name }}-more"}
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "1"}}
+    text = "apiVersion: v1\nkind: Secret\nmetadata: {name: '{{ .Release.Namespace }}-more'}\n"
+    more = [
+        o for o in helm.rendered({"extraObjects": [plain, text]}) if o["metadata"]["name"].endswith("-more")
+    ]
+    assert {o["kind"] for o in more} == {"ConfigMap", "Secret"}
+    assert not any("{{" in o["metadata"]["name"] for o in more)
+
+
 def test_services_take_options_of_the_network(helm):
     service = {"annotations": {"a": "b"}, "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
     for found in of_kind(helm.rendered({"webhook": {"service": service}}), "Service"):

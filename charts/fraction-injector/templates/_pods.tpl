@@ -7,6 +7,15 @@ labels:
   {{- include "fraction-injector.componentLabels" . | nindent 2 }}
 {{- end -}}
 
+{{/* Of a Deployment or DaemonSet. */}}
+{{- define "fraction-injector.workloadMetadata" -}}
+{{ include "fraction-injector.metadata" . }}
+{{- with .values.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* With the labels under "labels", if any. */}}
 {{- define "fraction-injector.componentLabels" -}}
 {{- $own := include "fraction-injector.labels" .root | fromYaml -}}
@@ -20,7 +29,7 @@ app.kubernetes.io/component: {{ .component }}
 
 {{- define "fraction-injector.deploymentSpec" -}}
 replicas: {{ .values.replicas }}
-revisionHistoryLimit: 10
+revisionHistoryLimit: {{ .root.Values.revisionHistoryLimit }}
 progressDeadlineSeconds: 600
 selector:
   matchLabels:
