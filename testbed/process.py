@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,9 +33,17 @@ class Process:
         argv: Absolute path of the program, then its arguments.
         log: File that stdout and stderr are appended to; its stem names the process in messages.
         grace_s: Seconds between SIGTERM and SIGKILL; 0 kills at once.
+        environment: Variables beside ours.
     """
 
-    def __init__(self, argv: Sequence[str], log: Path, *, grace_s: float = 0) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        log: Path,
+        *,
+        grace_s: float = 0,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.log = log
         self._grace_s = grace_s
         with log.open("ab") as output:
@@ -44,6 +52,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
                 process_group=0,
             )
 

@@ -37,7 +37,8 @@ class BoxedHome(Home):
 
     def start(self, program: str, *arguments: str, name: str = "") -> Process:
         """Start a program in the sandbox."""
-        return self.sandbox.start(name or program, [str(self.binaries / program), *arguments])
+        command = [str(self.binaries / program), *arguments]
+        return self.sandbox.start(name or program, command, components.LESS_GARBAGE_COLLECTION)
 
 
 class RealCluster(Cluster):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.components import LESS_GARBAGE_COLLECTION
 from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Sandbox
@@ -135,7 +136,8 @@ class Node:
         )
 
     def _run(self, program: str, *arguments: str) -> Process:
-        return self.sandbox.start(program, [program, *arguments], self._parts.environment)
+        environment = {**self._parts.environment, **LESS_GARBAGE_COLLECTION}
+        return self.sandbox.start(program, [program, *arguments], environment)
 
     def ctr(self, *arguments: str) -> str:
         """Run ctr among the pods' containers and return what it prints."""
