@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 import yaml
 
-from testbed.chart import CHART, RELEASE, Helm
+from testbed.chart import CHART, RELEASE, Helm, objects_of
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually
@@ -153,6 +153,6 @@ def test_the_right_outlives_the_agent_by_the_upgrade_that_turns_it_off(control_p
     finally:
         control_plane.kubectl("delete", "clusterrole", name)
     assert ended.code == 0, ended.stderr
-    roles = [each for each in yaml.safe_load_all(ended.stdout) if each and each["kind"] == "ClusterRole"]
+    roles = [each for each in objects_of(ended.stdout) if each["kind"] == "ClusterRole"]
     [rules] = [each["rules"] for each in roles if each["metadata"]["name"] == f"{RELEASE}-controller"]
     assert {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]} in rules

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from testbed.api import MERGE_PATCH
-from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE
+from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, objects_of
 from testbed.controller_process import CRDS, install_crd
 from testbed.kubernetes_version import SHOWS_NULL_CREATION_TIMESTAMP
 from testbed.process import eventually
@@ -212,8 +212,8 @@ def test_gitops_without_helm_keeps_the_ca_too(helm, control_plane, how):
 
 def without_crds(manifest):
     """A manifest's other objects: the CRD may stand already, and stays."""
-    objects = [obj for obj in yaml.safe_load_all(manifest) if obj]
-    return yaml.safe_dump_all(obj for obj in objects if obj["kind"] != "CustomResourceDefinition")
+    objects = (obj for obj in objects_of(manifest) if obj["kind"] != "CustomResourceDefinition")
+    return yaml.dump_all(objects, Dumper=yaml.CSafeDumper)
 
 
 def generations(listed):

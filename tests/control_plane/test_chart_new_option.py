@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from testbed.chart import CHART, RELEASE
+from testbed.chart import CHART, RELEASE, objects_of
 from tests.changed_checkout import changed_checkout, run_python
 
 ROOT = CHART.parents[1]
@@ -64,10 +63,9 @@ def test_an_option_with_its_value_is_three_files(helm, checkout):
         in (checkout / IN_CHART / "README.md").read_text()
     )
     assert "minimum: got -1, want 0" in rendered(helm, checkout, -1).stderr
-    objects = filter(None, yaml.safe_load_all(rendered(helm, checkout, 7).stdout))
     [deployment] = (
         each
-        for each in objects
+        for each in objects_of(rendered(helm, checkout, 7).stdout)
         if (each["kind"], each["metadata"]["name"]) == ("Deployment", f"{RELEASE}-controller")
     )
     [container] = deployment["spec"]["template"]["spec"]["containers"]

@@ -10,7 +10,7 @@ import yaml
 from cli.gpu_operator_values import CONFIG_KEY
 from policies.loading.loader import load_policies
 from testbed.api import ApiError
-from testbed.chart import CHART, RELEASE
+from testbed.chart import CHART, RELEASE, objects_of
 from testbed.process import eventually
 from testbed.product import COMMAND
 
@@ -53,8 +53,7 @@ def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namesp
     options = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
     checked = kubectl("apply", *options, "--filename=-", stdin=rendered.stdout)
     assert (checked.code, checked.stderr) == (0, "")
-    objects = [obj for obj in yaml.safe_load_all(rendered.stdout) if obj]
-    assert len(checked.stdout.splitlines()) == len(objects)
+    assert len(checked.stdout.splitlines()) == len(objects_of(rendered.stdout))
 
 
 @pytest.mark.parametrize("name", CI)
@@ -217,7 +216,7 @@ def test_a_label_that_values_give_twice_is_rendered_once_and_the_narrower_value_
     ]
 
 
-class OnceLoader(yaml.SafeLoader):
+class OnceLoader(yaml.CSafeLoader):
     """Reads YAML as kustomize and a strict API server do: a key may stand in a mapping once."""
 
     def construct_mapping(self, node, deep=False):  # noqa: FBT002 - as PyYAML calls it

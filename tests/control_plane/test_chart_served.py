@@ -1,10 +1,9 @@
 """Which namespaces the second lock takes for served: those that the webhook's own selector selects."""
 
 import pytest
-import yaml
 
 from testbed.api import ApiError
-from testbed.chart import CHART, Helm
+from testbed.chart import CHART, Helm, objects_of
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, labelled_pod
 
@@ -44,8 +43,7 @@ def lock(control_plane, tmp_path):
         values = helm.values({"fullnameOverride": RELEASE, "webhook": {"namespaceSelector": selector}})
         rendered = helm.run("template", RELEASE, str(CHART), values)
         assert (rendered.code, rendered.stderr) == (0, "")
-        objects = filter(None, yaml.safe_load_all(rendered.stdout))
-        wanted = [obj for obj in objects if obj["metadata"]["name"] in PARTS]
+        wanted = [obj for obj in objects_of(rendered.stdout) if obj["metadata"]["name"] in PARTS]
         made.extend(control_plane.api.create(obj, OWN_NAMESPACE) for obj in wanted)
 
     yield create

@@ -7,11 +7,10 @@ import json
 import subprocess
 
 import pytest
-import yaml
 
 from policies.loading.loader import parse_policies
 from policies.model.problems import PolicyError
-from testbed.chart import CHART
+from testbed.chart import CHART, objects_of
 
 HALF = {"templateOverrides": {"labels": {"clearml-injector/fraction": "0.500"}}}
 
@@ -143,7 +142,7 @@ def template(built, tmp_path_factory):
 
 
 def policy_files(rendered):
-    objects = [found for found in yaml.safe_load_all(rendered) if found]
+    objects = objects_of(rendered)
     (config_map,) = [found for found in objects if found["metadata"]["name"].endswith("-policies")]
     return {name: text.encode() for name, text in config_map["data"].items()}
 

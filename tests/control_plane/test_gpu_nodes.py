@@ -8,6 +8,7 @@ from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
 from agent.state import HELD, Unlimited
 from kube.names import GPU_NODES_PATH
+from testbed.chart import objects_of
 from testbed.controller_process import install_crd
 from testbed.process import eventually
 
@@ -35,8 +36,8 @@ def two_nodes(control_plane, helm, namespace):
     text = helm.manifest(ON).replace("gpu-fraction-injector", namespace)
     made = [
         each
-        for each in yaml.safe_load_all(text)
-        if each and each["kind"] in kinds and each["metadata"]["name"].startswith(account)
+        for each in objects_of(text)
+        if each["kind"] in kinds and each["metadata"]["name"].startswith(account)
     ]
     install_crd(control_plane.api)
     applied = control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(made))
