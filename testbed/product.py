@@ -3,7 +3,6 @@
 import json
 import re
 import ssl
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,9 @@ from typing import Self
 
 import httpx
 import trustme
+from typer.testing import CliRunner
 
+from cli.app import app
 from testbed.admission_server import Answer
 from testbed.api import ApiError, Object
 from testbed.process import Process, start_on_free_ports
@@ -152,18 +153,13 @@ def mounted(setup: Setup, folder: Path) -> Webhook:
 
 
 def explain(setup: Setup, review: Object) -> Object:
-    """What `fraction-injector explain` makes of an AdmissionReview."""
-    file = setup.inventory.with_name("review.json")
-    file.write_text(json.dumps(review))
-    ended = subprocess.run(
-        [COMMAND, "explain", *setup.options, "--output=json", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
+    """What `fraction-injector explain` makes of an AdmissionReview; in this process, which loads it once."""
+    ended = CliRunner().invoke(
+        app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
     )
     assert ended.stderr == ""
     explanation: Object = json.loads(ended.stdout)
-    assert ended.returncode == (0 if explanation["allowed"] else 1)
+    assert ended.exit_code == (0 if explanation["allowed"] else 1)
     return explanation
 
 
