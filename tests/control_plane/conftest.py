@@ -24,6 +24,11 @@ from tests.conftest import Say
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[Cluster]()
 NUMBERS = itertools.count(1)
+NOT_ENDED_BY_PODS = (
+    *(("apps/v1", kind) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")),
+    *(("batch/v1", kind) for kind in ("CronJob", "Job")),
+)
+"""What makes pods again, and so must go with its namespace."""
 
 Kubectl = Callable[..., Output]
 Nodes = Callable[..., list[str]]
@@ -78,12 +83,16 @@ def control_plane(
 
 @pytest.fixture
 def namespace(control_plane: Cluster) -> Iterator[str]:
-    """An empty namespace of the test's own; its pods are gone when the test ends, the rest soon after."""
-    name = f"test-{next(NUMBERS)}"
+    """An empty namespace of the test's own; its pods are gone when the test ends, what makes pods soon after.
+
+    To delete a namespace takes the control plane a hundred requests, as many as a test.
+    """
+    name, api = f"test-{next(NUMBERS)}", control_plane.api
     control_plane.create_namespace(name)
     yield name
-    control_plane.api.delete("Namespace", name)
-    control_plane.api.delete_all("Pod", name)
+    if any(api.list(kind, name, version) for version, kind in NOT_ENDED_BY_PODS):
+        api.delete("Namespace", name)
+    api.delete_all("Pod", name)
 
 
 @pytest.fixture
