@@ -3,9 +3,9 @@
 Tests on real nodes wait for kubelets most of their time. They start first, on workers beyond one for each
 core, and the others fill the cores meanwhile. A control plane is made once a worker. The two nodes of
 `tests/real_nodes/` and what is installed on them are one for all files but those below, so that one worker
-takes all of these files; so it is with the image. Files with nodes of their own go to another worker, one
-after the other. `SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind
-another fails.
+takes all of these files; so it is with the image, and with what is installed for a folder of tests on a
+control plane. Files with nodes of their own go to two other workers, one after the other. `SHUFFLE=SEED` in
+the environment runs the files in a random order: what passes only behind another fails.
 """
 
 from __future__ import annotations
@@ -23,22 +23,32 @@ LONGEST = f"{CONTROL_PLANE}test_controller_certificates.py"
 LAST = (IMAGE, LONGEST, CONTROL_PLANE)
 """In this order; single files fill the end."""
 SEED = os.environ.get("SHUFFLE", "")
-WITH_NODES_OF_ITS_OWN = tuple(
-    f"{NODES}test_{name}.py"
-    for name in ("agent", "agent_chart", "agent_pod_features", "gpu_operator", "leftovers", "unequal_cards")
-)
-OF_THEIR_OWN = "nodes of their own"
-"""The scope of these files: each makes a cluster, and two at once beside the shared one fill the cores."""
+SECOND_LOCK = f"{CONTROL_PLANE}admission_policies/"
+SECOND_HALF = f"{SECOND_LOCK}test_d"
+"""Begins the second half of that folder, the longest on a control plane: two workers can take it."""
+FOLDERS = (NODES, IMAGE, SECOND_LOCK, f"{CONTROL_PLANE}controller_writes/")
+"""Their files share what takes long to make and is taken away when a worker turns to another folder."""
+WITH_NODES_OF_ITS_OWN = {
+    f"{NODES}test_{name}.py": together
+    for together, names in {
+        "agents of the chart": ("agent_chart", "gpu_operator"),
+        "agents without a chart": ("agent", "agent_pod_features", "leftovers", "unequal_cards"),
+    }.items()
+    for name in names
+}
+"""The scope of each of these files: it makes a cluster, and either scope takes as long as the shared one."""
 WAITING_WORKERS = 2
-"""Workers beyond one for each core: one for the shared nodes, one for files that have nodes of their own."""
+"""Workers beyond one for each core. On two cores three of four take real nodes first, at a third of a core
+each, and one does the rest meanwhile."""
 
 
 def scope(nodeid: str) -> str:
-    """Return what a worker runs with a test: its file, or all files that share the nodes or the image."""
+    """Return what a worker runs with a test: its file, or all files that share nodes, image or release."""
     file = nodeid.partition("::")[0]
-    if file in WITH_NODES_OF_ITS_OWN:
-        return OF_THEIR_OWN
-    return file.rpartition("/")[0] if file.startswith((NODES, IMAGE)) else file
+    if file.startswith(SECOND_LOCK):
+        return f"{SECOND_LOCK}{'first' if file < SECOND_HALF else 'second'} half"
+    shared = file.rpartition("/")[0] if file.startswith(FOLDERS) else file
+    return WITH_NODES_OF_ITS_OWN.get(file, shared)
 
 
 class FileByFile(LoadScopeScheduling):
@@ -76,7 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def rank(nodeid: str) -> int:
     """Return a test's place in the order: shared nodes, nodes of a file's own, all others, then `LAST`."""
     if nodeid.startswith(NODES):
-        return -1 if scope(nodeid) == OF_THEIR_OWN else -2
+        return -1 if nodeid.partition("::")[0] in WITH_NODES_OF_ITS_OWN else -2
     return next((1 + at for at, of in enumerate(LAST) if nodeid.startswith(of)), 0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.distribution import (
     LONGEST,
     NODES,
-    OF_THEIR_OWN,
+    SECOND_LOCK,
     WAITING_WORKERS,
     WITH_NODES_OF_ITS_OWN,
     pytest_collection_modifyitems,
@@ -30,9 +30,15 @@ OF_INSTALLATION = ("cluster", "installation")
         ("tests/control_plane/test_audit.py::test_one", "tests/control_plane/test_audit.py"),
         ("tests/real_nodes/test_faults.py::test_one", "tests/real_nodes"),
         ("tests/real_nodes/test_uninstall.py::test_one", "tests/real_nodes"),
-        ("tests/real_nodes/test_agent.py::test_one", OF_THEIR_OWN),
-        ("tests/real_nodes/test_unequal_cards.py::test_one", OF_THEIR_OWN),
-        ("tests/real_nodes/test_gpu_operator.py::test_one", OF_THEIR_OWN),
+        ("tests/real_nodes/test_agent.py::test_one", "agents without a chart"),
+        ("tests/real_nodes/test_unequal_cards.py::test_one", "agents without a chart"),
+        ("tests/real_nodes/test_gpu_operator.py::test_one", "agents of the chart"),
+        (f"{SECOND_LOCK}test_creations.py::test_one", f"{SECOND_LOCK}first half"),
+        (f"{SECOND_LOCK}test_forgeries.py::test_one", f"{SECOND_LOCK}second half"),
+        (
+            "tests/control_plane/controller_writes/test_nodes.py::test_one",
+            "tests/control_plane/controller_writes",
+        ),
         ("tests/image/test_image.py::test_one", "tests/image"),
     ],
 )
