@@ -21,7 +21,7 @@ def test_a_folder_is_tried_in_full_where_regime_names_it_or_all(chosen, full):
 
 @pytest.mark.parametrize(("regime", "chosen"), [("ledger", "leger"), ("leger", ""), ("leger", ALL)])
 def test_a_folder_that_takes_no_turn_is_an_error(regime, chosen):
-    with pytest.raises(ValueError, match=r"use control_plane, .*, all$"):
+    with pytest.raises(ValueError, match=r"use agent, .*, all$"):
         is_full(regime, chosen)
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.processes import CHECKOUT
 
 TINY = {
-    "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=3"],
+    "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=1"],
     "bench.packing": ["--seeds", "1"],
     "bench.packing.degraded": ["--seeds", "1"],
     "bench.webhook_with_controller": ["--rounds", "1", "--seconds", "1"],

@@ -4,10 +4,12 @@ import asyncio
 
 from tests.controller.geometry.cluster import MigCluster
 from tests.controller.geometry.tenants import DIVISION_S, TURN_S, Tenants
+from tests.effort import by_turns
 
 MANY = 120
 """More pods than one plan looks at."""
 OLD = "2025-01-01T00:00:00Z"
+HOURS = by_turns("controller", usual=1, full=2)
 
 
 def add_old(cluster, pods, profile, namespace="greedy", **more):
@@ -25,10 +27,10 @@ def node_of(cluster, name):
 def test_a_tenant_that_always_asks_for_other_instances_leaves_nodes_to_others_most_of_the_time():
     pause = 600.0
     tenants = Tenants.on(pause_seconds=pause)
-    share = tenants.run(hours=2)
+    share = tenants.run(HOURS)
     # The cordon stands a few turns longer than the division: to drain, to see the end.
     assert share <= (DIVISION_S + 4 * TURN_S) / (DIVISION_S + pause)
-    assert len(tenants.waits) == 2
+    assert len(tenants.waits) == HOURS
     assert not tenants.still_waiting
 
 
