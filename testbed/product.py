@@ -1,6 +1,5 @@
-"""The product as its users run it: the webhook's process, and `explain`."""
+"""The product as its users run it: the webhook's process."""
 
-import json
 import re
 import ssl
 import sys
@@ -12,11 +11,9 @@ from typing import Self
 
 import httpx
 import trustme
-from typer.testing import CliRunner
 
-from cli.app import app
 from testbed.admission_server import Answer
-from testbed.api import ApiError, Object
+from testbed.api import ApiError
 from testbed.process import Process, start_on_free_ports
 from testbed.registration import Outcome
 
@@ -150,17 +147,6 @@ def mounted(setup: Setup, folder: Path) -> Webhook:
     for pem in leaf.cert_chain_pems:
         pem.write_to_path(str(directory / "tls.crt"), append=True)
     return Webhook(setup, folder, [f"--tls-dir={directory}"], directory / "ca.crt")
-
-
-def explain(setup: Setup, review: Object) -> Object:
-    """What `fraction-injector explain` makes of an AdmissionReview; in this process, which loads it once."""
-    ended = CliRunner().invoke(
-        app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
-    )
-    assert ended.stderr == ""
-    explanation: Object = json.loads(ended.stdout)
-    assert ended.exit_code == (0 if explanation["allowed"] else 1)
-    return explanation
 
 
 def decides(outcome: Outcome) -> bool:

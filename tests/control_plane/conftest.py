@@ -1,6 +1,7 @@
 """The control plane as fixtures: one for the session, a namespace and nodes of its own for each test."""
 
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.app import app
 from testbed import binaries
 from testbed.admission_server import AdmissionServer
 from testbed.api import Object
@@ -17,7 +20,7 @@ from testbed.cluster import Cluster
 from testbed.command import Output
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually, tail
-from testbed.product import POLICIES, Setup, Webhook, decides, explain, self_signed
+from testbed.product import POLICIES, Setup, Webhook, decides, self_signed
 from testbed.registration import OWN_NAMESPACE, configuration, registered
 from tests.conftest import Say
 
@@ -169,6 +172,17 @@ class Registered:
     def explain(self, review: Object) -> Object:
         """What `explain` makes of a review, given what the webhook was given."""
         return explain(self.product.setup, review)
+
+
+def explain(setup: Setup, review: Object) -> Object:
+    """What `fraction-injector explain` makes of an AdmissionReview; in this process, which loads it once."""
+    ended = CliRunner().invoke(
+        app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
+    )
+    assert ended.stderr == ""
+    explanation: Object = json.loads(ended.stdout)
+    assert ended.exit_code == (0 if explanation["allowed"] else 1)
+    return explanation
 
 
 def is_real(review: Object, kind: str) -> bool:
