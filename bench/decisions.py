@@ -114,7 +114,7 @@ def _bound(request: PlacementRequest, placed: Placement) -> PodFact:
         namespace="default",
         name=f"{_POD}{request.accounting.reservation}",
         node=placed.node,
-        gpus=tuple((index, request.share.fraction.slices_on_each) for index in placed.indices),
+        takes=tuple((index, request.share.fraction.slices_on_each) for index in placed.indices),
         cpu_milli=request.share.cpu_milli,
         memory_bytes=request.share.memory_bytes,
     )

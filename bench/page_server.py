@@ -64,7 +64,7 @@ class Churn:
             namespace=f"team-{self._random.randrange(TEAMS)}",
             name=name,
             node=self._random.choice(self._nodes),
-            gpus=((self._random.randrange(GPUS), SLICES),),
+            takes=((self._random.randrange(GPUS), SLICES),),
             queues=tuple(filter(None, [self._random.choice(QUEUES)])),
         )
         self.store.set_pod(SeenPod(fact, None, "2026-01-01T00:00:00Z"))

@@ -86,7 +86,7 @@ class Explanation:
         """Return the MIG profile of the pod's instance; None if it gets slices."""
         injection = self.outcome.injection
         instance = injection.placement.instance if injection is not None else None
-        return instance.profile if instance is not None else None
+        return instance.profile.name if instance is not None else None
 
     @property
     def _is_whole(self) -> bool:

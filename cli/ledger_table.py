@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cli.printing import shortened
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
-from modes.mig_instances import gpu_name
+from modes.units import unit_name, unit_of
 from policies.model.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
@@ -114,7 +114,8 @@ def _shares(gpu: GpuView, *, wide: bool) -> Text:
 
 
 def _waiting(waiting: PendingView) -> Text:
-    where = f"GPU {', '.join(map(gpu_name, waiting.indices))}" if waiting.indices else "any GPU"
+    units = ", ".join([unit_name(unit_of(index)) for index in waiting.indices])
+    where = f"GPU {units}" if units else "any GPU"
     pod = f"{printable(waiting.namespace)}/{printable(waiting.name)}"
     return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
 

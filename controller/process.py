@@ -247,7 +247,7 @@ class ControllerProcess:
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
         async for some in self._state.yielding.batches(nodes):
-            with_gpus += sum(bool(node.fact.gpus or node.fact.pooled or node.fact.instances) for node in some)
+            with_gpus += sum(node.fact.has_gpus for node in some)
             lacking += [node.fact for node in some if node_problems.of_fact(node.fact) is not None]
         self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
         for fields in node_problems.lacking(lacking):

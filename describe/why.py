@@ -30,8 +30,9 @@ from kube.events import MIG_NEVER_FITS, MIG_WAITS
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
+from ledger.instance_worth import has_instances
 from ledger.own_demands import OwnDemands
-from ledger.why import PodGroup, PodSummary, asks_for_instances, why
+from ledger.why import PodGroup, PodSummary, why
 from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError
@@ -118,7 +119,7 @@ class WhyQuery:
             scheduler_says=details.scheduler_says,
             trouble=details.trouble,
         )
-        is_divided_for = pod.fact.node is None and asks_for_instances(pod.fact)
+        is_divided_for = pod.fact.node is None and has_instances(pod.fact)
         known = await self._nodes(demands) if is_divided_for or summary.lacks_slices else None
         own = OwnDemands(demands)
         if is_divided_for:

@@ -138,7 +138,7 @@ def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:
 
 def _shows_gpu(node: SeenNode) -> bool:
     fact = node.fact
-    offers = bool(fact.gpus or fact.pooled or fact.instances)
+    offers = fact.has_gpus
     return offers or node.taints.ours is not None or fact.labels.get(GPU_PRESENT_LABEL) == "true"
 
 

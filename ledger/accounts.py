@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from ledger.crowd import CROWDED, Crowd, parts
+from ledger.crowd import CROWDED, Crowd
 from ledger.facts import NodeFact
 from ledger.pool_cards import left_on_cards
-from modes.mig_instances import is_instance
+from modes.units import POOL, Amounts, Gpu, Unit
 
 ClaimKey = tuple[str, ...]
 """Namespace and name of a pod. A reservation's key has a third part, so it never equals a pod's key."""
@@ -26,9 +26,7 @@ class Claim(Protocol):
     @property
     def promised_node(self) -> str | None: ...  # noqa: D102
     @property
-    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102
-    @property
-    def pooled(self) -> int: ...  # noqa: D102
+    def takes(self) -> Amounts: ...  # noqa: D102
     @property
     def slices(self) -> int: ...  # noqa: D102
     @property
@@ -55,6 +53,16 @@ class PricedClass(Protocol):
         """Cost of a slice on these nodes beyond its worth, in UNITs of a slice."""
 
 
+def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
+    """Add what a claim takes; a sign of -1 subtracts it. Zeros are removed, so that equal sums are equal."""
+    for unit, amount in claim.takes:
+        total = amounts.get(unit, 0) + sign * amount
+        if total:
+            amounts[unit] = total
+        else:
+            amounts.pop(unit, None)
+
+
 class NodeAccount:
     """What is allocated on one node. An unknown or deleted node has an account as long as it has pods."""
 
@@ -67,11 +75,11 @@ class NodeAccount:
         "memory_free",
         "name",
         "node_class",
+        "offered",
         "rank",
         "reserved",
         "stale",
         "taken",
-        "taken_pooled",
         "unbound",
     )
 
@@ -81,13 +89,14 @@ class NodeAccount:
         self.claims: dict[ClaimKey, Claim] = {}
         self.crowd: Crowd | None = None
         """The same claims sorted, if there are more than CROWDED."""
-        self.unbound: dict[int | None, int] = {}
-        """Slices of unbound claims only, by index (None: the pool)."""
-        self.taken: dict[int, int] = {}
-        """Slices of bound and unbound claims, by index."""
+        self.offered: dict[Unit, int] = {}
+        """What the node offers; nothing while it is unknown."""
+        self.taken: dict[Unit, int] = {}
+        """What bound and unbound claims take."""
+        self.unbound: dict[Unit, int] = {}
+        """What only unbound claims take."""
         self.left: dict[int, int] = {}
         """Free slices by index, without cordoned GPUs; negative after a node lost capacity."""
-        self.taken_pooled = 0
         self.cpu_free = 0
         """Milli-CPU that claims leave free; negative while the node is unknown."""
         self.node_class: PricedClass | None = None
@@ -96,8 +105,8 @@ class NodeAccount:
         """Bytes of memory that claims leave free; negative while the node is unknown."""
         self.reserved: dict[ClaimKey, Claim] = {}
         """Only the reservations among `claims`."""
-        self.stale: dict[int | None, int] = {}
-        """Slices by index (None: the pool) of reservations that are too old to take room."""
+        self.stale: dict[Unit, int] = {}
+        """What reservations name that are too old to take room."""
         self.rank = name
         """Sort key that decides between nodes that are equally good for a pod: the lowest wins."""
 
@@ -113,6 +122,7 @@ class NodeAccount:
                 self.cpu_free += sign * known.cpu_milli
                 self.memory_free += sign * known.memory_bytes
         self._fact = fact
+        self.offered = fact.offered() if fact is not None else {}
         gpus, cordoned = (fact.gpus, fact.cordoned) if fact is not None else ((), frozenset())
         taken = self.taken
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
@@ -124,7 +134,7 @@ class NodeAccount:
             self.reserved[key] = claim
         self._book(claim, 1)
         if claim.node is None:
-            self._promise(claim, 1)
+            add_amounts(self.unbound, claim)
         if self.crowd is not None:
             self.crowd.add(key, claim)
         elif len(self.claims) > CROWDED:
@@ -137,7 +147,7 @@ class NodeAccount:
             del self.reserved[key]
         self._book(claim, -1)
         if claim.node is None:
-            self._promise(claim, -1)
+            add_amounts(self.unbound, claim, -1)
         if self.crowd is not None:
             self.crowd.remove(key, claim)
             if len(self.claims) <= CROWDED // 2:
@@ -145,10 +155,7 @@ class NodeAccount:
 
     def add_stale(self, claim: Claim, sign: int = 1) -> None:
         """Add a reservation that no longer takes room; a sign of -1 removes it."""
-        for index, slices in (*claim.gpus, (None, claim.pooled)):
-            left = self.stale.pop(index, 0) + sign * slices
-            if left:
-                self.stale[index] = left
+        add_amounts(self.stale, claim, sign)
         # No character of a node's name sorts after the tilde.
         self.rank = f"~{sum(self.stale.values()):012}{self.name}" if self.stale else self.name
 
@@ -156,18 +163,17 @@ class NodeAccount:
         """Return the account with pods, and with reservations of only one namespace."""
         account = NodeAccount(self.name)
         account._fact, account.node_class, account.claims = self._fact, self.node_class, self.claims
-        account.left, account.taken = dict(self.left), dict(self.taken)
-        account.taken_pooled, account.rank, account.stale = self.taken_pooled, self.rank, self.stale
+        account.left, account.taken, account.offered = dict(self.left), dict(self.taken), self.offered
+        account.rank, account.stale = self.rank, self.stale
         account.cpu_free, account.memory_free = self.cpu_free, self.memory_free
         for claim in self.reserved.values():
             if claim.namespace != but_of:
                 account._book(claim, -1)
         return account
 
-    def held(self, index: int | None) -> int:
-        """Slices of one GPU (None: of the pool) that bound pods hold."""
-        taken = self.taken_pooled if index is None else self.taken.get(index, 0)
-        return taken - self.unbound.get(index, 0)
+    def held(self, unit: Unit) -> int:
+        """What bound pods hold of one unit."""
+        return self.taken.get(unit, 0) - self.unbound.get(unit, 0)
 
     def state(self) -> tuple[int, ...]:
         """Free slices of each GPU that is not cordoned, never negative, sorted."""
@@ -176,66 +182,46 @@ class NodeAccount:
             return tuple([max(0, slices) for slices in free])
         return tuple(free)
 
-    def placeable_pool(self) -> int:
-        """Free slices of the pool, never negative."""
-        return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
+    def free_of(self, unit: Unit) -> int:
+        """What is free of one unit, never negative; for GPUs see `state`, which leaves out cordoned ones."""
+        return max(0, self.offered.get(unit, 0) - self.taken.get(unit, 0))
 
     def pool_state(self) -> tuple[int, ...]:
         """Free slices of each card of the pool, sorted; one sum if the cards are unknown."""
         fact = self._fact
         if fact is None or not fact.pool_cards:
-            return (self.placeable_pool(),)
-        latest = (claim.pooled for claim in reversed(self.claims.values()) if claim.pooled)
+            return (self.free_of(POOL),)
+        claims = reversed(self.claims.values())
+        latest = (amount for claim in claims for unit, amount in claim.takes if unit is POOL)
         per_card = fact.pooled // len(fact.pool_cards)
-        left = left_on_cards([held for _, held in fact.pool_cards], per_card, self.taken_pooled, latest)
-        return left if left is not None else (self.placeable_pool(),)
-
-    def free_instances(self, number: int) -> int:
-        """Free MIG instances of one profile, never negative."""
-        fact = self._fact
-        count = dict(fact.instances).get(number, 0) if fact is not None else 0
-        return max(0, count - self.taken.get(number, 0))
+        taken = self.taken.get(POOL, 0)
+        left = left_on_cards([held for _, held in fact.pool_cards], per_card, taken, latest)
+        return left if left is not None else (self.free_of(POOL),)
 
     def freest(self) -> tuple[int, int] | None:
         """The GPU with most free slices (the lowest index wins) and their number; None without a GPU."""
         return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
 
-    def free(self, indices: Collection[int | None]) -> int | None:
-        """Free slices of the fullest of some GPUs (None: the pool), never negative.
+    def free(self, units: Collection[Unit]) -> int | None:
+        """What is free of the fullest of some units, never negative.
 
         None if the node lacks one of them, or takes no new pods.
         """
-        fact = self._fact
-        if fact is None or fact.is_offered_twice:
+        if self._fact is None or self._fact.is_offered_twice:
             return None
-        left = [self._left_of(fact, index) for index in indices]
+        left = [self._left_of(unit) for unit in units]
         return max(0, min([slices for slices in left if slices is not None])) if None not in left else None
 
-    def _left_of(self, fact: NodeFact, index: int | None) -> int | None:
-        if index is None:
-            return fact.pooled - self.taken_pooled if fact.pooled else None
-        if is_instance(index):
-            count = dict(fact.instances).get(index)
-            return count - self.taken.get(index, 0) if count is not None else None
-        return self.left.get(index)
-
-    def _promise(self, claim: Claim, sign: int) -> None:
-        unbound = self.unbound
-        for index, slices in claim.gpus if not claim.pooled else parts(claim):
-            left = unbound.pop(index, 0) + sign * slices
-            if left:
-                unbound[index] = left
+    def _left_of(self, unit: Unit) -> int | None:
+        if isinstance(unit, Gpu):
+            return self.left.get(unit)
+        return self.offered[unit] - self.taken.get(unit, 0) if unit in self.offered else None
 
     def _book(self, claim: Claim, sign: int) -> None:
-        for index, slices in claim.gpus:
-            taken = self.taken.get(index, 0) + sign * slices
-            # An index without slices is removed, so that accounts with equal claims compare equal.
-            if taken:
-                self.taken[index] = taken
-            else:
-                self.taken.pop(index, None)
-            if index in self.left:
-                self.left[index] -= sign * slices
-        self.taken_pooled += sign * claim.pooled
+        add_amounts(self.taken, claim, sign)
+        left = self.left
+        for unit, amount in claim.takes:
+            if isinstance(unit, Gpu) and unit in left:
+                left[unit] -= sign * amount
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes

@@ -9,6 +9,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 from typing import Protocol
 
+from modes.units import Amounts, Unit
+
 CROWDED = 256
 """A node's claims are sorted when there are more than this, until there are half as many."""
 Key = tuple[str, ...]
@@ -17,53 +19,47 @@ _Entry = tuple[int, Key]
 
 
 class Sharing(Protocol):
-    """The GPU slices of a claim (ledger/accounts.py)."""
+    """What a claim takes (ledger/accounts.py)."""
 
     @property
-    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - the words are those of Claim
-    @property
-    def pooled(self) -> int: ...  # noqa: D102
+    def takes(self) -> Amounts: ...  # noqa: D102 - the words are those of Claim
 
 
 class Crowd:
-    """Claims by GPU index (None: the pool), the largest first."""
+    """Claims by unit, the largest first."""
 
-    __slots__ = ("_by_index",)
+    __slots__ = ("_by_unit",)
 
     def __init__(self, claims: Mapping[Key, Sharing]) -> None:
-        found: dict[int | None, list[_Entry]] = {}
+        found: dict[Unit, list[_Entry]] = {}
         for key, claim in claims.items():
-            for index, slices in parts(claim):
-                found.setdefault(index, []).append((-slices, key))
+            for unit, amount in _amounts(claim):
+                found.setdefault(unit, []).append((-amount, key))
         for entries in found.values():
             entries.sort()
-        self._by_index = found
+        self._by_unit = found
 
     def add(self, key: Key, claim: Sharing) -> None:
         """Add a claim; the inverse of `remove`."""
-        for index, slices in parts(claim):
-            insort(self._by_index.setdefault(index, []), (-slices, key))
+        for unit, amount in _amounts(claim):
+            insort(self._by_unit.setdefault(unit, []), (-amount, key))
 
     def remove(self, key: Key, claim: Sharing) -> None:
         """Remove a claim; the inverse of `add`."""
-        for index, slices in parts(claim):
-            entries = self._by_index[index]
-            del entries[bisect_left(entries, (-slices, key))]
+        for unit, amount in _amounts(claim):
+            entries = self._by_unit[unit]
+            del entries[bisect_left(entries, (-amount, key))]
             if not entries:
-                del self._by_index[index]
+                del self._by_unit[unit]
 
-    def first(self, index: int | None, count: int) -> list[Key]:
-        """Return the keys of the claims with the largest parts of a GPU, at most `count`."""
-        return [key for _, key in self._by_index.get(index, ())[:count]]
+    def first(self, unit: Unit, count: int) -> list[Key]:
+        """Return the keys of the claims that take most of a unit, at most `count`."""
+        return [key for _, key in self._by_unit.get(unit, ())[:count]]
 
-    def count(self, index: int | None) -> int:
-        """Return how many claims have a part of a GPU."""
-        return len(self._by_index.get(index, ()))
+    def count(self, unit: Unit) -> int:
+        """Return how many claims take some of a unit."""
+        return len(self._by_unit.get(unit, ()))
 
 
-def parts(claim: Sharing) -> list[tuple[int | None, int]]:
-    """Return (index, slices) of each GPU that a claim has a part of; index None is the pool."""
-    found: list[tuple[int | None, int]] = [part for part in claim.gpus if part[1]]
-    if claim.pooled:
-        found.append((None, claim.pooled))
-    return found
+def _amounts(claim: Sharing) -> list[tuple[Unit, int]]:
+    return [each for each in claim.takes if each[1]]

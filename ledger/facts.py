@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kube.scheduling import Taint
+from modes.units import POOL, Amounts, Gpu, Unit, unit_of
 
 UNLIMITED = 1 << 60
 """CPU or memory of a node that does not state it: placement never fails for it."""
@@ -36,7 +37,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     pooled_gpus: int = 0
     """GPUs behind `pooled`; 0 if no label states it."""
     instances: tuple[tuple[int, int], ...] = ()
-    """(number of a profile, allocatable MIG instances), by number (modes/mig_instances.py)."""
+    """(number of a profile, allocatable MIG instances), by number (modes/units.py)."""
     gpu_mib: int | None = None
     """MiB of one GPU by the label nvidia.com/gpu.memory; None if the label is missing or not a number."""
     cards: tuple[tuple[int, int], ...] = ()
@@ -57,6 +58,20 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_offered_twice: bool = False
     """Whether a DRA driver offers all GPUs of the node too, or unknown ones: the node takes no pods."""
 
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the node offers anything that a share takes, or would if its device plugin were there."""
+        return bool(self.gpus or self.pooled or self.instances)
+
+    def offered(self) -> dict[Unit, int]:
+        """Return what can be allocated of each unit; no pool without slices."""
+        found: dict[Unit, int] = dict(self.gpus)
+        for number, count in self.instances:
+            found[unit_of(number)] = count
+        if self.pooled:
+            found[POOL] = self.pooled
+        return found
+
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
         """MiB of the smallest of some GPUs (empty: of all), from `cards` if it has them, else `gpu_mib`."""
         if not self.cards:
@@ -75,10 +90,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Node that the pod is bound to."""
     is_over: bool = False
     """Phase Succeeded or Failed: it holds nothing."""
-    gpus: tuple[tuple[int, int], ...] = ()
-    """(index, slices) of the effective request, by index; MIG instances by the number of their profile."""
-    pooled: int = 0
-    """Slices of the pooled resource names in the effective request."""
+    takes: Amounts = ()
+    """The effective request."""
     cpu_milli: int = 0
     memory_bytes: int = 0
     more_eighths: int = 0
@@ -119,6 +132,16 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return (self.model,) if self.model is not None else self.products
 
     @property
+    def gpus(self) -> tuple[tuple[int, int], ...]:
+        """(index, slices) of each requested GPU, by index."""
+        return tuple([(unit, amount) for unit, amount in self.takes if isinstance(unit, Gpu)])
+
+    @property
+    def pooled(self) -> int:
+        """Requested slices of the pool."""
+        return sum([amount for unit, amount in self.takes if unit is POOL])
+
+    @property
     def slices(self) -> int:
         """All requested slices; MIG instances count as the eighths that they are worth."""
-        return sum([slices for _, slices in self.gpus]) + self.pooled + self.more_eighths
+        return sum([amount for _, amount in self.takes]) + self.more_eighths

@@ -10,11 +10,9 @@ from typing import Protocol
 
 from ledger.facts import PodFact
 from ledger.view import NodeView
-from modes.mig_instances import is_instance
+from modes.units import POOL, Amounts, Gpu, Unit
 
 MAX_NODES_NAMED = 3
-Amounts = tuple[tuple[int | None, int], ...]
-"""Index and slices of each requested GPU; index None is the pool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class FreeNodes:
 
 def amounts_of(pod: PodFact) -> Amounts:
     """Return a pod's request in the form of `Wanted.amounts`."""
-    return pod.gpus or ((None, pod.pooled),)
+    return pod.takes or ((POOL, 0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +79,14 @@ class NodeRoom(Protocol):
     def agent_serves(self) -> bool:
         """Whether an agent on the node enforces limits."""
 
-    def left(self, index: int | None) -> int | None:
-        """Return the free slices of one GPU (None: of the pool), never negative; None if it is missing."""
+    def left(self, unit: Unit) -> int | None:
+        """Return what is free of a unit, never negative; None if it is missing."""
 
     def freest(self) -> tuple[int, int] | None:
         """Return the GPU with most free slices (the lowest index wins) and their number; None without one."""
 
-    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
-        """Whether the node has all these GPUs (None: the pool), and a DRA driver offers one of them too."""
+    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
+        """Whether the node has all these units, and a DRA driver offers one of them too."""
 
 
 class FreeNodesSearch:
@@ -102,10 +100,9 @@ class FreeNodesSearch:
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
         self._wanted = wanted
         self._amounts = wanted.amounts
-        self._indices = [index for index, _ in wanted.amounts]
+        self._units = [unit for unit, _ in wanted.amounts]
         self._accepts = accepts
-        index = wanted.amounts[0][0]
-        self._takes_another = len(wanted.amounts) == 1 and index is not None and not is_instance(index)
+        self._takes_another = len(wanted.amounts) == 1 and isinstance(wanted.amounts[0][0], Gpu)
         self._most: list[tuple[int, str]] = []
         self._nodes = self._shut_out = self._not_compared = self._offered_twice = 0
         self._elsewhere: tuple[str, int, int] | None = None
@@ -115,8 +112,8 @@ class FreeNodesSearch:
         """Add a node."""
         if not self._can_go(node):
             return
-        self._offered_twice += node.is_offered_twice(self._indices)
-        left = [node.left(index) for index in self._indices]
+        self._offered_twice += node.is_offered_twice(self._units)
+        left = [node.left(unit) for unit in self._units]
         known = [slices for slices in left if slices is not None]
         has_all, is_sought = len(known) == len(left), self._takes_another and self._elsewhere is None
         if not (has_all or is_sought):
@@ -192,19 +189,15 @@ class _Published:
         self.product = view.product
         self.memory = str(view.gpu_mib) if view.gpu_mib is not None else None
         self.agent_serves = agent_serves
-        self._free = {gpu.index: max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned}
-        self._twice = {gpu.index: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
+        self._free = {gpu.unit: max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned}
+        self._twice = {gpu.unit: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
 
-    def left(self, index: int | None) -> int | None:
-        return self._free.get(index)
+    def left(self, unit: Unit) -> int | None:
+        return self._free.get(unit)
 
     def freest(self) -> tuple[int, int] | None:
-        numbered = [
-            (-free, index)
-            for index, free in self._free.items()
-            if index is not None and not is_instance(index)
-        ]
+        numbered = [(-free, unit) for unit, free in self._free.items() if isinstance(unit, Gpu)]
         return (min(numbered)[1], -min(numbered)[0]) if numbered else None
 
-    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
-        return all(each in self._twice for each in indices) and any(self._twice[each] for each in indices)
+    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
+        return all(each in self._twice for each in units) and any(self._twice[each] for each in units)

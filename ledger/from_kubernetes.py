@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -40,8 +40,8 @@ from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
-from modes.mig_instances import is_instance
 from modes.resource_names import ResourceNames
+from modes.units import Amounts, Gpu, Unit, unit_order
 
 MAX_MEMORY_VALUES = 64
 """Values of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
@@ -123,20 +123,18 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         pod_level=spec.resources.requests if spec.resources else None,
         counts=names.counts,
     )
-    gpus, pooled = _split(request.extended, names) if request.extended else ((), 0)
-    is_waiting = spec.node_name is None and bool(gpus or pooled)
-    has_instances = bool(gpus) and is_instance(gpus[-1][0])
-    affinity = spec.affinity.node_affinity if is_waiting and spec.affinity else None
-    products = _products(spec.affinity.node_affinity) if spec.affinity and (has_instances or pooled) else ()
+    takes = _takes(request.extended, names) if request.extended else ()
+    affinity = spec.affinity.node_affinity if spec.node_name is None and takes and spec.affinity else None
+    may_be_instances = any(not isinstance(unit, Gpu) for unit, _ in takes)
+    products = _products(spec.affinity.node_affinity) if spec.affinity and may_be_instances else ()
     queues = _queues(metadata.labels)
-    share, asked_mib = _asked(metadata.labels) if gpus or pooled else (None, 0)
+    share, asked_mib = _asked(metadata.labels) if takes else (None, 0)
     fact = PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
         node=spec.node_name,
         is_over=status is not None and status.phase in ("Succeeded", "Failed"),
-        gpus=gpus,
-        pooled=pooled,
+        takes=takes,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         queues=queues,
@@ -149,21 +147,18 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         memory_values=_memory_values(affinity),
         model=_model(affinity),
         products=products,
-        owner=_owner(metadata, queues) if gpus or pooled else "",
+        owner=_owner(metadata, queues) if takes else "",
     )
-    return with_instance_worth(fact, None) if has_instances or products else fact
+    return with_instance_worth(fact, None) if may_be_instances else fact
 
 
-def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], ...], int]:
-    gpus: list[tuple[int, int]] = []
-    pooled = 0
+def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:
+    found: dict[Unit, int] = {}
     for name, amount in extended.items():
-        index = names.index(name)
-        if index is None:
-            pooled += amount
-        elif amount:
-            gpus.append((index, amount))
-    return tuple(sorted(gpus)), pooled
+        unit = names.unit(name)
+        if unit is not None and amount:
+            found[unit] = found.get(unit, 0) + amount
+    return tuple(sorted(found.items(), key=lambda each: unit_order(each[0])))
 
 
 def _reservation(annotations: PodAnnotations | None) -> str | None:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.facts import NodeFact, PodFact
-from ledger.instance_worth import mib_of_instances, pool_profile
+from ledger.instance_worth import mib_of_instance, profile_on
 from ledger.placement_request import AllocatedShare
 from modes.instance import Instance
-from modes.mig_instances import instance_mib, is_instance
+from modes.units import Gpu, Unit
 
 UNKNOWN_CARD_MIB = 2**20
 """MiB of a card while no card's memory is known: more than any card has."""
@@ -67,22 +67,21 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return the memory that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
-    if pod.pooled and (profile := pool_profile(pod, node)) is not None:
-        found = GpuMemory(mib_of_instances(pod, node, profile, pod.pooled))
-    elif pod.pooled:
-        found = _of_pool(pod, node)
-    elif not pod.gpus:
-        return NO_MEMORY
-    else:
-        found = NO_MEMORY
-    per_gpu = node.slices_per_gpu if node is not None else 0
-    for index, slices in pod.gpus:
-        if is_instance(index):
-            found = found.plus(GpuMemory(mib_of_instances(pod, node, index, slices)))
-            continue
-        mib = node.card_mib((index,)) if node is not None else _required_mib(pod)
-        found = found.plus(_share(_asked(pod), _Card(mib or 0, per_gpu), slices))
+    found = NO_MEMORY
+    for unit, amount in pod.takes:
+        found = found.plus(_of_unit(unit, amount, pod, node))
     return found
+
+
+def _of_unit(unit: Unit, amount: int, pod: PodFact, node: NodeFact | None) -> GpuMemory:
+    profile = profile_on(unit, pod, node)
+    if profile is not None:
+        return GpuMemory(amount * mib_of_instance(pod, node, profile))
+    if not isinstance(unit, Gpu):
+        return _of_pool(pod, amount, node)
+    mib = node.card_mib((unit,)) if node is not None else _required_mib(pod)
+    per_gpu = node.slices_per_gpu if node is not None else 0
+    return _share(_asked(pod), _Card(mib or 0, per_gpu), amount)
 
 
 def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
@@ -92,8 +91,13 @@ def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     if pod.pooled:
         card = _Card(node.gpu_mib or 0, node.pooled // node.pooled_gpus if node.pooled_gpus else 0)
         return _shared(pod.asked_mib, pod.sharing, [(card.mib, pod.pooled)], card.slices)
-    cards = [(node.card_mib((index,)) or 0, slices) for index, slices in pod.gpus]
+    cards = [(_card_mib(node, unit, node.gpu_mib or 0), amount) for unit, amount in pod.takes]
     return _shared(pod.asked_mib, pod.sharing, cards, node.slices_per_gpu)
+
+
+def _card_mib(node: NodeFact | None, unit: Unit, of_others: int) -> int:
+    """MiB of a GPU of a node, 0 if unknown; `of_others` for anything else."""
+    return node.card_mib((unit,)) or 0 if node is not None and isinstance(unit, Gpu) else of_others
 
 
 def _shared(asked: int, containers: int, cards: Sequence[tuple[int, int]], per_gpu: int) -> GpuMemory:
@@ -142,7 +146,7 @@ def memory_of_allocated(allocated: AllocatedShare, node: NodeFact | None) -> Gpu
 def _most_mib(instance: Instance, node: NodeFact | None) -> int:
     """Return the MiB of an instance on a node, or its maximum on any model if the node is unknown."""
     products = instance.products if node is None else (node.labels.get(GPU_PRODUCT_LABEL) or "",)
-    return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
+    return max([instance.profile.mib(product) for product in products], default=instance.mib)
 
 
 def _of_containers(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
@@ -150,9 +154,8 @@ def _of_containers(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemor
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
     is_known = placement.node is not None or share.is_bound_by_memory
     cards = [
-        (node.card_mib((index,)) or 0 if node is not None else placement.gpu_mib * is_known, slices)
-        for index, slices in allocated.gpus
-    ] or [(placement.gpu_mib * is_known, allocated.pooled)]
+        (_card_mib(node, unit, placement.gpu_mib * is_known), amount) for unit, amount in allocated.takes
+    ]
     if fraction.split_mib and not share.needs_agent:
         per_gpu = fraction.slices_per_gpu if node is not None else 0
         return _shared(share.asked_mib, len(fraction.split), cards, per_gpu)
@@ -170,17 +173,17 @@ def cards_of(node: NodeFact | None) -> object:
     return node.gpu_mib, node.cards, node.slices_per_gpu, node.pooled, node.pooled_gpus, product
 
 
-def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
+def _of_pool(pod: PodFact, pooled: int, node: NodeFact | None) -> GpuMemory:
     if node is None or not node.pooled_gpus:
         # Each slice may be a whole GPU, unless the label states its share of one.
-        gpus = 1 if pod.share is not None or pod.asked_mib else pod.pooled
-        slices = pod.pooled if pod.in_slices else 1
+        gpus = 1 if pod.share is not None or pod.asked_mib else pooled
+        slices = pooled if pod.in_slices else 1
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
         if pod.share is not None:
             return _part(mib, *pod.share)
         return _share(_asked(pod), _Card(mib, 0), slices).times(gpus)
     card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
-    whole, rest = divmod(pod.pooled, card.slices)
+    whole, rest = divmod(pooled, card.slices)
     found = _share(_asked(pod), card, card.slices).times(whole)
     return found.plus(_share(_asked(pod), card, rest)) if rest else found
 

@@ -6,7 +6,7 @@ import msgspec
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact, PodFact
-from modes.mig_instances import instance_eighths, instance_mib, is_instance, profile_of_product
+from modes.units import POOL, Profile, Unit, profile_of_product
 
 
 def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
@@ -14,27 +14,30 @@ def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
 
     If the card is unknown, the instances are worth their maximum.
     """
-    products = _products(pod, node)
-    instances = [(number, count) for number, count in pod.gpus if is_instance(number)]
-    if pod.pooled and (profile := pool_profile(pod, node)) is not None:
-        instances.append((profile, pod.pooled))
-    more = sum([count * (_most_eighths(number, products) - 1) for number, count in instances])
+    more = 0
+    for unit, count in pod.takes:
+        profile = profile_on(unit, pod, node)
+        if profile is not None:
+            more += count * (max([profile.eighths(product) for product in _products(pod, node)]) - 1)
     return pod if more == pod.more_eighths else msgspec.structs.replace(pod, more_eighths=more)
 
 
-def mib_of_instances(pod: PodFact, node: NodeFact | None, number: int, count: int) -> int:
-    """Return the MiB of some instances of one profile that a pod holds."""
-    return count * max([instance_mib(number, product) for product in _products(pod, node)])
+def mib_of_instance(pod: PodFact, node: NodeFact | None, profile: Profile) -> int:
+    """Return the MiB of an instance of a profile that a pod holds."""
+    return max([profile.mib(product) for product in _products(pod, node)])
 
 
-def pool_profile(pod: PodFact, node: NodeFact | None) -> int | None:
-    """Return the MIG profile behind a pod's pool, under strategy `single`; None without instances."""
+def profile_on(unit: Unit, pod: PodFact, node: NodeFact | None) -> Profile | None:
+    """Return the MIG profile of a unit, also behind a pool under strategy `single`; None for slices."""
+    if unit is not POOL:
+        return unit if isinstance(unit, Profile) else None
     found = [profile_of_product(product) for product in _products(pod, node)]
-    return next((number for number in found if number is not None), None)
+    return next((profile for profile in found if profile is not None), None)
 
 
-def _most_eighths(number: int, products: tuple[str, ...]) -> int:
-    return max([instance_eighths(number, product) for product in products])
+def has_instances(pod: PodFact) -> bool:
+    """Whether a pod requests MIG instances, as far as its own fields say."""
+    return any(profile_on(unit, pod, None) is not None for unit, _ in pod.takes)
 
 
 def _products(pod: PodFact, node: NodeFact | None) -> tuple[str, ...]:

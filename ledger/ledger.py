@@ -143,7 +143,7 @@ class Ledger(LedgerWriter):
     def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is already counted, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
-        key = accounting.namespace, accounting.pod, existing.gpus, existing.pooled
+        key = accounting.namespace, accounting.pod, existing.takes
         return self._reservations.matches(name, key, accounting.reservation)
 
     def _stays(

@@ -14,6 +14,7 @@ from ledger.placement_request import Quota
 from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
+from modes.units import Unit
 
 MAX_CLAIMS_OF_REPLICAS = 1024
 """Claims of one node that are searched for replicas: more than a node can run."""
@@ -72,10 +73,10 @@ class LedgerReader:
         """Names of all nodes that are known or have pods."""
         return sorted(self._node_index.accounts)
 
-    def free(self, name: str, indices: Collection[int | None]) -> int | None:
-        """Free slices of the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
+    def free(self, name: str, units: Collection[Unit]) -> int | None:
+        """What is free of the fullest of some units of a node; None if it lacks one."""
         account = self._node_index.accounts.get(name)
-        return account.free(indices) if account is not None else None
+        return account.free(units) if account is not None else None
 
     def freest(self, name: str) -> tuple[int, int] | None:
         """Return the GPU of a node with most free slices, and their number; None if no GPU is usable."""

@@ -14,7 +14,6 @@ from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
 from ledger.placement.contested import Contested
 from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
-from modes.mig_instances import is_instance
 
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
@@ -89,8 +88,7 @@ class LedgerWriter(LedgerReader):
     def set_pod(self, fact: PodFact) -> None:
         """Add or change a pod; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
-        if fact.pooled or (fact.gpus and is_instance(fact.gpus[-1][0])):
-            fact = with_instance_worth(fact, self._node_of(fact))
+        fact = with_instance_worth(fact, self._node_of(fact))
         if known == fact:
             return
         self.remove_pod(fact.key)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kube.names import GPU_COUNT_LABEL, GPU_REPLICAS_LABEL, label_number
 from kube.quantity import whole
-from modes.mig_instances import is_instance
 from modes.resource_names import ResourceNames
+from modes.units import Gpu, Profile
 
 
 def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> tuple[tuple[int, int], ...]:
@@ -18,9 +18,9 @@ def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> t
     """
     return tuple(
         sorted(
-            (index, whole(amount))
+            (unit, whole(amount))
             for name, amount in amounts.items()
-            if (index := names.index(name)) is not None and not is_instance(index)
+            if isinstance(unit := names.unit(name), Gpu)
         )
     )
 
@@ -37,9 +37,9 @@ def instances_by_number(
         ValueError: an amount is not a whole number.
     """
     found = [
-        (index, whole(amount))
+        (unit.number, whole(amount))
         for name, amount in allocatable.items()
-        if (index := names.index(name)) is not None and is_instance(index)
+        if isinstance(unit := names.unit(name), Profile)
     ]
     if not found:
         return ()

@@ -16,6 +16,7 @@ from kube.names import label_number
 from kube.objects import OwnerReference
 from ledger.accounts import Claim
 from ledger.placement_request import MAX_OWNER
+from modes.units import index_of
 
 MAX_ASKED = 1024
 """Owners whose replicas webhooks receive: the most recently requested ones."""
@@ -95,8 +96,10 @@ class Owners:
         found: dict[str, list[int]] = {}
         for claim in claims:
             if claim.owner in self._asked:
-                indices = [index for index, _ in claim.gpus] or [Replicas.POOL]
-                found.setdefault(claim.owner, []).extend(indices)
+                indices = [index_of(unit) for unit, _ in claim.takes]
+                found.setdefault(claim.owner, []).extend(
+                    [Replicas.POOL if index is None else index for index in indices]
+                )
         return tuple([Replicas(owner, tuple(sorted(found[owner]))) for owner in sorted(found)])
 
     def awaited(self, owner: str) -> GpuModel | None:
@@ -104,7 +107,7 @@ class Owners:
         return min(self._awaited.get(owner, ()), key=repr, default=None)
 
     def _count(self, claim: Claim, sign: int) -> None:
-        node, by = claim.node or claim.promised_node, sign * max(1, len(claim.gpus))
+        node, by = claim.node or claim.promised_node, sign * max(1, len(claim.takes))
         if node is not None:
             _add(self._on_nodes, claim.owner, node, by)
         elif (model := _bound_to(claim)) is not None:

@@ -15,6 +15,7 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.instance import ONE_INSTANCE, Instance
 from modes.mode import DEFAULT_MODE, Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
+from modes.units import POOL, Amounts, Unit
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
@@ -142,9 +143,9 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         return self.fraction.slices if self.instance is None else self.instance.eighths
 
     @property
-    def resource_unit(self) -> int | None:
+    def resource_unit(self) -> Unit:
         """The entry of `Mode.resource_units` that the pod takes from."""
-        return None if self.instance is None or self.instance.is_pool else self.instance.number
+        return POOL if self.instance is None else self.instance.unit
 
     @property
     def is_bound_by_memory(self) -> bool:
@@ -180,7 +181,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
             ValueError: the placement does not match the share.
         """
         share = self._resized(placement)
-        return AllocatedShare(placement, share, *_usage(share.fraction, placement))
+        return AllocatedShare(placement, share, _taken(share.fraction, placement))
 
     def _resized(self, placement: Placement) -> RequestedShare:
         """Return the share with the placement's slices, GPUs of containers, or instance."""
@@ -194,16 +195,17 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         return self if fraction is self.fraction else msgspec.structs.replace(self, fraction=fraction)
 
 
-def _usage(fraction: Fraction, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the slices that a placement takes: by index, and of the pool."""
+def _taken(fraction: Fraction, placement: Placement) -> Amounts:
+    """Return what a pod with this fraction takes by a placement."""
+    if placement.instance is not None:
+        return ((placement.instance.unit, fraction.slices),)
     if placement.containers:
         used: Counter[int] = Counter()
         for index, slices in zip(placement.containers, fraction.split, strict=False):
             used[index] += slices
-        return tuple(sorted(used.items())), 0
+        return tuple(sorted(used.items()))
     each = fraction.slices_on_each
-    gpus = tuple([(index, each) for index in placement.indices])
-    return gpus, 0 if gpus else fraction.slices
+    return tuple([(index, each) for index in placement.indices]) or ((POOL, fraction.slices),)
 
 
 class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
@@ -212,15 +214,12 @@ class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
     placement: Placement
     share: RequestedShare
     """The requested share, with the slices or the instance that it got."""
-    gpus: tuple[tuple[int, int], ...]
-    """Slices by GPU index, or one instance by the number of its profile."""
-    pooled: int
-    """Slices of the pool."""
+    takes: Amounts
 
     def placed(self, **changes: Any) -> AllocatedShare:
         """Return the same share with changed fields of its placement, such as the reservation."""
         placement = msgspec.structs.replace(self.placement, **changes)
-        return AllocatedShare(placement, self.share, self.gpus, self.pooled)
+        return AllocatedShare(placement, self.share, self.takes)
 
 
 class Demands(msgspec.Struct, frozen=True, gc=False):

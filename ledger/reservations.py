@@ -11,6 +11,7 @@ from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import Accounting, AllocatedShare
+from modes.units import Amounts
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
@@ -23,8 +24,8 @@ COUNTED_SECONDS = 5.0
 probably rejected the pod; until it expires, the reservation only breaks ties and identifies its pod."""
 
 
-ReservationKey = tuple[str, str, tuple[tuple[int, int], ...], int]
-"""Namespace and `pod` of the request, reserved slices by index, and of the pool."""
+ReservationKey = tuple[str, str, Amounts]
+"""Namespace and `pod` of the request, and what is reserved."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,10 +36,9 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     namespace: str
     promised_node: str | None
     """None if no node had room: the slices are pending."""
-    gpus: tuple[tuple[int, int], ...]
-    pooled: int
+    takes: Amounts
     slices: int
-    """All reserved slices, by index and pooled."""
+    """All reserved slices, as quotas count them."""
     cpu_milli: int
     memory_bytes: int
     queues: tuple[str, ...]
@@ -60,17 +60,12 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def reservation_key(self) -> ReservationKey:
-        """Identity of the pod, and the reserved slices."""
-        return self.namespace, self.pod, self.gpus, self.pooled
+        """Identity of the pod, and what is reserved."""
+        return self.namespace, self.pod, self.takes
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is the reserved one. Annotations can be copied, so all fields must agree."""
-        return (pod.reservation, pod.namespace, pod.gpus, pod.pooled) == (
-            self.name,
-            self.namespace,
-            self.gpus,
-            self.pooled,
-        )
+        return (pod.reservation, pod.namespace, pod.takes) == (self.name, self.namespace, self.takes)
 
 
 class Reservations:
@@ -215,8 +210,7 @@ def reservation_of(
         name=name,
         namespace=accounting.namespace,
         promised_node=placement.node,
-        gpus=allocated.gpus,
-        pooled=allocated.pooled,
+        takes=allocated.takes,
         slices=share.slices,
         cpu_milli=share.cpu_milli,
         memory_bytes=share.memory_bytes,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ledger.accounts import NodeAccount
-from modes.mig_instances import is_instance
+from modes.units import Gpu
 
 
 class Totals(NamedTuple):
@@ -66,22 +66,18 @@ class RunningTotals:
 def totals_of(account: NodeAccount) -> Totals:
     """Count one node as `ledger.view.node_view` shows it; zeros if it is unknown or has no GPUs."""
     fact = account.fact
-    if fact is None or not (fact.gpus or fact.pooled or fact.instances):
+    if fact is None or not fact.has_gpus:
         return _NOTHING
-    capacities, taken = dict(fact.gpus + fact.instances), account.taken
-    indices = capacities.keys() | taken.keys()
-    pairs: list[tuple[int | None, int, int]] = [
-        (index, capacities.get(index, 0), taken.get(index, 0)) for index in indices
-    ]
-    if fact.pooled or account.taken_pooled:
-        pairs.append((None, fact.pooled, account.taken_pooled))
+    offered, taken = account.offered, account.taken
+    units = offered.keys() | taken.keys()
+    pairs = [(unit, offered.get(unit, 0), taken.get(unit, 0)) for unit in units]
     return Totals(
-        gpus=sum([not is_instance(index) for index in indices]),
+        gpus=sum([isinstance(unit, Gpu) for unit in units]),
         capacity=sum([capacity for _, capacity, _ in pairs]),
         used=sum([used for _, _, used in pairs]),
         free=sum([max(0, capacity - used) for _, capacity, used in pairs]),
         # Only bound pods can exceed the capacity; reservations may still wait.
         over=sum(
-            [max(0, account.held(index) - capacity) for index, capacity, used in pairs if used > capacity]
+            [max(0, account.held(unit) - capacity) for unit, capacity, used in pairs if used > capacity]
         ),
     )

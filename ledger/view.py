@@ -10,7 +10,7 @@ from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
 from ledger.crowd import Crowd
 from ledger.facts import PodFact
-from modes.mig_instances import gpu_name
+from modes.units import POOL, Gpu, Unit, index_of, unit_name, unit_of, unit_order
 
 MAX_SHARES = 512
 """Shares of one node that are listed, equally many for each GPU: at most 300 KB of JSON."""
@@ -48,7 +48,8 @@ class GpuView:
     """One GPU, or the pool of a node whose GPUs share one resource name."""
 
     index: int | None
-    """None for the pool. For MIG instances the number of their profile; all amounts are then instances."""
+    """None for the pool. For MIG instances the number of their profile (`unit`); all amounts are then
+    instances."""
     capacity: int
     """Slices that can be allocated."""
     shares: tuple[Holding, ...]
@@ -63,9 +64,14 @@ class GpuView:
     """Whether a DRA driver offers it too, or may do so because it offers unknown GPUs of the node."""
 
     @property
+    def unit(self) -> Unit:
+        """What pods take of it."""
+        return unit_of(self.index)
+
+    @property
     def name(self) -> str:
         """Name for users: an index, a MIG profile such as "1g.10gb", or "pool"."""
-        return "pool" if self.index is None else gpu_name(self.index)
+        return unit_name(self.unit)
 
     @property
     def used(self) -> int:
@@ -121,7 +127,7 @@ class PendingView:
     name: str
     kind: Literal["pod", "reservation"]
     indices: tuple[int, ...]
-    """Empty in pooled mode."""
+    """As in `GpuView`; empty for the pool."""
     slices: int
     """For MIG instances their number."""
     on_each: tuple[int, ...] = ()
@@ -139,25 +145,23 @@ class LedgerView:
 def node_view(account: NodeAccount) -> NodeView | None:
     """Return the view of one node; None if it is unknown or has no GPUs."""
     fact = account.fact
-    if fact is None or not (fact.gpus or fact.pooled or fact.instances):
+    if fact is None or not fact.has_gpus:
         return None
-    capacities, cards = dict(fact.gpus + fact.instances), dict(fact.cards)
-    unknown = sorted(account.taken.keys() - capacities.keys())
-    indices: list[int | None] = [*sorted([*capacities, *unknown[:MAX_UNKNOWN_GPUS]])]
-    if fact.pooled or account.taken_pooled:
-        indices.append(None)
+    offered, taken, cards = account.offered, account.taken.keys(), dict(fact.cards)
+    unknown = sorted(taken - offered.keys() - {POOL}, key=unit_order)
+    units = sorted({*offered, *unknown[:MAX_UNKNOWN_GPUS], *(taken & {POOL})}, key=unit_order)
     gpus = [
         GpuView(
-            index,
-            capacity := fact.pooled if index is None else capacities.get(index, 0),
+            index_of(unit),
+            capacity := offered.get(unit, 0),
             shares,
-            fact.is_offered_twice or index in fact.cordoned,
-            cards.get(index) if index is not None else None,
+            fact.is_offered_twice or unit in fact.cordoned,
+            cards.get(unit) if isinstance(unit, Gpu) else None,
             unlisted,
             # The kubelet keeps reporting zero for resources whose device plugin was turned off.
-            bool(capacity) and (fact.is_offered_twice or index in fact.offered_twice),
+            bool(capacity) and (fact.is_offered_twice or unit in fact.offered_twice),
         )
-        for index, (shares, unlisted) in _holdings(account, indices).items()
+        for unit, (shares, unlisted) in _holdings(account, units).items()
     ]
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
     product = fact.labels.get(GPU_PRODUCT_LABEL)
@@ -165,46 +169,46 @@ def node_view(account: NodeAccount) -> NodeView | None:
     return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus), rest)
 
 
-def _summed_up(account: NodeAccount, indices: list[int]) -> Unlisted | None:
-    if not indices:
+def _summed_up(account: NodeAccount, units: list[Unit]) -> Unlisted | None:
+    if not units:
         return None
-    used = sum([account.taken[index] for index in indices])
-    return Unlisted(len(indices), used, sum([account.held(index) for index in indices]))
+    used = sum([account.taken[unit] for unit in units])
+    return Unlisted(len(units), used, sum([account.held(unit) for unit in units]))
 
 
 def pending_view(claim: Claim) -> PendingView:
     """Return the view of one pending pod or reservation."""
     kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
-    indices, on_each = tuple([index for index, _ in claim.gpus]), tuple([slices for _, slices in claim.gpus])
+    indexed = [(index, amount) for unit, amount in claim.takes if (index := index_of(unit)) is not None]
+    indices, on_each = tuple([index for index, _ in indexed]), tuple([amount for _, amount in indexed])
     differ = on_each if len(set(on_each)) > 1 else ()
-    return PendingView(claim.namespace, claim.name, kind, indices, sum(on_each) + claim.pooled, differ)
+    amount = sum([amount for _, amount in claim.takes])
+    return PendingView(claim.namespace, claim.name, kind, indices, amount, differ)
 
 
 _Shares = tuple[tuple[Holding, ...], Unlisted | None]
 
 
-def _holdings(account: NodeAccount, indices: Sequence[int | None]) -> dict[int | None, _Shares]:
-    """Return the largest shares of each GPU and of the pool, and a sum of the others."""
+def _holdings(account: NodeAccount, units: Sequence[Unit]) -> dict[Unit, _Shares]:
+    """Return the largest shares of each unit, and a sum of the others."""
     crowd = account.crowd or Crowd(account.claims)
-    most = max(1, MAX_SHARES // max(1, len(indices)))
-    return {index: _shares(account, crowd, index, most) for index in indices}
+    most = max(1, MAX_SHARES // max(1, len(units)))
+    return {unit: _shares(account, crowd, unit, most) for unit in units}
 
 
-def _shares(account: NodeAccount, crowd: Crowd, index: int | None, most: int) -> _Shares:
-    listed = tuple([_holding(account.claims[key], index) for key in sorted(crowd.first(index, most))])
-    more = crowd.count(index) - len(listed)
+def _shares(account: NodeAccount, crowd: Crowd, unit: Unit, most: int) -> _Shares:
+    listed = tuple([_holding(account.claims[key], unit) for key in sorted(crowd.first(unit, most))])
+    more = crowd.count(unit) - len(listed)
     if not more:
         return listed, None
-    used = account.taken.get(index, 0) if index is not None else account.taken_pooled
-    used -= sum([share.slices for share in listed])
-    held = account.held(index) - sum([share.slices for share in listed if share.kind == "holder"])
+    used = account.taken.get(unit, 0) - sum([share.slices for share in listed])
+    held = account.held(unit) - sum([share.slices for share in listed if share.kind == "holder"])
     return listed, Unlisted(more, used, held)
 
 
-def _holding(claim: Claim, index: int | None) -> Holding:
-    slices = claim.pooled if index is None else dict(claim.gpus)[index]
+def _holding(claim: Claim, unit: Unit) -> Holding:
     queue = claim.queues[0] if claim.queues else ""
-    return Holding(claim.namespace, claim.name, _kind(claim), slices, queue)
+    return Holding(claim.namespace, claim.name, _kind(claim), dict(claim.takes)[unit], queue)
 
 
 def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:

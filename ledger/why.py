@@ -14,9 +14,9 @@ from typing import Protocol
 from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
-from ledger.instance_worth import pool_profile
-from modes.mig_instances import instance_resource, is_instance
+from ledger.instance_worth import has_instances
 from modes.resource_names import ResourceNames
+from modes.units import Gpu, Profile, Unit
 
 MAX_QUOTED = 400
 """Characters of a quoted text that a user wrote."""
@@ -96,10 +96,7 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
 def needs(fact: PodFact, names: ResourceNames) -> str:
     """Return the slices, memory and model that a pod needs, or the MIG instances."""
     what = "slice" if _of(fact) == "slices" else "MIG instance"
-    each = [_amount(amount, what, _place(index)) for index, amount in fact.gpus]
-    if fact.pooled:
-        each.append(_amount(fact.pooled, what, names.pooled[0]))
-    listed = " and ".join(each)
+    listed = " and ".join([_amount(amount, what, _place(unit, names)) for unit, amount in fact.takes])
     if what != "slice":
         return f"{listed} on {quoted(' or '.join(fact.models))}" if fact.models else listed
     memory = f" on a node with GPUs of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
@@ -111,19 +108,15 @@ def _amount(count: int, what: str, place: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'} of {place}"
 
 
-def _place(index: int) -> str:
-    return instance_resource(index) if is_instance(index) else f"GPU {index}"
-
-
-def asks_for_instances(fact: PodFact) -> bool:
-    """Whether a pod requests MIG instances."""
-    has_instances = bool(fact.gpus) and is_instance(fact.gpus[-1][0])
-    return has_instances or bool(fact.pooled and pool_profile(fact, None))
+def _place(unit: Unit, names: ResourceNames) -> str:
+    if isinstance(unit, Gpu):
+        return f"GPU {unit}"
+    return unit.resource if isinstance(unit, Profile) else names.pooled[0]
 
 
 def _of(fact: PodFact) -> str:
     """Return the user's word for what a pod holds."""
-    return _INSTANCES if asks_for_instances(fact) else "slices"
+    return _INSTANCES if has_instances(fact) else "slices"
 
 
 def free_there(free: FreeNodes) -> str:

@@ -9,7 +9,6 @@ PUBLIC = (
     "memory_text",
     "mig_choice",
     "mig_geometry",
-    "mig_instances",
     "mig_profiles",
     "mode",
     "packing",
@@ -17,5 +16,6 @@ PUBLIC = (
     "registry",
     "resource_kinds",
     "resource_names",
+    "units",
 )
 """Modules that other packages import."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from modes.fraction import Fraction
-from modes.mig_instances import EIGHTHS, profile_name
+from modes.units import EIGHTHS, POOL, Profile, Unit, profile_of_number
 
 ONE_INSTANCE = Fraction(1, EIGHTHS)
 """What a node's account counts for a pod: one instance, whatever its size."""
@@ -20,7 +20,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     """A share in hardware, on the nodes where it has one size. The request decides the size, not a policy."""
 
     number: _Amount
-    """The number of the profile (modes/mig_instances.py)."""
+    """The number of the profile (modes/units.py)."""
     eighths: _Amount
     """How many eighths of the card's memory quotas count for it."""
     mib: _Amount
@@ -33,9 +33,14 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     """Whether more than half of it would be idle."""
 
     @property
-    def profile(self) -> str:
-        """Name of the profile, as in resource names."""
-        return profile_name(self.number)
+    def profile(self) -> Profile:
+        """The profile, also of instances that are a node's pool."""
+        return profile_of_number(self.number)
+
+    @property
+    def unit(self) -> Unit:
+        """What it takes of its node."""
+        return POOL if self.is_pool else self.profile
 
     @property
     def indices(self) -> tuple[int, ...]:

@@ -12,22 +12,24 @@ from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
 from modes.mig_choice import MigFit, fit_of_fraction, fit_of_mib
-from modes.mig_instances import (
-    EIGHTHS,
-    instance_number,
-    instance_resource,
-    is_divided_on_demand,
-    profile_of_product,
-)
-from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product
+from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product, is_divided_on_demand
 from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, Offer, OperatorValues
 from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
+from modes.units import (
+    EIGHTHS,
+    POOL,
+    Profile,
+    Unit,
+    profile_of_number,
+    profile_of_product,
+    profile_of_resource,
+)
 
-_ResourceUnitKey = tuple[int | None, int]
-"""An element of `Mode.resource_units`, and the number of its profile."""
-_SizeKey = tuple[int, bool, int, bool]
-"""Number, whether the resource is the pool, eighths, whether more than half would be idle."""
+_Offered = Mapping[tuple[Unit, Profile], MigProfile]
+"""What nodes offer: an element of `Mode.resource_units` and its profile; and this profile on their card."""
+_SizeKey = tuple[Profile, bool, int, bool]
+"""Profile, whether the resource is the pool, eighths, whether more than half would be idle."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Mig(Mode):
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 always one
         """Return one instance of the chosen profile; without a profile, of the node's pool of instances."""
-        return {instance_resource(indices[0]) if indices else GPU_RESOURCE: "1"}
+        return {profile_of_number(indices[0]).resource if indices else GPU_RESOURCE: "1"}
 
     @staticmethod
     def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 none has any
@@ -85,18 +87,18 @@ class Mig(Mode):
         return max(1, found), 0
 
     @classmethod
-    def resource_units(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return the profiles of the instances that a node offers, or None for instances that are its pool.
+    def resource_units(cls, node: NodeGpus) -> tuple[Unit, ...]:
+        """Return the profiles of the instances that a node offers, or the pool if they have its name.
 
         A node whose cards are divided on demand offers every profile of its card.
         """
         if _single(node) is not None:
-            return (None,)
-        found = {number for number, _ in node.instances}
+            return (POOL,)
+        found = {profile_of_number(number) for number, _ in node.instances}
         if is_divided_on_demand(node.labels):
             card = card_of_product(_product(node))
             resources = [profile.resource for profile in card.profiles] if card is not None else []
-            found.update(filter(None, map(instance_number, resources)))
+            found.update(filter(None, map(profile_of_resource, resources)))
         return tuple(sorted(found))
 
     @staticmethod
@@ -112,18 +114,14 @@ class Mig(Mode):
         return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
 
     @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: int | None) -> dict[int, int] | dict[None, int]:
+    def capacity(nodes: NodeSlices, resource_unit: Unit) -> dict[Unit, int]:
         """Return the number of instances of one profile, or of the pool."""
-        return (
-            {None: nodes.pooled}
-            if resource_unit is None
-            else {resource_unit: nodes.instances.get(resource_unit, 0)}
-        )
+        return {resource_unit: nodes.others[resource_unit]}
 
     @staticmethod
-    def free(account: FreeSlices, resource_unit: int | None) -> tuple[int, ...]:
+    def free(account: FreeSlices, resource_unit: Unit) -> tuple[int, ...]:
         """Return the free instances of one profile, or of the pool."""
-        return (account.placeable_pool() if resource_unit is None else account.free_instances(resource_unit),)
+        return (account.free_of(resource_unit),)
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 all alike
@@ -150,21 +148,21 @@ class Mig(Mode):
             fit = _fit(product, profiles, fraction, takes_media=bool(resource))
             if fit is None:
                 continue
-            resource_unit, number = next(key for key, profile in profiles.items() if profile is fit.profile)
+            unit, profile = next(key for key, known in profiles.items() if known is fit.profile)
             card = card_of_product(product)
             eighths = -(-fit.profile.memory * EIGHTHS // card.memory) if card is not None else EIGHTHS
-            key = number, resource_unit is None, eighths, fit.is_more_than_twice
+            key = profile, unit is POOL, eighths, fit.is_more_than_twice
             found.setdefault(key, {})[product] = fit.profile.mib
         made = [
-            Instance(number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
-            for (number, is_pool, eighths, is_more), mib in found.items()
+            Instance(profile.number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
+            for (profile, is_pool, eighths, is_more), mib in found.items()
         ]
         return sorted(made, key=_rank)
 
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
         """Return why no instance holds a share, as a clause that says what to do."""
-        if resource and instance_number(resource) is None:
+        if resource and profile_of_resource(resource) is None:
             return f"{resource} is not a known MIG profile: use another, or leave the resource out"
         known = {
             (profile.mib, profile.name)
@@ -208,29 +206,29 @@ def _product(node: NodeGpus) -> str:
     return node.labels.get(GPU_PRODUCT_LABEL) or ""
 
 
-def _single(node: NodeGpus) -> int | None:
+def _single(node: NodeGpus) -> Profile | None:
     return profile_of_product(_product(node))
 
 
 def _profiles(
-    product: str, resource_units: Iterable[int | None], resource: str
-) -> Iterator[tuple[_ResourceUnitKey, MigProfile]]:
-    """Yield a node's profiles by resource unit and number; only that of `resource`, if it is not empty."""
+    product: str, resource_units: Iterable[Unit], resource: str
+) -> Iterator[tuple[tuple[Unit, Profile], MigProfile]]:
+    """Yield what a node offers, as in `_Offered`; only that of `resource`, if it is not empty."""
     card = card_of_product(product)
     single = profile_of_product(product)
-    for resource_unit in resource_units:
-        number = single if resource_unit is None else resource_unit
-        if card is None or number is None or (resource_unit is None) != (single is not None):
+    for unit in resource_units:
+        profile = single if unit is POOL else unit
+        if card is None or not isinstance(profile, Profile) or (unit is POOL) != (single is not None):
             continue
-        name = GPU_RESOURCE if resource_unit is None else instance_resource(number)
-        profile = card.profile(instance_resource(number))
-        if profile is not None and resource in {"", name}:
-            yield (resource_unit, number), profile
+        name = GPU_RESOURCE if unit is POOL else profile.resource
+        known = card.profile(profile.resource)
+        if known is not None and resource in {"", name}:
+            yield (unit, profile), known
 
 
 def _fit(
     product: str,
-    profiles: Mapping[_ResourceUnitKey, MigProfile],
+    profiles: _Offered,
     fraction: Fraction,
     *,
     takes_media: bool,

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kube.names import NVIDIA_DOMAIN
+from kube.names import NVIDIA_DOMAIN, PARTITIONING_LABELS
 
 MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
 """Prefix of the resource name of a profile's instances, with the device plugin's strategy `mixed`."""
@@ -181,3 +181,8 @@ def card_of_product(label: str) -> MigCard | None:
     """
     product = label.removesuffix("-SHARED").partition("-MIG-")[0]
     return _PRODUCTS.get(product.removeprefix("NVIDIA-"))
+
+
+def is_divided_on_demand(labels: Mapping[str, str]) -> bool:
+    """Whether a node's cards are divided on demand for waiting pods, by the node's labels."""
+    return any(labels.get(name) == "mig" for name in PARTITIONING_LABELS)

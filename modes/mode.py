@@ -13,6 +13,7 @@ from modes.instance import Instance
 from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
+from modes.units import POOL, Unit
 
 ModeName = Literal["per-gpu", "pooled", "mig"]
 """The modes' names in policies and placement requests."""
@@ -23,8 +24,8 @@ GpuCount = tuple[int, int]
 is not registered)."""
 
 
-Offer = tuple[str, tuple[int | None, ...]]
-"""A GPU model by its label, and the resource units that such nodes offer (None: the node's pool)."""
+Offer = tuple[str, tuple[Unit, ...]]
+"""A GPU model by its label, and the resource units that such nodes offer."""
 
 
 class NodeGpus(Protocol):
@@ -50,18 +51,15 @@ class NodeSlices(Protocol):
     @property
     def slices(self) -> dict[int, int]: ...  # noqa: D102 - ShapeCapacity describes each
     @property
-    def pooled(self) -> int: ...  # noqa: D102
-    @property
-    def instances(self) -> dict[int, int]: ...  # noqa: D102
+    def others(self) -> Mapping[Unit, int]: ...  # noqa: D102
 
 
 class FreeSlices(Protocol):
     """What modes read of a node's account (see ledger/accounts.py for each method)."""
 
     def state(self) -> tuple[int, ...]: ...  # noqa: D102 - NodeAccount describes each
-    def placeable_pool(self) -> int: ...  # noqa: D102
     def pool_state(self) -> tuple[int, ...]: ...  # noqa: D102
-    def free_instances(self, number: int) -> int: ...  # noqa: D102
+    def free_of(self, unit: Unit) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +150,9 @@ class Mode(ABC):
         """Count the GPUs that a node offers under the mode; None if it offers none."""
 
     @classmethod
-    def resource_units(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return the alternatives that a node offers a pod: MIG profiles, or `(None,)` for slices."""
-        return (None,) if cls.gpu_count(node) is not None else ()
+    def resource_units(cls, node: NodeGpus) -> tuple[Unit, ...]:
+        """Return the alternatives that a node offers a pod: MIG profiles, or `(POOL,)` for slices."""
+        return (POOL,) if cls.gpu_count(node) is not None else ()
 
     @staticmethod
     @abstractmethod
@@ -168,16 +166,13 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def capacity(nodes: NodeSlices, resource_unit: int | None) -> dict[int, int] | dict[None, int]:
-        """Return the slices that pods can wait for by GPU index, or those of the pool under None.
-
-        For instances, return those of one of its `resource_units`.
-        """
+    def capacity(nodes: NodeSlices, resource_unit: Unit) -> Mapping[Unit, int] | Mapping[int, int]:
+        """Return the slices that pods can wait for, by GPU or of one of the `resource_units`."""
 
     @staticmethod
     @abstractmethod
-    def free(account: FreeSlices, resource_unit: int | None) -> tuple[int, ...]:
-        """Return sorted free slices per GPU, or those of the pool or of one of the `resource_units`."""
+    def free(account: FreeSlices, resource_unit: Unit) -> tuple[int, ...]:
+        """Return sorted free slices per GPU, or those of one of the `resource_units`."""
 
     @staticmethod
     @abstractmethod

@@ -23,6 +23,7 @@ from modes.packing import (
 )
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
+from modes.units import POOL, Unit
 
 _DEVICE_PLUGIN = (
     "# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
@@ -115,12 +116,12 @@ class PerGpu(Mode):
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
 
     @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: int | None = None) -> dict[int, int]:  # noqa: ARG004 one kind
+    def capacity(nodes: NodeSlices, resource_unit: Unit = POOL) -> dict[int, int]:  # noqa: ARG004 one kind
         """Return the slices of each GPU."""
         return nodes.slices
 
     @staticmethod
-    def free(account: FreeSlices, resource_unit: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
+    def free(account: FreeSlices, resource_unit: Unit = POOL) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of each GPU, sorted."""
         return account.state()
 

@@ -14,6 +14,7 @@ from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlice
 from modes.packing import SlicePrices
 from modes.pool_room import has_room
 from modes.resource_kinds import ResourceKinds
+from modes.units import POOL, Unit
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,12 @@ class Pooled(Mode):
         return node.pooled // fraction.slices
 
     @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: int | None = None) -> dict[None, int]:  # noqa: ARG004 one kind
+    def capacity(nodes: NodeSlices, resource_unit: Unit = POOL) -> dict[Unit, int]:
         """Return the slices of the pool."""
-        return {None: nodes.pooled}
+        return {resource_unit: nodes.others[resource_unit]}
 
     @staticmethod
-    def free(account: FreeSlices, resource_unit: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
+    def free(account: FreeSlices, resource_unit: Unit = POOL) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of each card, sorted; their sum if the cards are unknown."""
         return account.pool_state()
 

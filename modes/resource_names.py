@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from kube.names import GPU_RESOURCE, GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS, SHARED_GPU_RESOURCE
-from modes.mig_instances import instance_number
+from modes.units import POOL, Unit, profile_of_resource
 
 INDEX = "{index}"
 """Placeholder for a GPU's index in `resources.name`."""
@@ -23,16 +23,17 @@ class ResourceNames:
     """The part before the index: "nvidia.com/gpu-" in "nvidia.com/gpu-3"."""
     pooled: tuple[str, ...] = (GPU_RESOURCE, SHARED_GPU_RESOURCE)
 
-    def index(self, resource: str) -> int | None:
-        """Return the GPU index or the number of the MIG profile that a name means; None for other names."""
+    def unit(self, resource: str) -> Unit | None:
+        """Return what a name means; None for other names."""
         if not resource.startswith(self.per_gpu_prefix):
-            return instance_number(resource)
+            return POOL if resource in self._pooled else profile_of_resource(resource)
         # One character more than an index can have shows that it is not an index; longer text is not cached.
-        return _index(resource[len(self.per_gpu_prefix) :][: MAX_GPU_INDEX_DIGITS + 1])
+        index = _index(resource[len(self.per_gpu_prefix) :][: MAX_GPU_INDEX_DIGITS + 1])
+        return POOL if index is None and resource in self._pooled else index
 
     def counts(self, resource: str) -> bool:
         """Whether the ledger counts the resource."""
-        return resource in self._pooled or self.index(resource) is not None
+        return self.unit(resource) is not None
 
     @cached_property
     def _pooled(self) -> frozenset[str]:

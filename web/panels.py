@@ -16,7 +16,7 @@ import msgspec
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
-from modes.mig_instances import is_instance, profile_name
+from modes.units import Profile, unit_of
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
@@ -161,7 +161,8 @@ class PanelMaker:
         if pending.kind == "pod":
             why = await self._about.why_waiting(pending)
         created = self._about.created(namespace, name)
-        profile = next((profile_name(number) for number in pending.indices if is_instance(number)), "")
+        units = map(unit_of, pending.indices)
+        profile = next((unit.name for unit in units if isinstance(unit, Profile)), "")
         return WaitingRow(namespace, name, pending.kind, pending.slices, why, created, profile)
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:

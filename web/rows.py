@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.view import GpuView, NodeView
-from modes.mig_instances import instance_mib, is_instance, profile_name, profile_of_product
+from modes.units import POOL, Profile, profile_of_product
 from web.source import Viewer
 
 OTHER = "other"
@@ -62,17 +62,16 @@ def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
     )
 
 
-def _profile(view: NodeView, gpu: GpuView) -> int | None:
-    """Return the profile's number for MIG instances; None for a GPU or for all GPUs."""
-    if gpu.index is None:
-        return profile_of_product(view.product or "")
-    return gpu.index if is_instance(gpu.index) else None
+def _profile(view: NodeView, gpu: GpuView) -> Profile | None:
+    """Return the profile of MIG instances; None for a GPU or for all GPUs."""
+    unit = profile_of_product(view.product or "") if gpu.unit is POOL else gpu.unit
+    return unit if isinstance(unit, Profile) else None
 
 
-def _size(view: NodeView, gpu: GpuView, profile: int | None) -> tuple[int, int]:
+def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, int]:
     """Return MiB, and into how many slices they are divided; for MIG instances, those of one instance."""
     if profile is not None:
-        return instance_mib(profile, view.product or ""), 1
+        return profile.mib(view.product or ""), 1
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 
@@ -93,7 +92,7 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> G
         for share in own
     ]
     shares += _others(gpu, len(own), viewer, size)
-    index, name = (gpu.index, "") if profile is None else (None, profile_name(profile))
+    index, name = (gpu.index, "") if profile is None else (None, profile.name)
     return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares), gpu.offered_twice)
 
 

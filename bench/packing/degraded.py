@@ -107,7 +107,7 @@ class Cluster:
         pod = PodFact(
             namespace="default",
             name=name,
-            gpus=tuple((index, size) for index in placement.indices),
+            takes=tuple((index, size) for index in placement.indices),
             reservation=placement.reservation,
             memory_values=placement.memory_values or None,
         )

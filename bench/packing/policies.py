@@ -130,7 +130,7 @@ class Ours:
             namespace="default",
             name=str(self._pods),
             node=node,
-            gpus=gpus,
+            takes=gpus,
             cpu_milli=pod.cpu_milli,
             memory_bytes=pod.memory_mib * MIB,
             reservation=str(self._pods),

@@ -156,7 +156,7 @@ def main(
 
 def _pod(job: Job, node: str | None, index: int, values: tuple[str, ...] | None = None) -> PodFact:
     return PodFact(
-        namespace="default", name=job.name, node=node, gpus=((index, job.slices),), memory_values=values
+        namespace="default", name=job.name, node=node, takes=((index, job.slices),), memory_values=values
     )
 
 

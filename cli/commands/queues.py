@@ -16,8 +16,8 @@ from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.mig_instances import instance_number
 from modes.mode import Mode
+from modes.units import POOL, profile_of_resource
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, read_chart_values
 from policies.loading.policy_set import PolicySet
 from policies.loading.queue_checks import queue_problems
@@ -147,8 +147,11 @@ def _named(queue: ChartQueue) -> str:
 
 def _as_named(queue: ChartQueue, node: NodeFact) -> int:
     """Return how many pods of a queue an empty node holds, by the instances that they name."""
-    counts = dict(node.instances)
-    named = [(counts.get(instance_number(name) or 0, 0), int(each)) for name, each in queue.instances.items()]
+    counts = node.offered()
+    named = [
+        (counts.get(profile_of_resource(name) or POOL, 0), int(each))
+        for name, each in queue.instances.items()
+    ]
     return min([count // each for count, each in named if each], default=0)
 
 

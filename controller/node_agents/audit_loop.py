@@ -15,6 +15,7 @@ from controller.node_agents.metrics import NodeAgentMetrics
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.ledger_store import LedgerStore
 from kube.events import event, event_name
+from modes.units import index_of
 from service.log import get_logger
 
 REASON = "AuditDifference"
@@ -80,8 +81,7 @@ class AuditLoop:
                 for pod in filter(None, map(self._state.pods.get, keys)):
                     name = pod.fact.node
                     if name is not None and pod.fact.is_over and name in nodes:
-                        found[name].update(dict(pod.fact.gpus))
-                        found[name][None] += pod.fact.pooled
+                        found[name].update({index_of(unit): amount for unit, amount in pod.fact.takes})
         return found
 
     async def _tell(self, lasting: Collection[Difference]) -> None:

@@ -15,6 +15,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, FreeNodesSearch, Wanted, amounts_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
+from modes.units import Unit
 
 ANY_NODE = Constraints()
 """The demands of a pod without demands."""
@@ -74,18 +75,18 @@ class _Kept:
         self._fact = fact
         self._ledger = ledger
 
-    def left(self, index: int | None) -> int | None:
-        return self._ledger.free(self.name, (index,))
+    def left(self, unit: Unit) -> int | None:
+        return self._ledger.free(self.name, (unit,))
 
     def freest(self) -> tuple[int, int] | None:
         return self._ledger.freest(self.name)
 
-    def is_offered_twice(self, indices: Sequence[int | None]) -> bool:
+    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
         fact = self._fact
-        if not fact.is_offered_twice and fact.offered_twice.isdisjoint(indices):
+        if not fact.is_offered_twice and fact.offered_twice.isdisjoint(units):
             return False
-        offered: dict[int | None, int] = {None: fact.pooled, **dict(fact.gpus), **dict(fact.instances)}
-        return all(offered.get(index) for index in indices)
+        offered = fact.offered()
+        return all(offered.get(unit) for unit in units)
 
 
 def kind_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Kind:

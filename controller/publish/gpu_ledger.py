@@ -13,8 +13,8 @@ from cluster.object_reader import ObjectReader
 from controller.publish import node_problems
 from kube.names import API_VERSION, GPU_LEDGERS_PATH
 from ledger.view import GpuView, Holding, NodeView, Unlisted
-from modes.mig_instances import instance_number, is_instance
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
+from modes.units import POOL, Profile, index_of, profile_of_resource
 
 _encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
@@ -140,7 +140,7 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
 
 
 def _gpu_status(gpu: GpuView) -> GpuStatus:
-    has_profile = gpu.index is not None and is_instance(gpu.index)
+    has_profile = isinstance(gpu.unit, Profile)
     return GpuStatus(
         gpu.capacity,
         _bounded(gpu.used),
@@ -170,7 +170,9 @@ def _bounded_rest(rest: Unlisted | None) -> Unlisted | None:
 
 
 def _index(gpu: GpuStatus) -> int | None:
-    return gpu.index if gpu.profile is None else instance_number(MIG_RESOURCE_PREFIX + gpu.profile)
+    if gpu.profile is None:
+        return gpu.index
+    return index_of(profile_of_resource(MIG_RESOURCE_PREFIX + gpu.profile) or POOL)
 
 
 def view_of(ledger: GpuLedger) -> NodeView | None:

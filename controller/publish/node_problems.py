@@ -8,7 +8,7 @@ from typing import Literal
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
 from ledger.view import NodeView
-from modes.mig_instances import profile_of_product
+from modes.units import profile_of_product
 
 NodeProblem = Literal["NoMemoryLabel", "WholeGpus", "OfferedTwice"]
 MAX_NODES_NAMED = 3

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from controller.pods.pod_findings import drift
 from controller.watch.resources import Owner, SeenPod
 from ledger.facts import PodKey
-from modes.mig_instances import is_instance
 
 SECONDS_BETWEEN = 2.0
 """Between two replacements: the pod that was created for the first one then has its place."""
@@ -54,7 +53,7 @@ def waits_replaceably(pod: SeenPod) -> Owner | None:
     None if the pod does not wait for an index, was not injected, or has no known controller.
     """
     fact, injected = pod.fact, pod.injected
-    if fact.node is not None or fact.is_over or not fact.gpus or fact.pooled or is_instance(fact.gpus[-1][0]):
+    if fact.node is not None or fact.is_over or not fact.takes or len(fact.gpus) < len(fact.takes):
         return None
     if injected is None or not injected.lacks_slices or drift(fact, injected) is not None:
         return None

@@ -127,7 +127,7 @@ def with_offers(fact: NodeFact, report: AgentReport | None, offered: DraCards | 
         report: the agent's report, which lists its cards; None without one.
         offered: the driver's offer; None if it offers nothing of the node.
     """
-    if offered is None or not (fact.gpus or fact.pooled or fact.instances):
+    if offered is None or not fact.has_gpus:
         return fact
     gpus = frozenset([index for index, _ in fact.gpus])
     known = _indices(fact, report, offered)

@@ -17,8 +17,7 @@ from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
 from kube.resource_requests import Container, effective_request
 from kube.scheduling import Constraints, Toleration
-from modes.mig_instances import is_divided_on_demand
-from modes.mig_profiles import MIG_RESOURCE_PREFIX
+from modes.mig_profiles import MIG_RESOURCE_PREFIX, is_divided_on_demand
 
 MAX_PROFILES = 8
 """Profiles of a pod that are kept: more than a card has, but a pod may name thousands."""

@@ -34,8 +34,7 @@ from kube.objects import (
 )
 from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import node_fact, pod_fact
-from ledger.instance_worth import pool_profile
-from modes.mig_instances import is_instance
+from ledger.instance_worth import has_instances
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from service.log import get_logger
@@ -258,7 +257,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
 
 def _is_part(fact: PodFact) -> bool:
     """Whether a pod requests less than whole GPUs; MIG instances count as whole."""
-    if any(is_instance(index) for index, _ in fact.gpus) or (fact.pooled and pool_profile(fact, None)):
+    if has_instances(fact):
         return False
     return bool(fact.asked_mib) or (fact.share is not None and fact.share[0] % fact.share[1] != 0)
 

@@ -23,6 +23,7 @@ from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import PickedIndex
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
+from modes.units import Unit
 
 MAX_LOOKED_AT, MAX_WITH_ROOM = 4096, 64
 """Reservations that are checked for one pod, node by node, and nodes with room after which the search
@@ -95,11 +96,9 @@ class Contested:
         waiting = {mib: self.pending.slices(self._values.of_share(request, mib)) for mib in kinds}
         for place, pods in found.items():
             _, indices, gpu_mib = place
-            resource_units = indices or (request.share.resource_unit,)
-            if all(of_own.get(resource_unit, 0) + each <= pods * each for resource_unit in resource_units):
-                load = (
-                    max([waiting[gpu_mib].get(resource_unit, 0) for resource_unit in resource_units]) + each
-                )
+            units: tuple[Unit, ...] = indices or (request.share.resource_unit,)
+            if all(of_own.get(unit, 0) + each <= pods * each for unit in units):
+                load = max([waiting[gpu_mib].get(unit, 0) for unit in units]) + each
                 yield load * _PRECISION // (pods * each), place
 
 

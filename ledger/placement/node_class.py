@@ -17,6 +17,7 @@ from ledger.placement.shape_capacity import ShapeCapacity
 from modes.mode import GpuCount, ModeName
 from modes.packing import UNIT
 from modes.registry import MODES
+from modes.units import POOL, Unit, index_of
 
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with similar CPU share a class: milli-CPU per step, and the number of distinguished steps."""
@@ -51,7 +52,7 @@ class NodeClass:
         self.groups = {
             (name, resource_unit): NodeGroups(mode, resource_unit)
             for name, mode in MODES.items()
-            for resource_unit in {None, *mode.resource_units(sample)}
+            for resource_unit in {POOL, *mode.resource_units(sample)}
         }
         """Members by their free amounts, as each mode counts them, for each resource unit of the mode."""
         self._offered = [
@@ -59,7 +60,7 @@ class NodeClass:
             for name, mode in MODES.items()
             for resource_unit in mode.resource_units(sample)
         ]
-        self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
+        self._priced = [self.groups[name, POOL] for name, mode in MODES.items() if mode.prices_node_classes]
         self._by_cards: dict[CardSet, CardGroups] = {}
         """Groups by the GPUs that some pods accept on odd nodes; cards.py bounds the number of sets."""
         self.price = self.slice_cost = 0
@@ -91,7 +92,7 @@ class NodeClass:
         for groups in (*self._priced, *self._by_cards.values()):
             groups.set_slice_cost(self.slice_cost)
 
-    def groups_of(self, mode: ModeName, resource_unit: int | None, sets: CardSets | None) -> list[NodeGroups]:
+    def groups_of(self, mode: ModeName, resource_unit: Unit, sets: CardSets | None) -> list[NodeGroups]:
         """Return the groups to search for a pod that accepts these sets of GPUs (None: any GPU)."""
         return (
             [self.groups[mode, resource_unit]]
@@ -189,14 +190,7 @@ def shape_of(fact: NodeFact) -> _Shape:
     return (
         indices,
         tuple([mode.gpu_count(fact) for mode in MODES.values()]),
-        tuple(
-            [
-                resource_unit
-                for mode in MODES.values()
-                if mode.gives_instances
-                for resource_unit in mode.resource_units(fact)
-            ]
-        ),
+        tuple([index_of(unit) for mode in MODES.values() for unit in mode.resource_units(fact)]),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,

@@ -22,6 +22,7 @@ from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
 from modes.packing import score_among
+from modes.units import POOL, Unit
 
 State = tuple[int, ...] | tuple[tuple[int, ...], tuple[int, ...]]
 """Sorted free slices of a node's GPUs; on an odd node, those of GPUs that the pod accepts, and of the
@@ -148,9 +149,9 @@ group."""
 class NodeGroups:
     """The groups of one class of nodes, as one mode counts their GPUs, or one profile of MIG instances."""
 
-    def __init__(self, mode: type[Mode], resource_unit: int | None = None) -> None:
+    def __init__(self, mode: type[Mode], resource_unit: Unit = POOL) -> None:
         self._resource_unit = resource_unit
-        self._free_slices: Callable[[NodeAccount, int | None], State] = mode.free
+        self._free_slices: Callable[[NodeAccount, Unit], State] = mode.free
         self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = mode.score
         self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}

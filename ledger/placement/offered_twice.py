@@ -16,6 +16,7 @@ from ledger.placement.feasibility import TWICE
 from ledger.placement.odd_nodes import MAX_LOOKED_AT, Hosts, hosts_of
 from ledger.placement.pool_hosts import admits
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.units import POOL
 
 _Alike = tuple[frozenset[int], bool, tuple[int, ...], tuple[int, ...], bool, str | None, str | None]
 """Facts that decide whether a placement can lead to GPUs that are offered twice: GPUs and labels."""
@@ -82,8 +83,9 @@ def _suited(placed: Placement, node: NodeFact | None, candidates: Candidates) ->
 
 def _has_twice(node: NodeFact, request: PlacementRequest, placed: Placement) -> bool:
     """Whether a node has what a placement takes, and a DRA driver offers part of it too."""
-    if request.share.mode_type.gives_instances and request.share.resource_unit is not None:
-        return node.is_offered_twice and request.share.resource_unit in dict(node.instances)
+    unit = request.share.resource_unit
+    if unit is not POOL:
+        return node.is_offered_twice and unit in node.offered()
     if not placed.indices:
         return node.is_offered_twice and bool(node.pooled)
     is_there = {index for index, _ in node.gpus}.issuperset(placed.indices)

@@ -9,7 +9,7 @@ from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement_request import Assumption, PlacementRequest
-from modes.mig_instances import is_instance
+from modes.units import Gpu, Unit
 
 _PRECISION = 10**6
 
@@ -27,8 +27,7 @@ class PickedIndex:
 class EligibleCapacity:
     """Capacity of eligible nodes on whose GPUs the pod's share gives the same MiB."""
 
-    capacity: dict[int | None, int]
-    """Slices by index (None: the pool), or MIG instances by the number of their profile."""
+    capacity: dict[Unit, int]
     shapes: dict[tuple[int, ...], int]
     """MiB of one GPU by the GPU indices of a node."""
 
@@ -44,10 +43,10 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
     for capacity in capacities:
         mib = share.fraction.share_mib(capacity.gpu_mib) if is_bound else 0
         kind = found.setdefault(mib, EligibleCapacity({}, {}))
-        by_index = share.mode_type.capacity(capacity, share.resource_unit)
-        for index, slices in by_index.items():
-            kind.capacity[index] = kind.capacity.get(index, 0) + slices
-        shape = [index for index in by_index if index is not None and not is_instance(index)]
+        by_unit = share.mode_type.capacity(capacity, share.resource_unit)
+        for unit, slices in by_unit.items():
+            kind.capacity[unit] = kind.capacity.get(unit, 0) + slices
+        shape = [unit for unit in by_unit if isinstance(unit, Gpu)]
         kind.shapes.setdefault(tuple(shape), capacity.gpu_mib)
     return found
 
@@ -71,12 +70,12 @@ def pick_index(
     return PickedIndex(chosen, gpu_mib)
 
 
-def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
-    """Length of the queue by index, with these slices added, relative to the capacity."""
+def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[Unit, int]) -> dict[Unit, int]:
+    """Length of the queue by unit, with these slices added, relative to the capacity."""
     loads = {}
-    for index, capacity in kind.capacity.items():
-        load = (waiting.get(index, 0) + slices) * _PRECISION
-        loads[index] = load // capacity if capacity else load * _PRECISION
+    for unit, capacity in kind.capacity.items():
+        load = (waiting.get(unit, 0) + slices) * _PRECISION
+        loads[unit] = load // capacity if capacity else load * _PRECISION
     return loads
 
 

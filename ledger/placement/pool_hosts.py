@@ -18,6 +18,7 @@ from ledger.placement.odd_nodes import Hosts, hosts_of
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.pool_room import has_room
+from modes.units import POOL
 
 _Left = tuple[int, ...]
 """Free slices of each card of a node, or their sum if the cards are unknown."""
@@ -85,7 +86,7 @@ def _by_left(candidates: Candidates) -> Iterator[tuple[_Left, Iterable[NodeAccou
     if candidates.few is not None:
         for account in candidates.few:
             if account.fact is not None and takes_now(account.fact, candidates.request):
-                yield candidates.mode.free(account, None), (account,)
+                yield candidates.mode.free(account, POOL), (account,)
         return
     for groups in candidates.groups:
         for left, accounts in groups.states():

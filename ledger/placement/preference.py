@@ -67,5 +67,5 @@ def _reason(found: list[Placement] | Unschedulable) -> str:
         return f"cannot: {found.why}"
     first = found[0]
     if first.instance is not None and first.instance.is_more_than_twice:
-        return f"would give {first.instance.profile}, more than twice the request"
+        return f"would give {first.instance.profile.name}, more than twice the request"
     return "has no room now"

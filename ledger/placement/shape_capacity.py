@@ -6,21 +6,22 @@ from collections import Counter
 from collections.abc import Collection
 
 from ledger.facts import NodeFact
+from modes.units import POOL, Unit, unit_of
 
 
 class ShapeCapacity:
-    """CPU, and slices by index, that nodes with the same GPUs can allocate; cordoned GPUs are left out."""
+    """CPU, and slices by unit, that nodes with the same GPUs can allocate; cordoned GPUs are left out."""
 
-    __slots__ = ("cpu_milli", "gpu_mib", "instances", "nodes", "pooled", "slices")
+    __slots__ = ("cpu_milli", "gpu_mib", "nodes", "others", "slices")
 
     def __init__(self, sample: NodeFact) -> None:
         self.gpu_mib = sample.gpu_mib or 0
         self.nodes = 0
         self.cpu_milli = 0
         self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
-        self.pooled = 0
-        self.instances: Counter[int] = Counter()
-        """MIG instances by the number of their profile; their counts may differ between these nodes."""
+        """Slices of GPUs by index."""
+        self.others: Counter[Unit] = Counter()
+        """All other units. The MIG instances of these nodes may differ."""
 
     @classmethod
     def of(cls, node: NodeFact, count: int = 1) -> ShapeCapacity:
@@ -34,7 +35,7 @@ class ShapeCapacity:
         part = ShapeCapacity.__new__(ShapeCapacity)
         part.gpu_mib, part.nodes, part.cpu_milli = gpu_mib, self.nodes, self.cpu_milli
         part.slices = {index: slices for index, slices in self.slices.items() if index in indices}
-        part.pooled, part.instances = 0, Counter()
+        part.others = Counter()
         return part
 
     def add(self, node: NodeFact) -> None:
@@ -48,9 +49,9 @@ class ShapeCapacity:
     def _book(self, node: NodeFact, nodes: int) -> None:
         self.nodes += nodes
         self.cpu_milli += nodes * node.cpu_milli
-        self.pooled += nodes * node.pooled
+        self.others[POOL] += nodes * node.pooled
         for number, count in node.instances:
-            self.instances[number] += nodes * count
+            self.others[unit_of(number)] += nodes * count
         for index, slices in node.gpus:
             if index not in node.cordoned:
                 self.slices[index] += nodes * slices

@@ -61,7 +61,7 @@ def least_used(
     """
     left = {index: free for index, free in left.items() if free >= fraction.slices_on_each}
     used = Counter(
-        index for claim in account.claims.values() if claim.owner == owner for index, _ in claim.gpus
+        unit for claim in account.claims.values() if claim.owner == owner for unit, _ in claim.takes
     )
     most = sorted(used[index] for index in left)[fraction.gpus - 1]
     return {index: free for index, free in left.items() if used[index] <= most}

@@ -8,9 +8,9 @@ from kube.names import NVIDIA_DOMAIN
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import memory_mib
-from modes.mig_instances import EIGHTHS
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
+from modes.units import EIGHTHS
 from policies.loading.build import memory_bounds, mode_of, resource_of
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders

@@ -12,8 +12,8 @@ from modes.gpu_kinds import KindProblem, read_gpu_kinds
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import memory_mib, memory_rule
 from modes.mig_choice import named_problem
-from modes.mig_instances import instance_number
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
+from modes.units import profile_of_resource
 from policies.loading.clearml_chart import READ_ANNOTATIONS, ChartQueue, takes_decimal
 from policies.model.effective import EffectivePolicy
 from policies.model.gpu_count import fraction_on_gpus
@@ -73,7 +73,7 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
     for resource, amount in queue.instances.items():
         if not (str(amount).isascii() and str(amount).isdigit()):
             rule = f"{quoted(amount)} is not a whole number of instances"
-        elif instance_number(resource) is None:
+        elif profile_of_resource(resource) is None:
             rule = (
                 f"is not a MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
             )

@@ -6,7 +6,7 @@ import random
 
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from modes.mig_instances import instance_number
+from modes.units import profile_of_resource
 from tests.campaign.oracle import SINGLE
 from tests.campaign.tampering import Object, Tamper, containers_of
 from tests.webhook.support import policies
@@ -53,7 +53,9 @@ def ledger_of_instances() -> Ledger:
 
 
 def _divided(name: str, product: str, profiles: dict[str, int]) -> NodeFact:
-    found = ((instance_number(f"nvidia.com/mig-{each}"), count) for each, count in profiles.items())
+    found = (
+        (profile_of_resource(f"nvidia.com/mig-{each}").number, count) for each, count in profiles.items()
+    )
     instances = tuple(sorted((number, count) for number, count in found if number is not None))
     return NodeFact(name=name, labels={PRODUCT: product}, instances=instances)
 

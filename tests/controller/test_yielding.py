@@ -169,7 +169,7 @@ def test_a_new_leader_looks_at_the_pods_a_slice_at_a_time():
     async def main():
         state, _ = ready_state()
         for number in range(3 * FACTS_AT_ONCE):
-            fact = PodFact(namespace="team", name=f"p{number}", gpus=((0, 4),))
+            fact = PodFact(namespace="team", name=f"p{number}", takes=((0, 4),))
             state.set_pod(SeenPod(fact, InjectedPod(uid=str(number), asked="0.5", injected="x")))
         metrics = ControllerMetrics(CollectorRegistry())
         events = PodEvents(None, state, LEADING, metrics, ResourceNames())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kube.resource_requests import Container, ContainerRequests, EffectiveRequest, effective_request
 from modes.resource_names import ResourceNames
+from modes.units import POOL
 
 NAMES = ResourceNames()
 GPU = "nvidia.com/gpu-0"
@@ -95,7 +96,7 @@ def test_the_request_is_the_peak_of_what_runs_at_any_time(init, regular) -> None
     [
         ("nvidia.com/gpu-0", 0),
         ("nvidia.com/gpu-17", 17),
-        ("nvidia.com/gpu", None),
+        ("nvidia.com/gpu", POOL),
         ("nvidia.com/gpu-", None),
         ("nvidia.com/gpu-01", None),
         ("nvidia.com/gpu-1000", None),
@@ -105,7 +106,7 @@ def test_the_request_is_the_peak_of_what_runs_at_any_time(init, regular) -> None
     ],
 )
 def test_only_a_plain_index_after_the_prefix_is_a_gpu(name: str, index: int | None) -> None:
-    assert NAMES.index(name) == index
+    assert NAMES.unit(name) == index
 
 
 def test_pooled_names_and_mig_instances_count_too() -> None:

@@ -14,6 +14,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.packing import UNIT
+from modes.units import POOL
 
 
 @dataclass
@@ -31,9 +32,11 @@ class SlowNode:
 
     def take(self, claim: PodFact) -> None:
         self.claims.append(claim)
-        for index, slices in claim.gpus:
-            self.taken[index] = self.taken.get(index, 0) + slices
-        self.pooled += claim.pooled
+        for unit, amount in claim.takes:
+            if unit is POOL:
+                self.pooled += amount
+            else:
+                self.taken[unit] = self.taken.get(unit, 0) + amount
         self.cpu += claim.cpu_milli
         self.memory += claim.memory_bytes
 
@@ -42,7 +45,7 @@ class SlowNode:
         shares: list[int | None] = []
         for claim in self.claims:
             if claim.owner == owner:
-                shares += [index for index, _ in claim.gpus] or [None]
+                shares += [None if unit is POOL else unit for unit, _ in claim.takes]
         return shares
 
     def free(self) -> dict[int, int]:
@@ -222,7 +225,7 @@ def cards_of_pool(node: SlowNode) -> list[int] | None:
     left = [8 - slices for slices in held]
     given: list[int] = []
     for claim in reversed(node.claims):
-        given.insert(0, max(0, min(claim.pooled, new - sum(given))))
+        given.insert(0, max(0, min(dict(claim.takes).get(POOL, 0), new - sum(given))))
     for slices in given:
         _best_fit(left, slices)
     return left

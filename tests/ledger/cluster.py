@@ -8,6 +8,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest, RequestedShare
 from modes.fraction import Fraction
+from modes.units import POOL, Unit
 
 GIB = 2**30
 
@@ -19,8 +20,11 @@ def gpu_node(name: str, count: int = 2, mib: int = 81920, **changes: object) -> 
     return NodeFact(**(known | changes))
 
 
-def holder(name: str, node: str | None, *gpus: tuple[int, int], **changes: object) -> PodFact:
-    return PodFact(**{"namespace": "default", "name": name, "node": node, "gpus": gpus, **changes})
+def holder(
+    name: str, node: str | None, *takes: tuple[Unit, int], pooled: int = 0, **changes: object
+) -> PodFact:
+    takes = (*takes, (POOL, pooled)) if pooled else takes
+    return PodFact(**{"namespace": "default", "name": name, "node": node, "takes": takes, **changes})
 
 
 def request_of(fraction: Fraction, **fields: object) -> PlacementRequest:

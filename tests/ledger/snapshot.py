@@ -36,7 +36,6 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.fact,
         account.claims,
         account.taken,
-        account.taken_pooled,
         account.stale,
         account.rank,
         account.reserved,

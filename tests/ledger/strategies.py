@@ -9,6 +9,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, T
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
+from modes.units import POOL
 from tests.ledger.cluster import request_of
 
 GIB = 2**30
@@ -77,8 +78,7 @@ def pods(draw: st.DrawFn) -> PodFact:
         name=f"pod-{draw(st.integers(0, 8))}",
         node=node,
         is_over=draw(st.sampled_from([False, False, False, True])),
-        gpus=tuple(sorted(gpus.items())),
-        pooled=draw(st.sampled_from([0, 0, 0, 3])),
+        takes=(*sorted(gpus.items()), *draw(st.sampled_from([(), (), (), ((POOL, 3),)]))),
         cpu_milli=draw(st.sampled_from([0, 500, 3000])),
         memory_bytes=draw(st.sampled_from([0, 4 * GIB])),
         queues=draw(st.sampled_from([(), ("q",), ("#id-1",), ("q", "#id-1")])),

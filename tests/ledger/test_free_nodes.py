@@ -14,6 +14,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.own_demands import OwnDemands
 from ledger.view import GpuView, Holding, NodeView
+from modes.units import POOL
 
 PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"
@@ -55,8 +56,7 @@ def asks(draw):
     return PodFact(
         namespace="team",
         name="asks",
-        gpus=gpus,
-        pooled=0 if gpus else 4,
+        takes=gpus or ((POOL, 4),),
         memory_values=draw(st.sampled_from([None, ("81920",), ("40960", "81920")])),
         model=draw(st.sampled_from([None, "H100"])),
         products=draw(st.sampled_from([(), ("A100", "H100"), ("A100", "L40S")])),
@@ -76,7 +76,7 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent, d
         state.set_node(SeenNode(fact, fact.name))
     there = {(fact.name, index) for fact in facts for index, _ in fact.gpus}
     for number, (node, index, slices) in enumerate(each for each in holders if each[:2] in there):
-        held = PodFact(namespace="team", name=f"h{number}", node=node, gpus=((index, slices),))
+        held = PodFact(namespace="team", name=f"h{number}", node=node, takes=((index, slices),))
         state.set_pod(SeenPod(held, None))
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))

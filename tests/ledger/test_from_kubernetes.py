@@ -12,8 +12,8 @@ from ledger.from_kubernetes import (
     pod_from_object,
 )
 from ledger.owners import owner_key
-from modes.mig_instances import profile_name
 from modes.resource_names import ResourceNames
+from modes.units import profile_of_number
 
 NAMES = ResourceNames()
 
@@ -123,7 +123,9 @@ def test_profiles_that_a_node_no_longer_has_count_only_while_its_device_plugin_i
     others: dict[str, str], profiles: list[str]
 ) -> None:
     found = node(status={"allocatable": {"nvidia.com/mig-1g.10gb": "0", **others}})
-    assert [profile_name(number) for number, _ in node_from_object(found, NAMES).instances] == profiles
+    assert [
+        profile_of_number(number).name for number, _ in node_from_object(found, NAMES).instances
+    ] == profiles
 
 
 def test_a_running_pod_is_read() -> None:
@@ -132,7 +134,7 @@ def test_a_running_pod_is_read() -> None:
         namespace="ml",
         name="p",
         node="gpu-0",
-        gpus=((3, 4),),
+        takes=((3, 4),),
         cpu_milli=2000,
         queues=("q",),
         owner=owner_key("ml", None, None, ("q",)),

@@ -11,14 +11,14 @@ from ledger.ledger import Ledger
 from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
 from modes.fraction import Fraction
 from modes.instance import Instance
-from modes.mig_instances import instance_number
+from modes.units import POOL, profile_of_resource
 from tests.ledger.cluster import ledger_of, request_of
 
 A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 
 
 def number(profile):
-    return instance_number(f"nvidia.com/mig-{profile}")
+    return profile_of_resource(f"nvidia.com/mig-{profile}").number
 
 
 def mig_node(name, product=A100_80, /, **profiles):
@@ -40,14 +40,14 @@ def ask(share=1, /, **more):
 
 
 def native(name, node, profile, count=1, **more):
-    gpus = ((number(profile), count),)
-    return PodFact(**{"namespace": "team", "name": name, "node": node, "gpus": gpus, **more})
+    takes = ((profile_of_resource(f"nvidia.com/mig-{profile}"), count),)
+    return PodFact(**{"namespace": "team", "name": name, "node": node, "takes": takes, **more})
 
 
 def placed(ledger, *asks):
     answers = [ledger.place(each, 0.0) for each in asks]
     assert all(isinstance(answer, Placement) for answer in answers), answers
-    return [(answer.node, answer.instance.profile) for answer in answers]
+    return [(answer.node, answer.instance.profile.name) for answer in answers]
 
 
 def test_pods_get_instances_until_none_is_left_and_then_wait_for_one():
@@ -67,7 +67,7 @@ def test_a_pod_that_nobody_labelled_holds_its_instance_all_the_same():
 
 def test_instances_of_strategy_single_are_counted_with_those_who_ask_for_whole_gpus():
     ledger = ledger_of(single_node("s", "3g.40gb", 2))
-    ledger.set_pod(PodFact(namespace="team", name="own", node="s", pooled=1))
+    ledger.set_pod(PodFact(namespace="team", name="own", node="s", takes=((POOL, 1),)))
     asks = [ask(4, reservation=f"r{at}") for at in range(2)]
     assert placed(ledger, *asks) == [("s", "3g.40gb"), (None, "3g.40gb")]
     assert ledger.place(ask(4), 0.0).indices == ()
@@ -254,7 +254,7 @@ def test_nothing_goes_over_what_a_node_advertises_and_none_is_denied_that_fits(m
         assert answer.instance.eighths >= share
         if answer.node is not None:
             pod = native(
-                f"p{at}", answer.node, answer.instance.profile, reservation=f"r{at}", namespace="default"
+                f"p{at}", answer.node, answer.instance.profile.name, reservation=f"r{at}", namespace="default"
             )
             ledger.set_pod(pod)
             live.append(pod.key)

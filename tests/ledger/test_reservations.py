@@ -7,6 +7,7 @@ import pytest
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
 from ledger.view import GpuView, Holding, PendingView
+from modes.units import POOL
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
@@ -51,17 +52,17 @@ def test_its_pod_takes_its_place_and_counts_once() -> None:
     "copied",
     [
         {"namespace": "other"},
-        {"gpus": ((1, 5),)},
-        {"gpus": ((0, 4),)},
-        {"gpus": ((0, 5), (1, 5))},
-        {"pooled": 5},
+        {"takes": ((1, 5),)},
+        {"takes": ((0, 4),)},
+        {"takes": ((0, 5), (1, 5))},
+        {"takes": ((0, 5), (POOL, 5))},
         {"reservation": "s"},
     ],
 )
 def test_a_pod_that_only_copied_the_annotation_does_not_take_it(copied: dict[str, object]) -> None:
     ledger = ledger_of(gpu_node("a", 2))
     ledger.place(eighths(5, reservation="r"), 0.0)
-    ledger.set_pod(holder("thief", "b", **{"gpus": ((0, 5),), "reservation": "r"} | copied))
+    ledger.set_pod(holder("thief", "b", **{"takes": ((0, 5),), "reservation": "r"} | copied))
     assert ledger.is_reserved("r")
 
 

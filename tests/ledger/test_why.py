@@ -9,9 +9,9 @@ from controller.watch.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why
-from modes.mig_instances import instance_number
+from modes.units import POOL, Profile
 
-FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
+FACT = PodFact(namespace="team", name="train", takes=((3, 4),), memory_values=("81920",))
 WAITING = PodSummary(
     fact=FACT, asked="0.500", policy="default", memory_mib="40960", waited_seconds=720, lacks_slices=True
 )
@@ -28,7 +28,7 @@ def told(summary=WAITING, **changes):
 
 
 def of_fact(**changes):
-    return PodFact(**{"namespace": "team", "name": "train", "gpus": ((3, 4),), **changes})
+    return PodFact(**{"namespace": "team", "name": "train", "takes": ((3, 4),), **changes})
 
 
 def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_would_help():
@@ -124,19 +124,19 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
     ("fact", "needed"),
     [
         (
-            of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100, H100)),
+            of_fact(takes=((Profile(1, 10), 1),), products=(A100, H100)),
             f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100} or {H100}",
         ),
         (
-            of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100,), model=A100),
+            of_fact(takes=((Profile(1, 10), 1),), products=(A100,), model=A100),
             f"1 MIG instance of nvidia.com/mig-1g.10gb on {A100}",
         ),
         (
-            of_fact(gpus=(), pooled=1, products=(f"{A100}-MIG-1g.10gb",)),
+            of_fact(takes=((POOL, 1),), products=(f"{A100}-MIG-1g.10gb",)),
             f"1 MIG instance of nvidia.com/gpu on {A100}-MIG-1g.10gb",
         ),
         (
-            of_fact(gpus=((instance_number("nvidia.com/mig-2g.20gb"), 1),)),
+            of_fact(takes=((Profile(2, 20), 1),)),
             "1 MIG instance of nvidia.com/mig-2g.20gb",
         ),
     ],
@@ -153,13 +153,13 @@ def test_a_pod_that_waits_for_a_mig_instance_is_told_which_and_on_which_models(f
 
 
 def test_a_pod_on_a_mig_instance_is_told_of_no_slices():
-    fact = of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), node="mig-1")
+    fact = of_fact(takes=((Profile(1, 10), 1),), node="mig-1")
     assert "It has its MIG instances on node mig-1" in told(fact=fact)
 
 
 def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
     models = tuple(f"{A100}-{number}" for number in range(1000))
-    said = told(fact=of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=models))
+    said = told(fact=of_fact(takes=((Profile(1, 10), 1),), products=models))
     assert len(said) < 3 * MAX_QUOTED
 
 

@@ -14,6 +14,8 @@ NAMES = SWITCHES | {"INSTANCE_MODE", "instance_mode"}
 """What the interface says of a mode in one word, and the mode of instances."""
 KINDS = ("modes.mig", "modes.instance", "modes.per_gpu", "modes.pool")
 """Modules that are about one kind of mode begin with one of these."""
+UNITS = {"Gpu", "Profile", "Pool", "POOL", "profile_of_product", "profile_of_resource", "profile_of_number"}
+"""What `modes/units.py` has for those who tell one kind of unit from another."""
 LEFT_OUT = ("bench", "modes", "testbed", "tests")
 
 KNOWN = {
@@ -35,12 +37,12 @@ KNOWN = {
     },
     "the ledger, which counts instances and pools": {
         "ledger/accounts.py",
+        "ledger/facts.py",
         "ledger/free_nodes.py",
         "ledger/from_kubernetes.py",
         "ledger/gpu_memory.py",
         "ledger/instance_worth.py",
         "ledger/ledger.py",
-        "ledger/ledger_writer.py",
         "ledger/node_capacity.py",
         "ledger/pool_cards.py",
         "ledger/totals.py",
@@ -54,14 +56,15 @@ KNOWN = {
         "ledger/placement/choice.py",
         "ledger/placement/instance_offers.py",
         "ledger/placement/node_class.py",
+        "ledger/placement/node_groups.py",
         "ledger/placement/offered_twice.py",
         "ledger/placement/pick_index.py",
         "ledger/placement/pool_hosts.py",
         "ledger/placement/preference.py",
+        "ledger/placement/shape_capacity.py",
         "ledger/placement_request.py",
     },
     "pods and nodes with instances, as the controller watches them": {
-        "controller/replace/replacement_pace.py",
         "controller/watch/mig_facts.py",
         "controller/watch/resources.py",
     },
@@ -74,15 +77,15 @@ KNOWN = {
         "controller/geometry/model.py",
         "controller/geometry/node_view.py",
     },
-    "texts and pages that show instances, and values for nodes": {
+    "texts, pages and snapshots with instances, and values for nodes": {
         "cli/commands/queues.py",
         "cli/gpu_operator_values.py",
-        "cli/ledger_table.py",
         "controller/publish/gpu_ledger.py",
         "controller/publish/node_problems.py",
         "doctor/limits.py",
         "web/panels.py",
         "web/rows.py",
+        "webhook/placing/fallback.py",
     },
 }
 """Files by why they need to know."""
@@ -97,6 +100,10 @@ def asks(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(KINDS):
             return True
+        if isinstance(node, ast.ImportFrom) and node.module == "modes.units":
+            if not UNITS.isdisjoint(each.name for each in node.names):
+                return True
+            continue
         if getattr(node, "id", None) in NAMES or getattr(node, "attr", None) in NAMES:
             return True
     return False
@@ -113,6 +120,6 @@ def test_files_that_ask_what_kind_a_mode_is_are_named_here():
 def test_a_question_is_found_however_it_is_written():
     assert {"gives_instances", "chooses_gpus"} <= SWITCHES
     assert asks(ast.parse("def first(policy):\n    return policy.mode.gives_instances"))
-    assert asks(ast.parse("from modes.mig_instances import is_instance"))
+    assert asks(ast.parse("from modes.mig_profiles import CARDS"))
     assert asks(ast.parse("def first():\n    return INSTANCE_MODE"))
     assert not asks(ast.parse("from modes.mode import ModeName\nmode.slices(node)"))

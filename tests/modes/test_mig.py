@@ -8,13 +8,8 @@ from ledger.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
 from modes.mig_choice import fit_of_fraction
-from modes.mig_instances import (
-    instance_number,
-    instance_resource,
-    profile_name,
-    profile_of_product,
-)
 from modes.mig_profiles import CARDS, card_of_product
+from modes.units import POOL, profile_of_product, profile_of_resource
 
 A100_40, A100_80, H100, A30 = (
     "NVIDIA-A100-SXM4-40GB",
@@ -25,28 +20,28 @@ A100_40, A100_80, H100, A30 = (
 PRODUCTS = {A100_40: CARDS[1], A100_80: CARDS[2], H100: CARDS[3], A30: CARDS[0]}
 
 
-def numbers(*profiles):
-    return tuple(instance_number(f"nvidia.com/mig-{profile}") for profile in profiles)
+def units(*profiles):
+    return tuple(profile_of_resource(f"nvidia.com/mig-{profile}") for profile in profiles)
 
 
 def found(share, *offers, resource=""):
     fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
     return [
-        (each.profile, each.eighths, each.mib, each.products, each.is_more_than_twice)
+        (each.profile.name, each.eighths, each.mib, each.products, each.is_more_than_twice)
         for each in Mig.instances(fraction, offers, resource)
     ]
 
 
 def node(product, *instances, **more):
-    pairs = tuple(sorted((instance_number(f"nvidia.com/mig-{name}"), count) for name, count in instances))
+    pairs = tuple(sorted((units(name)[0].number, count) for name, count in instances))
     return NodeFact(name="n", labels={"nvidia.com/gpu.product": product}, instances=pairs, **more)
 
 
 def test_the_same_name_is_another_part_of_another_card_and_bound_to_its_models():
     offers = [
-        (A100_40, numbers("1g.5gb", "1g.10gb")),
-        (A100_80, numbers("1g.10gb")),
-        (H100, numbers("1g.10gb")),
+        (A100_40, units("1g.5gb", "1g.10gb")),
+        (A100_80, units("1g.10gb")),
+        (H100, units("1g.10gb")),
     ]
     assert found(1, *offers) == [
         ("1g.5gb", 1, 4864, (A100_40,), False),
@@ -55,7 +50,7 @@ def test_the_same_name_is_another_part_of_another_card_and_bound_to_its_models()
 
 
 def test_memory_is_held_by_whatever_has_it_on_each_card():
-    offers = [(A100_40, numbers("1g.5gb", "1g.10gb")), (A100_80, numbers("1g.10gb", "7g.80gb"))]
+    offers = [(A100_40, units("1g.5gb", "1g.10gb")), (A100_80, units("1g.10gb", "7g.80gb"))]
     assert found(8192, *offers) == [
         ("1g.10gb", 1, 9728, (A100_80,), False),
         ("1g.10gb", 2, 9856, (A100_40,), False),
@@ -63,41 +58,41 @@ def test_memory_is_held_by_whatever_has_it_on_each_card():
 
 
 def test_an_instance_of_more_than_twice_comes_last_and_says_so():
-    offers = [(A100_80, numbers("7g.80gb")), (H100, numbers("2g.20gb"))]
+    offers = [(A100_80, units("7g.80gb")), (H100, units("2g.20gb"))]
     assert [(each[0], each[4]) for each in found(1, *offers)] == [("2g.20gb", False), ("7g.80gb", True)]
 
 
 def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
     product = f"{A100_80}-MIG-3g.40gb"
     offering = node(product, pooled=2, pooled_gpus=2)
-    assert Mig.resource_units(offering) == (None,)
+    assert Mig.resource_units(offering) == (POOL,)
     assert Mig.gpu_count(offering) == (2, 0)
-    (only,) = Mig.instances(Fraction(4, 8), [(product, (None,))])
-    assert (only.profile, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
+    (only,) = Mig.instances(Fraction(4, 8), [(product, (POOL,))])
+    assert (only.profile.name, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
 
 
 def test_time_sliced_instances_are_no_strategy_single():
     assert profile_of_product(f"{A100_80}-MIG-1g.10gb-SHARED") is None
     assert profile_of_product(f"{A100_80}-SHARED") is None
-    assert profile_name(profile_of_product(f"{A100_80}-MIG-1g.10gb.me")) == "1g.10gb.me"
+    assert profile_of_product(f"{A100_80}-MIG-1g.10gb.me").name == "1g.10gb.me"
 
 
 def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():
     offering = node(A100_80, ("1g.10gb", 7))
-    assert Mig.resource_units(offering) == numbers("1g.10gb")
+    assert Mig.resource_units(offering) == units("1g.10gb")
     labels = {**offering.labels, "clearml-injector/gpu-partitioning": "mig"}
     divided = NodeFact(name="n", labels=labels, instances=offering.instances)
-    assert set(numbers("3g.40gb", "7g.80gb")) < set(Mig.resource_units(divided))
+    assert set(units("3g.40gb", "7g.80gb")) < set(Mig.resource_units(divided))
 
 
 def test_media_engines_are_for_those_who_name_them():
-    offers = [(A100_80, numbers("1g.10gb.me"))]
+    offers = [(A100_80, units("1g.10gb.me"))]
     assert found(1, *offers) == []
     assert [each[0] for each in found(1, *offers, resource="nvidia.com/mig-1g.10gb.me")] == ["1g.10gb.me"]
 
 
 def test_a_resource_that_the_pod_names_is_the_only_one():
-    offers = [(A100_80, numbers("1g.10gb", "3g.40gb"))]
+    offers = [(A100_80, units("1g.10gb", "3g.40gb"))]
     assert [each[0] for each in found(1, *offers, resource="nvidia.com/mig-3g.40gb")] == ["3g.40gb"]
     assert found(5, *offers, resource="nvidia.com/mig-3g.40gb") == []
 
@@ -106,13 +101,13 @@ def test_a_resource_that_the_pod_names_is_the_only_one():
     ("share", "offers", "why"),
     [
         (1, [], "no node offers MIG instances of a known card"),
-        (1, [("Unknown", numbers("1g.10gb"))], "no node offers MIG instances of a known card"),
+        (1, [("Unknown", units("1g.10gb"))], "no node offers MIG instances of a known card"),
         (
             8,
-            [(A100_80, numbers("1g.10gb"))],
+            [(A100_80, units("1g.10gb"))],
             "no MIG instance holds 8/8 of a GPU, the largest is 1g.10gb",
         ),
-        (90000, [(A100_80, numbers("7g.80gb"))], "no MIG instance holds 90000 MiB, the largest is 7g.80gb"),
+        (90000, [(A100_80, units("7g.80gb"))], "no MIG instance holds 90000 MiB, the largest is 7g.80gb"),
     ],
 )
 def test_what_none_holds_is_said_with_what_to_do(share, offers, why):
@@ -130,7 +125,7 @@ def test_a_node_holds_as_many_pods_as_it_has_instances_of_the_profile_that_they_
 def offered(product, positions):
     profiles = PRODUCTS[product].profiles
     resources = {profiles[position % len(profiles)].resource for position in positions}
-    return product, tuple(sorted(map(instance_number, resources)))
+    return product, tuple(sorted(map(profile_of_resource, resources)))
 
 
 offers = st.dictionaries(
@@ -145,7 +140,7 @@ def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(off
     on = {product: each for each in given for product in each.products}
     for product, resource_units in offers:
         card = card_of_product(product)
-        plain = [card.profile(instance_resource(number)) for number in resource_units]
+        plain = [card.profile(unit.resource) for unit in resource_units]
         plain = [each for each in plain if not each.has_media_extensions]
         holding = [
             each
@@ -155,7 +150,7 @@ def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(off
         assert (product in on) == bool(holding)
         if product in on:
             instance = on[product]
-            profile = card.profile(instance_resource(instance.number))
+            profile = card.profile(instance.profile.resource)
             assert profile in holding
             assert (profile.memory, profile.compute) == min((each.memory, each.compute) for each in holding)
             assert instance.mib <= profile.mib

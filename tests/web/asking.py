@@ -36,7 +36,7 @@ class Source:
 
     def set_pod(self, name, node="a", namespace="team", index=0, slices=4):
         """Take in a pod."""
-        fact = PodFact(namespace=namespace, name=name, node=node, gpus=((index, slices),))
+        fact = PodFact(namespace=namespace, name=name, node=node, takes=((index, slices),))
         self.ledger.set_pod(fact)
         self.mark(node)
 

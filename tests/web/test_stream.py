@@ -10,7 +10,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import MAX_SHARES
-from modes.mig_instances import instance_number
+from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE
 from tests.service.loop_steps import Steps
 from tests.web.asking import Request, Source, is_whole, page_of, panels, rows, watching
@@ -38,14 +38,14 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
 
 
 MIG = "NVIDIA-A100-SXM4-80GB"
-ONE = instance_number("nvidia.com/mig-1g.10gb")
+ONE = profile_of_resource("nvidia.com/mig-1g.10gb")
 
 
 @pytest.mark.parametrize(
     ("product", "offered", "held"),
     [
-        (MIG, {"instances": ((ONE, 3),)}, {"gpus": ((ONE, 1),)}),
-        (f"{MIG}-MIG-1g.10gb", {"pooled": 3, "pooled_gpus": 3}, {"pooled": 1}),
+        (MIG, {"instances": ((ONE.number, 3),)}, {"takes": ((ONE, 1),)}),
+        (f"{MIG}-MIG-1g.10gb", {"pooled": 3, "pooled_gpus": 3}, {"takes": ((POOL, 1),)}),
     ],
     ids=["strategy mixed", "strategy single"],
 )

@@ -95,7 +95,7 @@ def after_one_on(node, *nodes):
     ledger = found.ledger
     owner = next(iter(ledger._owners._on_nodes))
     ledger.release(first.reservation)
-    ledger.set_pod(PodFact(namespace="team", name="p", node=node, gpus=((0, 4), (1, 4)), owner=owner))
+    ledger.set_pod(PodFact(namespace="team", name="p", node=node, takes=((0, 4), (1, 4)), owner=owner))
     return found
 
 
@@ -131,7 +131,7 @@ def test_a_pod_that_comes_a_second_time_keeps_its_model():
 
 def test_while_the_model_is_full_a_pod_waits_for_it():
     found = after_one_on("h", of_model("a", "A100"), of_model("h", "H100"))
-    found.ledger.set_pod(PodFact(namespace="team", name="q", node="h", gpus=((0, 4), (1, 4))))
+    found.ledger.set_pod(PodFact(namespace="team", name="q", node="h", takes=((0, 4), (1, 4))))
     decided = found.decide(pod(metadata=OF_JOB))
     assert node_affinity(decided) == {
         REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": kept_to("H100")}]}

@@ -6,8 +6,8 @@ from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
 from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.fraction import Fraction
-from modes.mig_instances import instance_number
 from modes.mode import Mode
+from modes.units import POOL, profile_of_resource
 from webhook.admission.affinity import MAX_MODELS, required_terms
 from webhook.admission.container_parts import refuse_parts
 from webhook.admission.container_refs import ContainerRef
@@ -57,9 +57,9 @@ def kept_instance(
     resource = _only_resource(containers)
     if resource is None:
         return None
-    resource_unit = instance_number(resource)
+    unit = profile_of_resource(resource) or POOL
     for products in _bound_products(pod.spec):
-        found = mode.instances(fraction, [(product, (resource_unit,)) for product in products], resource)
+        found = mode.instances(fraction, [(product, (unit,)) for product in products], resource)
         if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
             return Placement(found[0].indices, found[0].mib, (), instance=found[0])
     return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from ledger.accounts import Claim
+from ledger.accounts import Claim, add_amounts
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
@@ -29,6 +29,7 @@ from ledger.placement_request import (
 )
 from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
+from modes.units import POOL, Unit, unit_of
 from webhook.admission.denial import Reason
 from webhook.placing.placer import Unanswered
 
@@ -141,7 +142,7 @@ class Fallback:
         self._end_appeared(node, _amounts(now.values()) - _amounts(before.values()))
         return now
 
-    def _end_appeared(self, node: str | None, more: Counter[int | None]) -> None:
+    def _end_appeared(self, node: str | None, more: Counter[Unit]) -> None:
         """End what was placed here and has appeared: what is used more than before, the oldest first."""
         for reserved in self._ledger.reserved(node)[:MAX_MATCHED] if more else ():
             amounts = _amounts([reserved])
@@ -160,28 +161,25 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
     No real pod has an empty namespace.
     """
     name = state.fact.name
-    gpus = ((gpu.index, gpu.used) for gpu in state.view.gpus)
     yield PodFact(
         namespace="",
         name=name,
         node=name,
-        gpus=tuple((index, used) for index, used in gpus if index is not None and used),
-        pooled=sum(gpu.used for gpu in state.view.gpus if gpu.index is None),
+        takes=tuple([(gpu.unit, gpu.used) for gpu in state.view.gpus if gpu.used]),
         cpu_milli=state.fact.cpu_milli - state.cpu_free,
         memory_bytes=state.fact.memory_bytes - state.memory_free,
     )
     for each in state.replicas[:MAX_OWNERS]:
-        nothing = tuple([(index, 0) for index in each.indices])
-        yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, gpus=nothing, owner=each.owner)
+        nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])
+        yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, takes=nothing, owner=each.owner)
 
 
-def _amounts(claims: Iterable[Claim]) -> Counter[int | None]:
-    """Return the slices of some claims by index; None stands for the pool."""
-    amounts: Counter[int | None] = Counter()
+def _amounts(claims: Iterable[Claim]) -> Counter[Unit]:
+    """Return what some claims take."""
+    amounts: Counter[Unit] = Counter()
     for claim in claims:
-        amounts.update(dict(claim.gpus))
-        amounts[None] += claim.pooled
-    return +amounts
+        add_amounts(amounts, claim)
+    return amounts
 
 
 def _waiting(waiting: PendingView) -> PodFact:
@@ -190,6 +188,5 @@ def _waiting(waiting: PendingView) -> PodFact:
     return PodFact(
         namespace=waiting.namespace,
         name=f"{waiting.kind}/{waiting.name}",
-        gpus=tuple(zip(waiting.indices, on_each, strict=False)),
-        pooled=0 if waiting.indices else waiting.slices,
+        takes=tuple(zip(map(unit_of, waiting.indices), on_each, strict=False)) or ((POOL, waiting.slices),),
     )

@@ -14,7 +14,7 @@ from kube.names import (
 )
 from kube.objects import PLACED_WEIGHT
 from ledger.placement_request import Placement, PlacementRequest
-from modes.mig_instances import instance_resource
+from modes.units import POOL, Profile, Unit
 from tests.campaign import hostile
 from tests.cluster import objects
 from tests.ledger.strategies import KEYS, PRODUCTS, VALUES
@@ -66,14 +66,16 @@ def gpu_node(name: str, dice: random.Random) -> Object:
     return {"metadata": {"name": name, "resourceVersion": version(dice)}, "status": status}
 
 
+def _resource(unit: Unit) -> str:
+    if isinstance(unit, Profile):
+        return unit.resource
+    return "nvidia.com/gpu" if unit is POOL else f"nvidia.com/gpu-{unit}"
+
+
 def pod_of(name: str, request: PlacementRequest, placement: Placement, dice: random.Random) -> Object:
     """The pod for which a placement was asked, as it was stored."""
     allocated = request.share.allocated(placement)
-    amounts = {
-        instance_resource(index) if placement.instance else f"nvidia.com/gpu-{index}": str(slices)
-        for index, slices in allocated.gpus
-    }
-    amounts |= {"nvidia.com/gpu": str(allocated.pooled)} if allocated.pooled else {}
+    amounts = {_resource(unit): str(amount) for unit, amount in allocated.takes}
     made = pod(name, request.accounting.namespace, amounts, dice)
     notes = {
         INJECTED_ANNOTATION: "default@x",

@@ -12,6 +12,7 @@ import msgspec
 
 from controller.watch.ledger_store import LedgerStore
 from ledger.placement_request import AllocatedShare, Placement, PlacementRequest
+from modes.units import unit_name, unit_of
 from tests.campaign.controller import asks
 
 MOST_BYTES = 2**20
@@ -36,17 +37,16 @@ def check_capacity(store: LedgerStore, allocated: AllocatedShare, live: dict[str
     node = store.nodes.get(answer.node or "")
     if node is None:
         raise FoundError(f"placed on {answer.node}, which is not there")
-    capacity = Counter(dict(node.fact.gpus)) + Counter(dict(node.fact.instances))
-    taken = Counter(dict(allocated.gpus))
+    capacity, taken = Counter(node.fact.offered()), Counter(dict(allocated.takes))
     for pod in store.pods.values():
         if pod.fact.node == answer.node and not pod.fact.is_over:
-            taken.update(dict(pod.fact.gpus))
+            taken.update(dict(pod.fact.takes))
     for each in live.values():
         if each.placement.node == answer.node:
-            taken.update(dict(each.request.share.allocated(each.placement).gpus))
-    for index in answer.indices:
-        if taken[index] > capacity[index]:
-            raise FoundError(f"{answer.node} GPU {index}: {taken[index]} of {capacity[index]} slices")
+            taken.update(dict(each.request.share.allocated(each.placement).takes))
+    for unit in map(unit_of, answer.indices):
+        if taken[unit] > capacity[unit]:
+            raise FoundError(f"{answer.node}, {unit_name(unit)}: {taken[unit]} of {capacity[unit]}")
 
 
 def check_quota(store: LedgerStore, namespace: str, asked: int, live: dict[str, Granted]) -> None:

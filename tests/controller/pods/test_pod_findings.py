@@ -19,7 +19,7 @@ INJECTED = InjectedPod(uid="u", asked="0.500", injected="default@1", slices="4",
 
 
 def seen(injected=INJECTED, **fact):
-    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "gpus": ((1, 4),), **fact}), injected)
+    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "takes": ((1, 4),), **fact}), injected)
 
 
 def changed(**fields):
@@ -38,7 +38,7 @@ def test_a_pod_as_it_should_be_is_no_news():
 @pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
 def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
     apart = changed(slices="5", gpu_index=said)
-    assert bool(told(None, seen(apart, gpus=((0, 4), (1, 1))))) is is_drift
+    assert bool(told(None, seen(apart, takes=((0, 4), (1, 1))))) is is_drift
 
 
 def test_a_pod_that_the_scheduler_cannot_place_waits():
@@ -78,7 +78,7 @@ def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
         found = node_from_object(node(name), ResourceNames())
         state.set_node(SeenNode(msgspec.structs.replace(found, **of_nodes), name))
     for number, (name, index, slices) in enumerate(holders):
-        state.set_pod(seen(None, name=f"holder-{number}", node=name, gpus=((index, slices),)))
+        state.set_pod(seen(None, name=f"holder-{number}", node=name, takes=((index, slices),)))
     return state
 
 
@@ -207,7 +207,7 @@ def test_containers_on_different_gpus_wait_where_one_of_these_has_too_few_slices
     taken, waits
 ):
     held = [("gpu-0", index, slices) for index, slices in enumerate(taken) if slices]
-    fact = seen(gpus=((0, 7), (1, 4))).fact
+    fact = seen(takes=((0, 7), (1, 4))).fact
     assert (message(cluster(*held, nodes=["gpu-0"]), fact) is not None) is waits
 
 

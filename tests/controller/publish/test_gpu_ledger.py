@@ -20,7 +20,7 @@ from controller.publish.node_problems import lacking
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Holding, NodeView, Unlisted
-from modes.mig_instances import instance_number
+from modes.units import profile_of_resource
 from testbed.controller_process import CRD
 from tests.ledger.cluster import gpu_node, holder
 
@@ -109,7 +109,7 @@ def test_the_node_owns_its_ledger():
 
 
 def test_instances_are_published_by_profile_and_read_back():
-    shown = view(GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, (HOLDER,)))
+    shown = view(GpuView(profile_of_resource("nvidia.com/mig-1g.10gb").number, 7, (HOLDER,)))
     status = status_of(shown, 0, NOW, ())
     assert [(gpu.index, gpu.profile, gpu.capacity) for gpu in status.gpus] == [(None, "1g.10gb", 7)]
     assert status.gpu_count == 0
@@ -122,7 +122,7 @@ def test_the_schema_knows_every_field_that_is_written():
     rest = Unlisted(1, 1, 1)
     gpus = (
         GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest, offered_twice=True),
-        GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, ()),
+        GpuView(profile_of_resource("nvidia.com/mig-1g.10gb").number, 7, ()),
     )
     shown = dataclasses.replace(view(*gpus), unlisted=rest)
     status = status_manifest("gpu-0", status_of(shown, 0, NOW, ()))["status"]

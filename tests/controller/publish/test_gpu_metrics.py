@@ -18,7 +18,7 @@ def store():
     state = LedgerStore(lambda: 0.0)
     state.set_node(SeenNode(NodeFact(name="gpu-0", gpus=((0, 8), (3, 8)), slices_per_gpu=8), "a"))
     state.set_node(SeenNode(NodeFact(name="pool", pooled=16, pooled_gpus=2), "b"))
-    held = PodFact(namespace="team", name="a", node="gpu-0", gpus=((3, 5),))
+    held = PodFact(namespace="team", name="a", node="gpu-0", takes=((3, 5),))
     state.set_pod(SeenPod(held, None))
     return state
 
@@ -50,7 +50,7 @@ class Clock:
 
 
 def held(name, slices):
-    return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", gpus=((0, slices),)), None)
+    return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", takes=((0, slices),)), None)
 
 
 def test_scrapes_that_come_together_walk_the_nodes_once(monkeypatch):

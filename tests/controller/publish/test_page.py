@@ -53,7 +53,7 @@ def reason_of_a_labelled_pod(folder, owner):
     policy = "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"
     (folder / "default.yaml").write_text(policy)
     state, _ = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
@@ -81,9 +81,9 @@ def test_a_pod_that_its_owner_would_not_create_again_is_not_promised_a_replaceme
 
 def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
     state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
-        state.set_pod(seen_pod(name, gpus=((0, slices),)))
+        state.set_pod(seen_pod(name, takes=((0, slices),)))
     made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
     find = made._finder.find
     made._finder.find = lambda fact, *how, **more: walks.append(fact.name) or find(fact, *how, **more)
@@ -105,9 +105,9 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
 
 def test_a_long_walk_is_not_followed_by_another_at_once():
     state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for slices in (4, 5, 6):
-        state.set_pod(seen_pod(f"w{slices}", gpus=((0, slices),)))
+        state.set_pod(seen_pod(f"w{slices}", takes=((0, slices),)))
     made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
     find = made._finder.find
 
@@ -127,7 +127,7 @@ def test_a_long_walk_is_not_followed_by_another_at_once():
 
 def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
     state, clock = ready_state("a", "b")
-    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     state.set_pod(seen_pod("y"))
     labelled = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
     state.set_pod(msgspec.structs.replace(seen_pod("z"), injected=labelled))
@@ -147,7 +147,7 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
 
 def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
     state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     state.set_pod(seen_pod("y"))
 
     async def unknown(_pod):

@@ -14,6 +14,7 @@ from controller.replace.replacement_pace import (
 )
 from controller.watch.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
+from modes.units import POOL
 
 OWNER = Owner(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-1", controller=True)
 INJECTED = InjectedPod(
@@ -23,7 +24,7 @@ INJECTED = InjectedPod(
 
 def seen(*, injected=None, **fact):
     given = msgspec.structs.replace(INJECTED, **injected) if injected is not None else INJECTED
-    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "gpus": ((1, 4),), **fact}), given)
+    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "takes": ((1, 4),), **fact}), given)
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
@@ -54,8 +55,8 @@ def test_a_waiting_pod_of_a_known_controller_may_be_replaced(kind):
         seen(injected={"gpu_index": "0"}),
         seen(node="gpu-0"),
         seen(is_over=True),
-        seen(gpus=(), pooled=4),
-        SeenPod(PodFact(namespace="team", name="a", gpus=((1, 4),)), None),
+        seen(takes=((POOL, 4),)),
+        SeenPod(PodFact(namespace="team", name="a", takes=((1, 4),)), None),
     ],
 )
 def test_any_other_pod_is_left(pod):

@@ -275,7 +275,10 @@ def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labe
         store.set_agent(msgspec.structs.replace(read([*cards, card(2, 1, mig=True)]), is_registered=True))
         store.ledger.replace(
             [store.nodes["mixed"].fact],
-            [PodFact(namespace="a", name=str(at), node="mixed", pooled=each) for at, each in enumerate(held)],
+            [
+                PodFact(namespace="a", name=str(at), node="mixed", takes=((POOL, each),))
+                for at, each in enumerate(held)
+            ],
         )
         assert isinstance(store.place(asked), Placement) is is_placed
 

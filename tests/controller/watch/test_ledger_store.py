@@ -43,7 +43,7 @@ def seen_node(name, gpus=1):
 
 
 def seen_pod(name, **fact):
-    return SeenPod(PodFact(**{"namespace": "team", "name": name, "gpus": ((0, 4),), **fact}), None)
+    return SeenPod(PodFact(**{"namespace": "team", "name": name, "takes": ((0, 4),), **fact}), None)
 
 
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():

@@ -23,6 +23,7 @@ from ledger.placement import candidates as selection
 from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from modes.units import POOL
 from tests.effort import by_turns, examples
 from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
@@ -236,7 +237,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         if churn.rng.random() < 0.9:
             churn.release()
     for node_class in churn.ledger._node_index.classes.values():
-        groups = node_class.groups["per-gpu", None]
+        groups = node_class.groups["per-gpu", POOL]
         occupied = sum(1 for group in groups._groups.values() if group.nodes)
         assert occupied == groups._occupied
         assert len(groups) <= occupied + 128

@@ -6,14 +6,14 @@ import pytest
 from ledger.ledger import Ledger
 from ledger.placement_request import MAX_HOSTS, Assumption, Placement, Unschedulable
 from modes.fraction import Fraction
-from modes.mig_instances import instance_number
+from modes.units import profile_of_resource
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.placement.test_cards import BY_AGENT, LARGE, OF_80, SMALL, node_of
 
 ASK_THE_ADMIN = (
     "a DRA driver offers the same GPUs as the device plugin: ask the admin to turn one of the two off"
 )
-PROFILE = instance_number("nvidia.com/mig-1g.10gb")
+PROFILE = profile_of_resource("nvidia.com/mig-1g.10gb").number
 
 
 def twice_node(name, count=2, twice=None, **changes):

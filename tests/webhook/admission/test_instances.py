@@ -4,7 +4,7 @@ import pytest
 
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from modes.mig_instances import instance_number
+from modes.units import profile_of_resource
 from tests.webhook.support import Webhook, container, pod, policies
 from tests.webhook.support import decide as decide_without_mig
 from tests.webhook.support.bounded_work import MAX_LINES, Lines
@@ -19,7 +19,7 @@ ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
 
 def node(name, product, *instances, pooled=0):
     labels = {"nvidia.com/gpu.product": product}
-    found = tuple(sorted((instance_number(resource), count) for resource, count in instances))
+    found = tuple(sorted((profile_of_resource(resource).number, count) for resource, count in instances))
     return NodeFact(name=name, labels=labels, instances=found, pooled=pooled, pooled_gpus=pooled)
 
 
@@ -89,7 +89,7 @@ def test_the_users_own_affinity_is_kept_beside_the_models():
     term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
     found = pod(fraction="0.125", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}})
     labels = {"nvidia.com/gpu.product": A100_80, "zone": "a"}
-    labelled = NodeFact(name="z", labels=labels, instances=((instance_number(ONE), 1),))
+    labelled = NodeFact(name="z", labels=labels, instances=((profile_of_resource(ONE).number, 1),))
     (written,) = decide(found, labelled).spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert [each["key"] for each in written["matchExpressions"]] == ["zone", "nvidia.com/gpu.product"]
 

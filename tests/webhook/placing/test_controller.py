@@ -20,7 +20,7 @@ from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.instance import Instance
-from modes.mig_instances import instance_number
+from modes.units import Profile
 from tests.ledger.cluster import changed, request_of
 from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
@@ -385,6 +385,6 @@ def test_gpus_of_containers_that_are_not_the_placements_are_not_believed(contain
 
 @pytest.mark.parametrize("request_", [ASKS_INSTANCE, changed(ASKS_INSTANCE, kinds=GpuKinds(("A100",)))])
 def test_a_mig_instance_needs_neither_slices_nor_models_to_be_believed(request_):
-    instance = Instance(instance_number("nvidia.com/mig-1g.10gb"), 1, 9728, ("NVIDIA-A100-SXM4-80GB",))
+    instance = Instance(Profile(1, 10).number, 1, 9728, ("NVIDIA-A100-SXM4-80GB",))
     found = Placement(instance.indices, instance.mib, (), "mig-1", instance=instance)
     assert _placed(request_, Answered(placement=found)) == found

@@ -15,8 +15,8 @@ from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from ledger.view import PendingView
 from modes.fraction import Fraction
-from modes.mig_instances import instance_number
 from modes.resource_names import ResourceNames
+from modes.units import profile_of_resource
 from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
@@ -47,7 +47,7 @@ def node(name, *pods, gpus=2):
 
 
 def pod(name, on, index, slices):
-    return PodFact(namespace="team", name=name, node=on, gpus=((index, slices),), cpu_milli=1000)
+    return PodFact(namespace="team", name=name, node=on, takes=((index, slices),), cpu_milli=1000)
 
 
 def told(fallback, nodes, backlog):
@@ -332,14 +332,14 @@ def divided(name, *pods):
 
 def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells():
     fallback = Fallback(Clock())
-    state = divided("m", pod("own", "m", instance_number("nvidia.com/mig-1g.10gb"), 1))
+    state = divided("m", pod("own", "m", profile_of_resource("nvidia.com/mig-1g.10gb"), 1))
     again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
     told(fallback, {"m": again}, ())
     answers = [
         fallback.place(request_of(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False))
         for at in range(2)
     ]
-    assert [answer.instance.profile for answer in answers] == ["1g.10gb"] * 2
+    assert [answer.instance.profile.name for answer in answers] == ["1g.10gb"] * 2
     assert [answer.node for answer in answers] == ["m", None]
 
 

@@ -39,7 +39,7 @@ def node(name, *pods, product=None, asked=("train",), **changes):
 
 
 def pod(name, on, index=0, slices=1, owner="train"):
-    return PodFact(namespace="team", name=name, node=on, gpus=((index, slices),), owner=owner)
+    return PodFact(namespace="team", name=name, node=on, takes=((index, slices),), owner=owner)
 
 
 def fallback_of(*nodes, clock=None):
