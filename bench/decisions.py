@@ -22,10 +22,10 @@ from bench.harness import Bar, Figure, interleave, report
 from bench.machine import Watch
 from bench.packing.policies import ask_for, node_fact
 from bench.packing.trace import EIGHTH, Trace, load, synthetic
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement.choice import Choice
 from ledger.placement_request import Placement, PlacementRequest
+from modes.facts import PodFact
 
 SMALL, LARGE = 1213, 10_000
 LOAD = 0.95

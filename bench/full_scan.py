@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ledger.accounts import NodeAccount
-from ledger.facts import NodeFact
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.choice import Choice
 from ledger.placement.cpu_history import PER_SLICE
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.packing import UNIT
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
-from modes.packing import UNIT
+from modes.facts import NodeFact
 
 
 class PlainScan(Choice):

@@ -15,9 +15,9 @@ import typer
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import MEASURED_CORE, Watch, pin
 from controller.watch import resources
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest, RequestedShare
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 

@@ -16,8 +16,8 @@ import uvloop
 from bench.ledger import node_object
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
-from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from service.http.serving import Listener, serve
 from service.http.sockets import bind

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
-from ledger.facts import NodeAgent, NodeFact, PodFact
 from ledger.from_kubernetes import node_from_object, pod_from_object
+from modes.facts import NodeAgent, NodeFact, PodFact
 from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 

@@ -35,7 +35,7 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import nodes, pods
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app

@@ -4,7 +4,6 @@ PUBLIC = (
     "accounts",
     "cordon",
     "denial_counts",
-    "facts",
     "free_nodes",
     "from_kubernetes",
     "instance_worth",

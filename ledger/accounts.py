@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ledger.crowd import CROWDED, Crowd
-from ledger.facts import NodeFact
 from ledger.pool_cards import left_on_cards
+from modes.facts import NodeFact
 from modes.units import POOL, Amounts, Gpu, Unit
 
 ClaimKey = tuple[str, ...]

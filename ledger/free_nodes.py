@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.facts import PodFact
 from ledger.view import NodeView
+from modes.facts import PodFact
 from modes.units import POOL, Amounts, Gpu, Unit
 
 MAX_NODES_NAMED = 3

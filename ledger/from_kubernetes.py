@@ -33,11 +33,11 @@ from kube.quantity import milli, rounded_up
 from kube.resource_requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
-from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
+from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.resource_names import ResourceNames

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL, label_number
-from ledger.facts import NodeFact, PodFact
 from ledger.instance_worth import mib_of_instance, profile_on
 from ledger.placement_request import AllocatedShare
+from modes.facts import NodeFact, PodFact
 from modes.instance import Instance
 from modes.units import Gpu, Unit
 

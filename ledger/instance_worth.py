@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact, PodFact
+from modes.facts import NodeFact, PodFact
 from modes.units import POOL, Profile, Unit, profile_of_product
 
 

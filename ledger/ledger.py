@@ -10,7 +10,8 @@ from ledger.gpu_memory import GpuMemory, memory_of_allocated
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.node_class import free_gpus
 from ledger.placement.node_class_prices import NodeClassPrices
-from ledger.placement.request_history import RequestHistory, ShadowPrices
+from ledger.placement.request_history import RequestHistory
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import (
     AllocatedShare,
     AllocationResult,
@@ -22,6 +23,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.reservations import MAX_RESERVATIONS, reservation_of
+from modes.units import Profile
 
 
 class Ledger(LedgerWriter):
@@ -108,7 +110,7 @@ class Ledger(LedgerWriter):
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
-        if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.gives_instances):
+        if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.takes is Profile):
             over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 
 from ledger.accounts import Claim, ClaimKey
-from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_pod
 from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
@@ -14,6 +13,7 @@ from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
 from ledger.placement.contested import Contested
 from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
+from modes.facts import NodeFact, PodFact, PodKey
 
 QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""

@@ -7,7 +7,6 @@ from typing import Annotated
 import msgspec
 
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
-from ledger.facts import NodeFact
 from ledger.owners import Replicas
 from ledger.placement.preference import family_requests
 from ledger.placement_request import (
@@ -21,6 +20,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.view import LedgerView, NodeView, PendingView
+from modes.facts import NodeFact
 
 MAX_ASKS = 512
 """Requests in one batch."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kube.matching import TolerationIndex, labels_match
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 
 MAX_COMPARISONS = 250_000
 """Comparisons for one answer: 50 with each of 5,000 nodes. Users can write demands of any length."""

@@ -160,8 +160,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     @property
     def needs_agent(self) -> bool:
         """Whether only an agent on its node can limit the pod."""
-        is_limited = self.writes_limits or self.instance is not None or self.mode_type.gives_instances
-        return not is_limited and not self.fraction.is_whole
+        return self.mode_type.needs_limiter and not (self.writes_limits or self.fraction.is_whole)
 
     @property
     def mode_type(self) -> type[Mode]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from modes.pool_room import take_from_one
+from ledger.pool_room import take_from_one
 
 
 def left_on_cards(

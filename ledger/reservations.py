@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from ledger.accounts import ClaimKey
-from ledger.facts import PodFact
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import Accounting, AllocatedShare
+from modes.facts import PodFact
 from modes.units import Amounts
 
 LIFETIME_SECONDS = 30.0

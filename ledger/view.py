@@ -9,7 +9,7 @@ from typing import Literal
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
 from ledger.crowd import Crowd
-from ledger.facts import PodFact
+from modes.facts import PodFact
 from modes.units import POOL, Gpu, Unit, index_of, unit_name, unit_of, unit_order
 
 MAX_SHARES = 512

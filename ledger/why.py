@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kube.names import FRACTION_LABEL
-from ledger.facts import PodFact
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from modes.units import Gpu, Profile, Unit
 

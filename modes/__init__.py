@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "amounts",
+    "facts",
     "fraction",
     "gpu_kinds",
     "gpu_names",
@@ -11,8 +12,6 @@ PUBLIC = (
     "mig_geometry",
     "mig_profiles",
     "mode",
-    "packing",
-    "pool_room",
     "registry",
     "resource_kinds",
     "resource_names",

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from kube.names import GPU_PRODUCT_LABEL, GPU_RESOURCE
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
 from modes.mig_choice import MigFit, fit_of_fraction, fit_of_mib
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product, is_divided_on_demand
-from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, Offer, OperatorValues
-from modes.packing import SlicePrices
+from modes.mode import GpuCount, Mode, ModeName, Offer, OperatorValues
 from modes.resource_kinds import ResourceKinds
 from modes.units import (
     EIGHTHS,
@@ -46,7 +46,8 @@ class Mig(Mode):
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
     needs_cdi: ClassVar[bool] = True
-    gives_instances: ClassVar[bool] = True
+    takes: ClassVar = Profile
+    needs_limiter: ClassVar[bool] = False
 
     @cached_property
     def kinds(self) -> ResourceKinds:
@@ -79,7 +80,7 @@ class Mig(Mode):
         """Return None: single GPUs have no names."""
 
     @classmethod
-    def gpu_count(cls, node: NodeGpus) -> GpuCount | None:
+    def gpu_count(cls, node: NodeFact) -> GpuCount | None:
         """Count the instances of a node; at least one if instances may be created soon."""
         if not cls.resource_units(node):
             return None
@@ -87,7 +88,7 @@ class Mig(Mode):
         return max(1, found), 0
 
     @classmethod
-    def resource_units(cls, node: NodeGpus) -> tuple[Unit, ...]:
+    def resource_units(cls, node: NodeFact) -> tuple[Unit, ...]:
         """Return the profiles of the instances that a node offers, or the pool if they have its name.
 
         A node whose cards are divided on demand offers every profile of its card.
@@ -102,36 +103,16 @@ class Mig(Mode):
         return tuple(sorted(found))
 
     @staticmethod
-    def slices(node: NodeGpus) -> int:
+    def slices(node: NodeFact) -> int:
         """Return the instances of all profiles."""
         return node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
 
     @classmethod
-    def fit(cls, node: NodeGpus, fraction: Fraction) -> int:
+    def fit(cls, node: NodeFact, fraction: Fraction) -> int:
         """Return how many pods an empty node holds: its number of instances of the profile they get."""
         found = cls.instances(fraction, [(_product(node), cls.resource_units(node))])
         counts = dict(node.instances)
         return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
-
-    @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: Unit) -> dict[Unit, int]:
-        """Return the number of instances of one profile, or of the pool."""
-        return {resource_unit: nodes.others[resource_unit]}
-
-    @staticmethod
-    def free(account: FreeSlices, resource_unit: Unit) -> tuple[int, ...]:
-        """Return the free instances of one profile, or of the pool."""
-        return (account.free_of(resource_unit),)
-
-    @staticmethod
-    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 all alike
-        """Return a higher score for a node with fewer free instances; None if it has none."""
-        return -free[0] if free[0] >= fraction.slices else None
-
-    @staticmethod
-    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
-        """Return no GPU: the kubelet chooses the instance."""
-        return {}
 
     @staticmethod
     def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:
@@ -202,11 +183,11 @@ def _asked(fraction: Fraction) -> str:
     return f"{share}/{one} of a GPU"
 
 
-def _product(node: NodeGpus) -> str:
+def _product(node: NodeFact) -> str:
     return node.labels.get(GPU_PRODUCT_LABEL) or ""
 
 
-def _single(node: NodeGpus) -> Profile | None:
+def _single(node: NodeFact) -> Profile | None:
     return profile_of_product(_product(node))
 
 

@@ -6,14 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.instance import Instance
-from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
-from modes.units import POOL, Unit
+from modes.units import POOL, Gpu, Pool, Profile, Unit
 
 ModeName = Literal["per-gpu", "pooled", "mig"]
 """The modes' names in policies and placement requests."""
@@ -26,40 +26,6 @@ is not registered)."""
 
 Offer = tuple[str, tuple[Unit, ...]]
 """A GPU model by its label, and the resource units that such nodes offer."""
-
-
-class NodeGpus(Protocol):
-    """What modes read of a node (see ledger/facts.py for each field)."""
-
-    @property
-    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - NodeFact describes each
-    @property
-    def slices_per_gpu(self) -> int: ...  # noqa: D102
-    @property
-    def pooled(self) -> int: ...  # noqa: D102
-    @property
-    def pooled_gpus(self) -> int: ...  # noqa: D102
-    @property
-    def instances(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102
-    @property
-    def labels(self) -> dict[str, str]: ...  # noqa: D102
-
-
-class NodeSlices(Protocol):
-    """What modes read of the nodes of one shape (see ledger/placement/shape_capacity.py for each field)."""
-
-    @property
-    def slices(self) -> dict[int, int]: ...  # noqa: D102 - ShapeCapacity describes each
-    @property
-    def others(self) -> Mapping[Unit, int]: ...  # noqa: D102
-
-
-class FreeSlices(Protocol):
-    """What modes read of a node's account (see ledger/accounts.py for each method)."""
-
-    def state(self) -> tuple[int, ...]: ...  # noqa: D102 - NodeAccount describes each
-    def pool_state(self) -> tuple[int, ...]: ...  # noqa: D102
-    def free_of(self, unit: Unit) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +72,10 @@ class Mode(ABC):
     """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
     needs_cdi: ClassVar[bool]
     """Whether the GPU-operator values enable CDI unless the admin chooses otherwise."""
-    chooses_gpus: ClassVar[bool] = False
-    """Whether a placement chooses the GPUs of a node; otherwise the kubelet does."""
-    gives_instances: ClassVar[bool] = False
-    """Whether a share is a hardware instance, of a size that the nodes offer, instead of slices."""
+    takes: ClassVar[type[Gpu | Profile | Pool]]
+    """What a share takes: GPUs that the placement chooses, instances of a profile, or slices of a pool."""
+    needs_limiter: ClassVar[bool] = True
+    """Whether software must limit a share; otherwise what it takes has a limit of its own."""
 
     resource: str
     counted: ResourceNames
@@ -146,43 +112,28 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def gpu_count(node: NodeGpus) -> GpuCount | None:
+    def gpu_count(node: NodeFact) -> GpuCount | None:
         """Count the GPUs that a node offers under the mode; None if it offers none."""
 
     @classmethod
-    def resource_units(cls, node: NodeGpus) -> tuple[Unit, ...]:
+    def resource_units(cls, node: NodeFact) -> tuple[Unit, ...]:
         """Return the alternatives that a node offers a pod: MIG profiles, or `(POOL,)` for slices."""
         return (POOL,) if cls.gpu_count(node) is not None else ()
 
     @staticmethod
     @abstractmethod
-    def slices(node: NodeGpus) -> int:
+    def slices(node: NodeFact) -> int:
         """Return all slices that a node offers under the mode."""
 
     @staticmethod
     @abstractmethod
-    def fit(node: NodeGpus, fraction: Fraction) -> int:
+    def fit(node: NodeFact, fraction: Fraction) -> int:
         """Return how many pods with this fraction an empty node holds."""
 
-    @staticmethod
-    @abstractmethod
-    def capacity(nodes: NodeSlices, resource_unit: Unit) -> Mapping[Unit, int] | Mapping[int, int]:
-        """Return the slices that pods can wait for, by GPU or of one of the `resource_units`."""
-
-    @staticmethod
-    @abstractmethod
-    def free(account: FreeSlices, resource_unit: Unit) -> tuple[int, ...]:
-        """Return sorted free slices per GPU, or those of one of the `resource_units`."""
-
-    @staticmethod
-    @abstractmethod
-    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
-        """Return a pod's score for these free slices, in UNITs of a slice; None if there is no room."""
-
-    @staticmethod
-    @abstractmethod
-    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
+    @classmethod
+    def choosable(cls, gpus: Mapping[int, int]) -> Mapping[int, int]:
         """Return the node's GPUs that a placement can choose; none if the kubelet chooses."""
+        return gpus if cls.takes is Gpu else {}
 
     @staticmethod
     def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:  # noqa: ARG004

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
-from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
-from modes.packing import (
-    PER_FREE_SLICE,
-    UNIT,
-    SlicePrices,
-    lost_on_idle,
-    lost_on_one,
-    lost_on_several,
-    lost_on_split,
-)
+from modes.mode import GpuCount, Mode, ModeName, OperatorValues
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
-from modes.units import POOL, Unit
+from modes.units import Gpu
 
 _DEVICE_PLUGIN = (
     "# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
@@ -42,7 +33,7 @@ class PerGpu(Mode):
     name: ClassVar[ModeName] = "per-gpu"
     default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
     prices_node_classes: ClassVar[bool] = True
-    chooses_gpus: ClassVar[bool] = True
+    takes: ClassVar = Gpu
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
     replace_waiting_problem: ClassVar[str | None] = None
     several_gpus_problem: ClassVar[str | None] = None
@@ -99,53 +90,21 @@ class PerGpu(Mode):
         return prefix_of(resource)
 
     @staticmethod
-    def gpu_count(node: NodeGpus) -> GpuCount | None:
+    def gpu_count(node: NodeFact) -> GpuCount | None:
         """Count the GPUs that have their own resource name."""
         gpus = len(node.gpus)
         return (gpus, node.slices_per_gpu) if gpus else None
 
     @staticmethod
-    def slices(node: NodeGpus) -> int:
+    def slices(node: NodeFact) -> int:
         """Return the slices of all GPUs that have their own resource name."""
         return sum([slices for _, slices in node.gpus])
 
     @staticmethod
-    def fit(node: NodeGpus, fraction: Fraction) -> int:
+    def fit(node: NodeFact, fraction: Fraction) -> int:
         """Return how many pods an empty node holds, if each may use any GPUs."""
         each = fraction.slices_on_each
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
-
-    @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: Unit = POOL) -> dict[int, int]:  # noqa: ARG004 one kind
-        """Return the slices of each GPU."""
-        return nodes.slices
-
-    @staticmethod
-    def free(account: FreeSlices, resource_unit: Unit = POOL) -> tuple[int, ...]:  # noqa: ARG004 one kind
-        """Return the free slices of each GPU, sorted."""
-        return account.state()
-
-    @staticmethod
-    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
-        """Return a higher score the less worth the node's free slices lose for other pods; None without room.
-
-        The score is the slices taken minus this loss. Of nodes that lose equally, the fuller one is better.
-        """
-        slices = fraction.slices
-        if fraction.is_apart:
-            lost = lost_on_split(free, fraction, prices)
-        elif fraction.parts != 1:
-            lost = lost_on_several(free, fraction, prices)
-        elif slices < prices.slices_per_gpu:
-            lost = lost_on_one(free, slices, prices)
-        else:
-            lost = lost_on_idle(free, fraction.gpus, prices)
-        return None if lost is None else slices * UNIT - lost - sum(free) * PER_FREE_SLICE
-
-    @staticmethod
-    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
-        """Return all GPUs."""
-        return gpus
 
     def operator_problem(self, *, cdi: bool) -> str | None:
         """Return a problem if CDI is on: then single GPUs cannot be assigned."""

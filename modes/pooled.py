@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from kube.names import GPU_RESOURCE
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
-from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
-from modes.packing import SlicePrices
-from modes.pool_room import has_room
+from modes.mode import GpuCount, Mode, ModeName, OperatorValues
 from modes.resource_kinds import ResourceKinds
-from modes.units import POOL, Unit
+from modes.units import Pool
 
 
 @dataclass(frozen=True)
@@ -22,6 +20,7 @@ class Pooled(Mode):
     """The kubelet chooses the GPUs, so slices of one pod may be on several."""
 
     name: ClassVar[ModeName] = "pooled"
+    takes: ClassVar = Pool
     default_resource: ClassVar[str] = GPU_RESOURCE
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index"})
@@ -60,7 +59,7 @@ class Pooled(Mode):
         """Return None: the pool has one name."""
 
     @staticmethod
-    def gpu_count(node: NodeGpus) -> GpuCount | None:
+    def gpu_count(node: NodeFact) -> GpuCount | None:
         """Count the GPUs behind the node's pool; 0 if no label states them."""
         pooled = node.pooled
         if not pooled:
@@ -69,34 +68,14 @@ class Pooled(Mode):
         return gpus, pooled // max(1, gpus)
 
     @staticmethod
-    def slices(node: NodeGpus) -> int:
+    def slices(node: NodeFact) -> int:
         """Return the slices of the node's pool."""
         return node.pooled
 
     @staticmethod
-    def fit(node: NodeGpus, fraction: Fraction) -> int:
+    def fit(node: NodeFact, fraction: Fraction) -> int:
         """Return how many pods an empty node holds; their slices may be on any GPU."""
         return node.pooled // fraction.slices
-
-    @staticmethod
-    def capacity(nodes: NodeSlices, resource_unit: Unit = POOL) -> dict[Unit, int]:
-        """Return the slices of the pool."""
-        return {resource_unit: nodes.others[resource_unit]}
-
-    @staticmethod
-    def free(account: FreeSlices, resource_unit: Unit = POOL) -> tuple[int, ...]:  # noqa: ARG004 one kind
-        """Return the free slices of each card, sorted; their sum if the cards are unknown."""
-        return account.pool_state()
-
-    @staticmethod
-    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 unknown
-        """Return a higher score for less room; None without room, on one card if cards are known."""
-        return -sum(free) if has_room(free, fraction) else None
-
-    @staticmethod
-    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
-        """Return no GPU."""
-        return {}
 
     def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
         """Return a problem if time slicing cannot advertise the policy's name."""

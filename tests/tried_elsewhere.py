@@ -89,8 +89,8 @@ TRIED_BY = {
         "ledger/placement/shape_capacity.py",
     ],
     "tests/ledger/placement/test_node_class_prices.py": ["ledger/placement/node_class_load.py"],
-    "tests/ledger/placement/test_pool_hosts.py": ["ledger/pool_cards.py", "modes/pool_room.py"],
-    "tests/ledger/test_from_kubernetes.py": ["ledger/facts.py", "ledger/node_capacity.py"],
+    "tests/ledger/placement/test_pool_hosts.py": ["ledger/pool_cards.py", "ledger/pool_room.py"],
+    "tests/ledger/test_from_kubernetes.py": ["modes/facts.py", "ledger/node_capacity.py"],
     "tests/ledger/test_instances.py": [
         "ledger/instance_worth.py",
         "ledger/placement/instance_offers.py",

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kube.names import GPU_MEMORY_LABEL
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Accounting, PlacementRequest, RequestedShare
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 
 GPUS, SLICES = 8, 8

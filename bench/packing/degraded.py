@@ -23,10 +23,10 @@ from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import eighths
 from kube.names import GPU_MEMORY_LABEL
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, PlacementRequest
+from modes.facts import NodeFact, PodFact
 from webhook.placing.fallback import Fallback
 
 GPUS, SLICES = 8, 8

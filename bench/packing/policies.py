@@ -12,12 +12,12 @@ from bench.packing.scored import Node, ScoredPolicy, has_room
 from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.cpu_score import unusable_slices
 from ledger.placement.request_history import FreeGpus, RequestHistory
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 
 MIB = 2**20

@@ -24,9 +24,9 @@ from bench.machine import Watch
 from bench.packing.arriving import Job, eighths, empty_ledger, jobs
 from controller.replace.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
 from controller.replace.replacement_pace import ReplacementPlan, WaitingPod
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
+from modes.facts import PodFact
 
 TURNOVERS, WARM_UP = 40, 10
 MAX_WAIT = 1.5

@@ -13,11 +13,11 @@ from cli.manifests import ManifestError, read_inventory
 from cli.options import UNUSABLE, PoliciesOption, fail, read_policies
 from cli.printing import say
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
-from modes.units import POOL, profile_of_resource
+from modes.units import POOL, Profile, profile_of_resource
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, read_chart_values
 from policies.loading.policy_set import PolicySet
 from policies.loading.queue_checks import queue_problems
@@ -169,7 +169,7 @@ def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) ->
     """Return how many pods an empty node holds, in instances and in slices, if the policy allows both."""
     fit = policy.instance_mode.fit(node, fraction) if policy.instance_mode is not None else 0
     on_card = fraction.on_card(node.gpu_mib) if node.gpu_mib is not None else None
-    if policy.mode.gives_instances or (fraction.mib and on_card is None):
+    if policy.mode.takes is Profile or (fraction.mib and on_card is None):
         return fit
     return fit + policy.mode.fit(node, on_card or fraction)
 
@@ -186,14 +186,14 @@ def _capacity_of_instances(
 def _share(fraction: Fraction, mode: Mode) -> str:
     if not fraction.mib:
         return mode.share_text(fraction)
-    if mode.gives_instances:
+    if mode.takes is Profile:
         return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
     each = f" of each of {fraction.gpus} GPUs" if fraction.gpus > 1 else ""
     return f"{fraction.mib} MiB{each}, on the fewest of {fraction.slices_per_gpu} slices that hold them"
 
 
 def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
-    if policy.mode.gives_instances:
+    if not policy.mode.needs_limiter:
         return "no limiter, as MIG instances are limited by the hardware"
     if fraction.is_whole:
         return "no limiter, as for all whole GPUs"

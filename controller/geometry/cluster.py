@@ -12,7 +12,7 @@ from controller.geometry.node_view import NodeDivision, view
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.mig_facts import MigNodeFact, MigPod
 from controller.watch.resources import SeenNode, SeenPod
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ledger.facts import UNLIMITED, PodKey
+from modes.facts import UNLIMITED, PodKey
 from modes.mig_geometry import Geometry
 from modes.mig_profiles import MigCard
 

@@ -25,7 +25,7 @@ from controller.geometry.model import (
     Unserved,
     UnservedReason,
 )
-from ledger.facts import PodKey
+from modes.facts import PodKey
 
 MAX_REQUESTS = 100
 """Requests that one plan looks at."""

@@ -11,10 +11,10 @@ import msgspec
 from controller.watch.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, FreeNodesSearch, Wanted, amounts_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
+from modes.facts import NodeFact, PodFact
 from modes.units import Unit
 
 ANY_NODE = Constraints()

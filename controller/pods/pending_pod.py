@@ -10,8 +10,8 @@ from cluster.kube_client import REQUEST_SECONDS, ApiServer
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
-from ledger.facts import PodFact, PodKey
 from ledger.placement_request import Accounting, Demands, PlacementRequest, RequestedShare
+from modes.facts import PodFact, PodKey
 from modes.fraction import Fraction
 
 

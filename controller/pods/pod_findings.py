@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.watch.resources import InjectedPod, Owner, SeenPod
-from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
+from modes.facts import PodFact
 from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
 from ledger.view import NodeView
+from modes.facts import NodeFact
 from modes.units import profile_of_product
 
 NodeProblem = Literal["NoMemoryLabel", "WholeGpus", "OfferedTwice"]

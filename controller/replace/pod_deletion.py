@@ -12,7 +12,7 @@ from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_findings import Finding
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import pod_event
-from ledger.facts import PodKey
+from modes.facts import PodKey
 from service.log import get_logger
 
 WRITE_SECONDS = 5.0

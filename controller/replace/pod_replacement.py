@@ -22,9 +22,9 @@ from controller.replace.replacement_pace import ReplacementPlan, WaitingPod, wai
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import Owner, SeenPod
 from kube.scheduling import Constraints
-from ledger.facts import PodFact
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.why import needs
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
 from service.log import get_logger

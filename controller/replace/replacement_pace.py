@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from controller.pods.pod_findings import drift
 from controller.watch.resources import Owner, SeenPod
-from ledger.facts import PodKey
+from modes.facts import PodKey
 
 SECONDS_BETWEEN = 2.0
 """Between two replacements: the pod that was created for the first one then has its place."""

@@ -9,7 +9,7 @@ import msgspec
 
 from controller.watch.gpu_node import AgentReport
 from controller.watch.resource_slice import DraSlice
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from service.log import get_logger
 
 MAX_SLICES = 65_536

@@ -9,7 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, MAX_NAME, is_label_value
-from ledger.facts import NodeAgent, NodeFact
+from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
 MAX_CARDS = 64

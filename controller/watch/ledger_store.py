@@ -17,10 +17,10 @@ from controller.watch.dra_offers import DraOffers, with_offers
 from controller.watch.gpu_node import AgentReport, with_report
 from controller.watch.resource_slice import DraSlice
 from controller.watch.resources import SeenNode, SeenPod
-from ledger.facts import NodeAgent, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
+from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
 from service.yielding import FACTS_AT_ONCE, CooperativeYield
 

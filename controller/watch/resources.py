@@ -32,9 +32,9 @@ from kube.objects import (
     PodStatus,
     preferred_node,
 )
-from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import node_fact, pod_fact
 from ledger.instance_worth import has_instances
+from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from service.log import get_logger

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import best_set, card_sets, demand
 from ledger.placement.numa import asks_for_several, numa_nodes, on_fewest
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.packing import best_gap, best_gaps, gpus_of_split
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.spread import least_used
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.packing import best_gap, best_gaps, gpus_of_split
 
 
 def best_gpus(

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from ledger.accounts import NodeAccount
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import best_set, card_sets, demand
+from ledger.placement.counting import counting
 from ledger.placement.cpu_score import gains, taken_up
 from ledger.placement.feasibility import takes_now
 from ledger.placement.node_groups import LEAST, MOST, Found, Search
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 _NOBODY = NodeAccount("")
@@ -57,11 +58,11 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     share = request.share
     if account.cpu_free < share.cpu_milli or account.memory_free < share.memory_bytes:
         return None
-    mode = share.mode_type
-    free = mode.free(account, share.resource_unit)
+    mode, counted = share.mode_type, counting(share.mode_type)
+    free = counted.free(account, share.resource_unit)
     sets = card_sets(account.fact, demand(request)) if account.fact.cards else None
     if sets is None:
-        base = mode.score(free, share.fraction, prices)
+        base = counted.score(free, share.fraction, prices)
     else:
         found = best_set(account, sets, share.fraction, prices)
         base = found[0] if found is not None else None

@@ -12,7 +12,6 @@ from kube.matching import TolerationIndex
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount, PricedClass
-from ledger.facts import NodeFact
 from ledger.placement.cards import CardDemand, card_sets, demand
 from ledger.placement.feasibility import (
     Obstacle,
@@ -30,12 +29,14 @@ from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement.work import Work
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
+from modes.units import Gpu
 
 MAX_BYTES = 2**24
 """Approximate bytes of all remembered selections; beyond it, the least recently used are dropped."""
@@ -259,7 +260,7 @@ class CandidateFinder:
     @staticmethod
     def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
         # A pod can require hosts instead of labels only if we choose its GPU.
-        can_name_hosts = request.share.mode_type.chooses_gpus and node_class.is_odd
+        can_name_hosts = request.share.mode_type.takes is Gpu and node_class.is_odd
         # The MiB that are written into a pod are those of the label, which must then be large enough.
         return can_name_hosts and not (request.demands.kinds.min_mib and request.share.is_bound_by_memory)
 

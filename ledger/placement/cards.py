@@ -13,11 +13,13 @@ from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import NodeAccount
-from ledger.facts import NodeFact
+from ledger.placement.packing import score_among
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.packing import SlicePrices, score_among
+from modes.units import Gpu, Profile
 
 MAX_KINDS = 4
 """Kinds of card of one node that are distinguished, the most frequent ones; others suit only pods that accept
@@ -98,7 +100,7 @@ def _is_as_large(mib: int, said: int) -> bool:
 def demand(request: PlacementRequest) -> CardDemand | None:
     """Return a pod's demands on each card; None if it accepts any."""
     mode, fraction, kinds = request.share.mode_type, request.share.fraction, request.demands.kinds
-    if mode.gives_instances:
+    if mode.takes is Profile:
         return None
     is_bound = request.share.is_bound_by_memory
     are_equal = fraction.parts != 1 and not is_bound
@@ -106,7 +108,7 @@ def demand(request: PlacementRequest) -> CardDemand | None:
     size = fraction if fraction.mib and not is_bound else None
     if kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
         return None
-    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
+    return CardDemand(kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.takes is Gpu, size)
 
 
 def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:
@@ -163,7 +165,7 @@ def among(account: NodeAccount, chosen: CardSet) -> tuple[tuple[int, ...], tuple
 
 
 def best_set(
-    account: NodeAccount, sets: CardSets, fraction: Fraction, prices: SlicePrices
+    account: NodeAccount, sets: CardSets, fraction: Fraction, prices: ShadowPrices
 ) -> tuple[int, CardSet] | None:
     """Return a node's score without CPU, and the GPUs that give it; None without room."""
     best: tuple[int, CardSet] | None = None

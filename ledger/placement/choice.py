@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import best
@@ -23,12 +22,14 @@ from ledger.placement.offered_twice import OfferedTwice
 from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
 from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
-from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.spread import best_spread, has_replicas
 from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.gpu_kinds import EVERY_KIND
+from modes.units import Pool, Profile
 
 
 class Choice:
@@ -112,7 +113,7 @@ class Choice:
         if request.demands.prefer:
             answers = [(each, self._options(each, prices)) for each in family_requests(request)]
             return preferred(answers, request.demands.oversized)
-        if share.mode_type.gives_instances:
+        if share.mode_type.takes is Profile:
             return self._instances(request, prices)
         options = self._together(request, prices)
         if not (share.any_gpu and len(share.fraction.split) > 1) or _has_room(options):
@@ -232,8 +233,7 @@ class Choice:
         self, placed: Placement, request: PlacementRequest, candidates: Candidates
     ) -> Placement | Unschedulable:
         """Return the placement with the hosts that it must name, if labels do not describe their cards."""
-        mode = request.share.mode_type
-        if not (mode.chooses_gpus or mode.gives_instances):
+        if request.share.mode_type.takes is Pool:
             hosts = pool_hosts(request, placed, self._node_of(placed), candidates)
         else:
             hosts = self._odd_nodes.hosts(request, placed, candidates)

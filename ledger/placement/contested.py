@@ -17,11 +17,12 @@ from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import card_sets, demand
+from ledger.placement.counting import counting
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import PickedIndex
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.units import Unit
 
@@ -112,7 +113,7 @@ def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | N
     if not gained:
         return False
     share, fraction = request.share, request.share.fraction
-    free = share.mode_type.free(account, share.resource_unit)
+    free = counting(share.mode_type).free(account, share.resource_unit)
     least = max(fraction.split) if fraction.is_apart else fraction.slices_on_each
     return max(free, default=0) + gained >= least
 
@@ -138,7 +139,7 @@ def _places(
     share = fraction.share_mib(gpu_mib) if request.share.is_bound_by_memory else 0
     left = _choosable(account, request)
     if not left:
-        on_each = mode.free(account, request.share.resource_unit)
+        on_each = counting(mode).free(account, request.share.resource_unit)
         yield (share, (), gpu_mib), sum([free // each for free in on_each])
     elif fraction.gpus > 1 or fraction.is_apart:
         yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from modes.packing import UNIT
+from ledger.placement.packing import UNIT
 
 LEVELS = (20, 50, 80)
 """Percentiles of slices by CPU per slice: little, median, much.

@@ -1,4 +1,4 @@
-"""The CPU's part of a node's score, which is added to that of its GPUs (modes/packing.py).
+"""The CPU's part of a node's score, which is added to that of its GPUs (ledger/placement/packing.py).
 
 The larger, the better. Unusable slices are free slices of a node without the CPU that they need. That CPU
 differs by pod, so they are counted at each level of CPU that pods request (cpu_history.py), and the mean is
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.placement.cpu_history import PER_SLICE
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 
 Gains = Sequence[tuple[int, int]]
 """By level: the price of a milli-CPU, and the unusable slices that a pod uses up (negative: creates)."""

@@ -8,9 +8,9 @@ from enum import IntEnum
 
 from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
-from ledger.facts import NodeFact
 from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.registry import MODES
 

@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
 from ledger.placement_request import Oversized, Placement
+from modes.facts import NodeFact
 from modes.mode import Offer
 from modes.registry import MODES
+from modes.units import Profile
 
 
 class InstanceOffers:
@@ -68,5 +69,5 @@ def within_twice(placed: Sequence[Option], oversized: Oversized) -> list[Placeme
 
 def _offers(node: NodeFact) -> list[Offer]:
     product = node.labels.get(GPU_PRODUCT_LABEL) or ""
-    resource_units = [mode.resource_units(node) for mode in MODES.values() if mode.gives_instances]
+    resource_units = [mode.resource_units(node) for mode in MODES.values() if mode.takes is Profile]
     return [(product, each) for each in resource_units if each]

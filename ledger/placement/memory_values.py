@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kube.names import GPU_MEMORY_LABEL
-from ledger.facts import NodeFact
 from ledger.owners import GpuModel
 from ledger.placement.cards import layout
 from ledger.placement.instance_offers import InstanceOffers
 from ledger.placement.same_model import model_of
 from ledger.placement_request import PlacementRequest
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 
 

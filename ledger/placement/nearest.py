@@ -11,7 +11,7 @@ from ledger.placement.best_node import best, score
 from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found
 from ledger.placement.numa import asks_for_several, numa_nodes, span
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 MAX_ASKED = 64

@@ -8,14 +8,14 @@ from collections.abc import Hashable, Iterable, Iterator
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from ledger.accounts import NodeAccount
-from ledger.facts import NodeAgent, NodeFact
 from ledger.placement.cards import CardSet, CardSets, Layout, layout
 from ledger.placement.label_index import NodeSet
 from ledger.placement.node_groups import CardGroups, NodeGroups
+from ledger.placement.packing import UNIT
 from ledger.placement.request_history import FreeGpus
 from ledger.placement.shape_capacity import ShapeCapacity
+from modes.facts import NodeAgent, NodeFact
 from modes.mode import GpuCount, ModeName
-from modes.packing import UNIT
 from modes.registry import MODES
 from modes.units import POOL, Unit, index_of
 

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
 from ledger.placement.node_class_load import NodeClassLoad
+from ledger.placement.packing import UNIT
 from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
-from modes.packing import UNIT
 
 MAX_LOADS = 256
 """Sets of classes that are distinguished for each kind of load, because users choose what their pods

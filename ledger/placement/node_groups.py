@@ -16,12 +16,13 @@ from typing import Any
 
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardSet, among
+from ledger.placement.counting import counting
 from ledger.placement.cpu_score import gains, most_gained, taken_up, turning_points, unusable_slices
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.packing import score_among
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.packing import score_among
 from modes.units import POOL, Unit
 
 State = tuple[int, ...] | tuple[tuple[int, ...], tuple[int, ...]]
@@ -151,8 +152,8 @@ class NodeGroups:
 
     def __init__(self, mode: type[Mode], resource_unit: Unit = POOL) -> None:
         self._resource_unit = resource_unit
-        self._free_slices: Callable[[NodeAccount, Unit], State] = mode.free
-        self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = mode.score
+        self._free_slices: Callable[[NodeAccount, Unit], State] = counting(mode).free
+        self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = counting(mode).score
         self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}
         self._positions: dict[str, tuple[Group, int, str]] = {}

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from ledger.accounts import Claim, ClaimKey, NodeAccount
-from ledger.facts import NodeFact
 from ledger.placement.class_keys import ClassKeys
 from ledger.placement.label_index import LabelIndex, LabelValues, NodeSet, numbers_in
 from ledger.placement.node_class import ClassKey, ClassLabels, NodeClass, shape_of
 from ledger.totals import RunningTotals
+from modes.facts import NodeFact
 
 MAX_VALUES_OF_A_CLASS_KEY = 64
 MAX_LABEL_CLASSES = 128

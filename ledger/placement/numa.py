@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain, combinations
 
-from ledger.facts import NodeFact
+from ledger.placement.packing import lost_on_each
+from ledger.placement.shadow_prices import ShadowPrices
+from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.packing import SlicePrices, lost_on_each
 
 MAX_NUMA_NODES = 8
 """NUMA nodes of one machine that are distinguished: at most 254 sets of them are compared per node."""
@@ -41,7 +42,7 @@ def span(indices: tuple[int, ...], nodes: Mapping[int, int]) -> int:
 
 
 def on_fewest(
-    left: Mapping[int, int], nodes: Mapping[int, int], fraction: Fraction, prices: SlicePrices
+    left: Mapping[int, int], nodes: Mapping[int, int], fraction: Fraction, prices: ShadowPrices
 ) -> Mapping[int, int]:
     """Return the free slices of GPUs on the fewest NUMA nodes that cost no more than the best of all.
 

@@ -12,11 +12,11 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
-from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import CardDemand, Layout, card_sets, demand, layout
 from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest
+from modes.facts import NodeFact
 
 MAX_LOOKED_AT = 256
 """Nodes that are searched for hosts to require."""

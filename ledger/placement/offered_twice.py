@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import TWICE
 from ledger.placement.odd_nodes import MAX_LOOKED_AT, Hosts, hosts_of
 from ledger.placement.pool_hosts import admits
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.units import POOL
 
 _Alike = tuple[frozenset[int], bool, tuple[int, ...], tuple[int, ...], bool, str | None, str | None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ledger.placement.counting import counting
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
 from ledger.placement.shape_capacity import ShapeCapacity
@@ -43,7 +44,7 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
     for capacity in capacities:
         mib = share.fraction.share_mib(capacity.gpu_mib) if is_bound else 0
         kind = found.setdefault(mib, EligibleCapacity({}, {}))
-        by_unit = share.mode_type.capacity(capacity, share.resource_unit)
+        by_unit = counting(share.mode_type).capacity(capacity, share.resource_unit)
         for unit, slices in by_unit.items():
             kind.capacity[unit] = kind.capacity.get(unit, 0) + slices
         shape = [unit for unit in by_unit if isinstance(unit, Gpu)]

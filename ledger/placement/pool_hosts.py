@@ -11,14 +11,13 @@ from itertools import chain, islice
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.accounts import NodeAccount
-from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import takes_now
 from ledger.placement.odd_nodes import Hosts, hosts_of
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from ledger.pool_room import has_room
+from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.pool_room import has_room
-from modes.units import POOL
 
 _Left = tuple[int, ...]
 """Free slices of each card of a node, or their sum if the cards are unknown."""
@@ -86,7 +85,7 @@ def _by_left(candidates: Candidates) -> Iterator[tuple[_Left, Iterable[NodeAccou
     if candidates.few is not None:
         for account in candidates.few:
             if account.fact is not None and takes_now(account.fact, candidates.request):
-                yield candidates.mode.free(account, POOL), (account,)
+                yield account.pool_state(), (account,)
         return
     for groups in candidates.groups:
         for left, accounts in groups.states():

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import isqrt
 
 from ledger.placement.cpu_history import CpuHistory
-from ledger.placement.shadow_prices import gap_prices
+from ledger.placement.packing import UNIT
+from ledger.placement.shadow_prices import ShadowPrices, gap_prices
 from modes.fraction import Fraction
-from modes.packing import UNIT
 
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs for which it pays to keep idle GPUs of one node together."""
@@ -29,24 +29,6 @@ _MAX_CPU_PER_GPU = 64_000
 """Cap, so that one pod with an absurd request does not distort the history."""
 _REMEMBERED = 32_768
 """Pods after which all counts are halved."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ShadowPrices:
-    """The worth of free slices for future pods, fixed for a while: dual prices of an ideal packing.
-
-    Compared by identity, so that caches by prices are fast.
-    """
-
-    slices_per_gpu: int
-    gpu: tuple[int, ...]
-    """Worth of a GPU with v free slices, in UNITs of a slice."""
-    gaps: tuple[tuple[int, ...], ...]
-    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first."""
-    idle: tuple[int, ...]
-    """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
-    cpu: tuple[int, ...]
-    """Slices that one milli-CPU serves, at each level of CPU per slice (cpu_history.py)."""
 
 
 @dataclass(frozen=True, slots=True)

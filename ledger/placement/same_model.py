@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
 from ledger.owners import GpuModel
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 
 _MAX_TOLD = 40
 

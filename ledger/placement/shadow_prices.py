@@ -12,11 +12,30 @@ Prices only steer; they are floats here, and integers wherever they are compared
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 _OVERLOAD = 1.05
 """Arrived slices per existing slice: the worth of gaps matters when the cluster is full."""
 _TINY = 1e-9
 _MAX_STEPS = 300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShadowPrices:
+    """The worth of free slices for future pods, fixed for a while: dual prices of an ideal packing.
+
+    Compared by identity, so that caches by prices are fast.
+    """
+
+    slices_per_gpu: int
+    gpu: tuple[int, ...]
+    """Worth of a GPU with v free slices, in UNITs of a slice."""
+    gaps: tuple[tuple[int, ...], ...]
+    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first."""
+    idle: tuple[int, ...]
+    """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
+    cpu: tuple[int, ...]
+    """Slices that one milli-CPU serves, at each level of CPU per slice (cpu_history.py)."""
 
 
 def gap_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:

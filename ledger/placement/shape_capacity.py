@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from modes.units import POOL, Unit, unit_of
 
 

@@ -9,7 +9,7 @@ from ledger.accounts import NodeAccount
 from ledger.placement.best_node import best
 from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 

@@ -11,6 +11,7 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.resource_names import ResourceNames
+from modes.units import Profile
 from policies.model.allowances import Allowances
 from policies.model.effective import (
     COMPUTE_LIMIT,
@@ -105,14 +106,14 @@ def _mode(policy: Policy, names: ResourceNames) -> Mode:
 
 def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
     """Return the policy's limiter in its mode; none if hardware limits."""
-    if mode_of(policy).gives_instances:
+    if not mode_of(policy).needs_limiter:
         return NO_LIMITER
     return effective_limiter(limiter, policy.resources.mode, policy.compute)
 
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
     """Return the mode of MIG instances if pods of the policy may get them."""
-    if not (policy.resources.prefer or mode_of(policy).gives_instances):
+    if not (policy.resources.prefer or mode_of(policy).takes is Profile):
         return None
     mode = MODES[INSTANCE_MODE]
     return mode(mode.default_resource, names, _allowances(policy.allow).harmless_resources)
@@ -162,7 +163,7 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
     for policy in policies:
-        if mode_of(policy).gives_instances:
+        if mode_of(policy).takes is Profile:
             continue
         resource = resource_of(policy)
         prefix = mode_of(policy).index_prefix(resource)

@@ -10,7 +10,7 @@ from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
-from modes.units import EIGHTHS
+from modes.units import EIGHTHS, Profile
 from policies.loading.build import memory_bounds, mode_of, resource_of
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
@@ -68,7 +68,7 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
         listed = f"known ones are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
-    elif not MODES[mode].gives_instances:
+    elif MODES[mode].needs_limiter:
         limiter, unknown = parts.limiters[name][0], MODES[mode].unknown_placeholders
         for variable, value in (limiter.env | limiter.modes.of(mode).env).items():
             for placeholder in unknown.intersection(placeholders.used(value)):
@@ -121,7 +121,7 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
             yield source.problem(f"{{{placeholder}}} has no value in mode {mode.name}", "env", name)
     if policy.resources.prefer is not None:
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
-    if mode.gives_instances:
+    if mode.takes is Profile:
         yield from _instance_problems(policy, source)
     elif policy.resources.prefer is None and policy.resources.oversized != "wait":
         rule = "is about MIG instances, and pods get none: leave it out, or set prefer"
@@ -132,7 +132,7 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
 
 def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
     """Return why these modes cannot be preferred under a policy's mode of slices; None if they can."""
-    if mode.gives_instances:
+    if mode.takes is Profile:
         return f"needs a mode of slices, not {mode.name}: leave it out, or set mode: per-gpu"
     if sorted(prefer) != sorted([INSTANCE_MODE, mode.name]):
         return f"must list {INSTANCE_MODE} and the policy's own mode, {mode.name}, in either order"
@@ -199,7 +199,7 @@ def _alias_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     gpucores = policy.aliases.gpucores
     if gpucores != "deny" and not policy.aliases.hami:
         yield source.problem("is about HAMi's pods: set hami: true, or leave it out", *path)
-    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
+    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).takes is Profile):
         yield source.problem("a MIG instance has its own compute: set ignore or deny", *path)
     elif gpucores == "compute":
         yield from _compute_problems(policy, source, parts, path)

@@ -36,7 +36,7 @@ def trace(
     content["fractions"] = {text: fraction.slices for text, fraction in effective.fractions.items()}
     content["resources"]["name"] = effective.mode.resource
     for path, value in _leaves((), content):
-        if path == ("limiter",) and effective.mode.gives_instances:
+        if path == ("limiter",) and not effective.mode.needs_limiter:
             yield Value(path, effective.limiter.name, f"mode {effective.mode.name}")
         else:
             yield Value(path, value, _origin(policy_set, entry, source, path))

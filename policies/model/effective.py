@@ -192,7 +192,7 @@ class EffectivePolicy:
     @property
     def writes_limits(self) -> bool:
         """Whether a share's MiB are fixed at admission, so that they must be known and restrict the pod."""
-        return self.limits_from == "admission" and not self.mode.gives_instances
+        return self.limits_from == "admission" and self.mode.needs_limiter
 
     marker: str = field(init=False)
     """Value of the annotation clearml-injector/injected."""
@@ -202,6 +202,6 @@ class EffectivePolicy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marker", f"{self.name}@{self.digest}")
         written = self.limiter if self.writes_limits else self.limiter.by_agent()
-        if self.mode.gives_instances:
+        if not self.mode.needs_limiter:
             written = NO_LIMITER
         object.__setattr__(self, "written_limiter", written)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact
 from modes.units import profile_of_resource
 from tests.campaign.oracle import SINGLE
 from tests.campaign.tampering import Object, Tamper, containers_of

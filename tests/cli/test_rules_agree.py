@@ -6,8 +6,8 @@ import pytest
 
 from cli.explainer import Explainer
 from kube.names import GPU_MODEL_ANNOTATION, GPUS_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.queue_checks import queue_problems
 from tests.webhook.support import LABEL, Webhook, container, pod, policies, review_of

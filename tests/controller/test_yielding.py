@@ -16,8 +16,8 @@ from controller.publish.pod_events import PodEvents
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, SeenPod
 from ledger import ledger_reader
-from ledger.facts import PodFact
 from ledger.messages import LedgerReply, write_request
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE

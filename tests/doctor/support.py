@@ -22,7 +22,7 @@ from doctor.seen import (
     Seen,
     WebhookEntry,
 )
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 NAME = "fraction-injector"

@@ -5,7 +5,7 @@ import pytest
 from controller.watch.agent_taint import NodeTaints
 from controller.watch.resources import SeenNode
 from doctor.seen import AgentPod, AgentSet, Waiting
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from tests.doctor.support import lines, node, says
 
 SET = ("DaemonSet", "fraction-injector-agent")

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
-from ledger.facts import NodeFact, PodFact
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.packing import UNIT
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
-from modes.packing import UNIT
+from modes.facts import NodeFact, PodFact
 from modes.units import POOL
 
 

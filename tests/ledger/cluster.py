@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest, RequestedShare
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.units import POOL, Unit
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
+from modes.facts import NodeFact, PodFact
 from tests.ledger.checker import (
     SlowNode,
     admits,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
-from ledger.facts import UNLIMITED, NodeFact, PodFact
+from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.units import POOL

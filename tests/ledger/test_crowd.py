@@ -9,10 +9,10 @@ import pytest
 
 from ledger import view as view_module
 from ledger.crowd import CROWDED
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.totals import totals_of
 from ledger.view import MAX_SHARES, MAX_UNKNOWN_GPUS, NodeView, Unlisted
+from modes.facts import PodFact
 from tests.ledger.cluster import gpu_node, holder, ledger_of
 
 PODS = 10_000

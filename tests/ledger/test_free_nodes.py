@@ -10,10 +10,10 @@ from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
 from kube.scheduling import Constraints, Taint, Toleration
-from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.own_demands import OwnDemands
 from ledger.view import GpuView, Holding, NodeView
+from modes.facts import NodeFact, PodFact
 from modes.units import POOL
 
 PRODUCT = "nvidia.com/gpu.product"

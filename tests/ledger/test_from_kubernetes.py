@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from kube.scheduling import Taint
-from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.from_kubernetes import (
     MAX_MEMORY_VALUES,
     node_from_object,
     pod_from_object,
 )
 from ledger.owners import owner_key
+from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_number
 

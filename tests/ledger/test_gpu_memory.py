@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.effort import examples

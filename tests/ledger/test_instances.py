@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.instance import Instance
 from modes.units import POOL, profile_of_resource

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
+from modes.facts import NodeFact, PodFact, PodKey
 from tests.effort import examples
 from tests.ledger.cluster import changed
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for

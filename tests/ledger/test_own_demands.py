@@ -5,8 +5,8 @@ import pytest
 from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger import own_demands
-from ledger.facts import NodeFact
 from ledger.own_demands import MAX_COMPARISONS, OwnDemands
+from modes.facts import NodeFact
 
 RED = Taint("team", "NoSchedule", "red")
 NODES = [

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ledger.accounts import NodeAccount
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement import contested
 from ledger.placement.best_node import score
 from ledger.placement_request import Placement
 from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 from tests.ledger.snapshot import books

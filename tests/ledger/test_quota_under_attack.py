@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Quota
+from modes.facts import PodFact
 from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder
 

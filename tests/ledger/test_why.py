@@ -6,9 +6,9 @@ import pytest
 
 from controller.pods.pod_summary import summary_of
 from controller.watch.resources import InjectedPod, Owner, SeenPod
-from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why
+from modes.facts import PodFact
 from modes.units import POOL, Profile
 
 FACT = PodFact(namespace="team", name="train", takes=((3, 4),), memory_values=("81920",))

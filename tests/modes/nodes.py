@@ -1,6 +1,6 @@
 """Nodes as modes read them."""
 
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from modes.pooled import Pooled

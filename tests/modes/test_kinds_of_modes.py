@@ -1,4 +1,4 @@
-"""Files outside `modes/` that ask what kind a mode is, or read instances or pools: each is named here.
+"""Files outside `modes/` that ask what a mode's shares take, or tell one kind of unit from another.
 
 A mode of an existing kind changes none of them (tests/control_plane/test_chart_new_mode.py); a new kind of
 mode, such as one that counts something else than slices, may change all.
@@ -6,12 +6,10 @@ mode, such as one that counts something else than slices, may change all.
 
 import ast
 
-from modes.mode import Mode
 from tests.product import ROOT, modules
 
-SWITCHES = {name for name, kind in Mode.__annotations__.items() if kind == "ClassVar[bool]"}
-NAMES = SWITCHES | {"INSTANCE_MODE", "instance_mode"}
-"""What the interface says of a mode in one word, and the mode of instances."""
+NAMES = {"INSTANCE_MODE", "instance_mode"}
+"""The mode of instances."""
 KINDS = ("modes.mig", "modes.instance", "modes.per_gpu", "modes.pool")
 """Modules that are about one kind of mode begin with one of these."""
 UNITS = {"Gpu", "Profile", "Pool", "POOL", "profile_of_product", "profile_of_resource", "profile_of_number"}
@@ -24,7 +22,6 @@ KNOWN = {
         "policies/loading/build.py",
         "policies/loading/checks.py",
         "policies/loading/clearml_chart.py",
-        "policies/loading/provenance.py",
         "policies/loading/queue_checks.py",
         "policies/model/effective.py",
     },
@@ -37,29 +34,26 @@ KNOWN = {
     },
     "the ledger, which counts instances and pools": {
         "ledger/accounts.py",
-        "ledger/facts.py",
         "ledger/free_nodes.py",
         "ledger/from_kubernetes.py",
         "ledger/gpu_memory.py",
         "ledger/instance_worth.py",
         "ledger/ledger.py",
         "ledger/node_capacity.py",
-        "ledger/pool_cards.py",
         "ledger/totals.py",
         "ledger/view.py",
         "ledger/why.py",
     },
     "placement on GPUs, instances and pools": {
-        "ledger/placement/best_node.py",
         "ledger/placement/candidates.py",
         "ledger/placement/cards.py",
         "ledger/placement/choice.py",
+        "ledger/placement/counting.py",
         "ledger/placement/instance_offers.py",
         "ledger/placement/node_class.py",
         "ledger/placement/node_groups.py",
         "ledger/placement/offered_twice.py",
         "ledger/placement/pick_index.py",
-        "ledger/placement/pool_hosts.py",
         "ledger/placement/preference.py",
         "ledger/placement/shape_capacity.py",
         "ledger/placement_request.py",
@@ -79,7 +73,6 @@ KNOWN = {
     },
     "texts, pages and snapshots with instances, and values for nodes": {
         "cli/commands/queues.py",
-        "cli/gpu_operator_values.py",
         "controller/publish/gpu_ledger.py",
         "controller/publish/node_problems.py",
         "doctor/limits.py",
@@ -96,7 +89,10 @@ ADVICE = (
 
 
 def asks(tree):
-    """Whether a module reads a switch of modes, or imports a module that is about one kind of mode."""
+    """Whether a module compares what a mode takes, or imports what is about one kind of mode or unit.
+
+    What a mode answers itself, such as `needs_limiter`, is no question: another mode has another answer.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(KINDS):
             return True
@@ -104,6 +100,8 @@ def asks(tree):
             if not UNITS.isdisjoint(each.name for each in node.names):
                 return True
             continue
+        if isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "takes":
+            return True
         if getattr(node, "id", None) in NAMES or getattr(node, "attr", None) in NAMES:
             return True
     return False
@@ -118,8 +116,9 @@ def test_files_that_ask_what_kind_a_mode_is_are_named_here():
 
 
 def test_a_question_is_found_however_it_is_written():
-    assert {"gives_instances", "chooses_gpus"} <= SWITCHES
-    assert asks(ast.parse("def first(policy):\n    return policy.mode.gives_instances"))
+    assert asks(ast.parse("def first(policy):\n    return policy.mode.takes is Profile"))
+    assert asks(ast.parse("from modes.units import Profile"))
     assert asks(ast.parse("from modes.mig_profiles import CARDS"))
     assert asks(ast.parse("def first():\n    return INSTANCE_MODE"))
     assert not asks(ast.parse("from modes.mode import ModeName\nmode.slices(node)"))
+    assert not asks(ast.parse("from modes.units import Unit\nmode.needs_limiter"))

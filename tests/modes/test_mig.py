@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig import Mig
 from modes.mig_choice import fit_of_fraction

@@ -1,5 +1,6 @@
 import pytest
 
+from ledger.placement.counting import counting
 from ledger.placement.request_history import RequestHistory
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
@@ -106,8 +107,8 @@ def test_an_annotation_names_each_gpu_once_in_order(text, fraction, indices):
 def test_a_whole_gpu_has_room_only_when_it_is_idle():
     prices = RequestHistory(8).prices
     whole = Fraction(8, 8)
-    assert PerGpu.score((7, 7), whole, prices) is None
-    assert PerGpu.score((7, 8), whole, prices) is not None
+    assert counting(PerGpu).score((7, 7), whole, prices) is None
+    assert counting(PerGpu).score((7, 8), whole, prices) is not None
 
 
 def test_a_share_is_told_by_gpu():

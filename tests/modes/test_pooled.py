@@ -1,5 +1,6 @@
 import pytest
 
+from ledger.placement.counting import counting
 from ledger.placement.request_history import RequestHistory
 from modes.pooled import Pooled
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, UNLABELLED, per_gpu, pooled
@@ -72,8 +73,8 @@ def test_an_annotation_names_no_gpu():
 
 def test_the_fuller_pool_is_better():
     prices = RequestHistory(8).prices
-    assert Pooled.score((3,), HALF, prices) is None
-    assert Pooled.score((4,), HALF, prices) > Pooled.score((9,), HALF, prices)
+    assert counting(Pooled).score((3,), HALF, prices) is None
+    assert counting(Pooled).score((4,), HALF, prices) > counting(Pooled).score((9,), HALF, prices)
 
 
 def test_a_share_is_told_by_pool():

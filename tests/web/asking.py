@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import msgspec
 
 from kube.names import GPU_MEMORY_LABEL
-from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact, PodFact
 from service.changes import Changes
 from service.yielding import CooperativeYield
 from web.page import Page

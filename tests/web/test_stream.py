@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact, PodFact
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import MAX_SHARES
+from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE
 from tests.service.loop_steps import Steps

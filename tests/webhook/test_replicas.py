@@ -3,8 +3,8 @@
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
+from modes.facts import PodFact
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, pod, policies, review_of
 

@@ -12,6 +12,7 @@ from kube.names import is_uid, label_number
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
+from modes.units import Profile
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import demanded_memories, required_terms
 from webhook.admission.annotations import (
@@ -44,7 +45,7 @@ def kept_placement(
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     kept = None
-    if not mode.gives_instances:
+    if mode.takes is not Profile:
         kept = _kept_slices(pod, policy, fraction, containers, said)
     if kept is None and policy.instance_mode is not None:
         kept = _kept_instance(pod, policy, fraction, containers, said)

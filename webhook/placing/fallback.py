@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import msgspec
 
 from ledger.accounts import Claim, add_amounts
-from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import (
@@ -29,6 +28,7 @@ from ledger.placement_request import (
 )
 from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
+from modes.facts import PodFact, PodKey
 from modes.units import POOL, Unit, unit_of
 from webhook.admission.denial import Reason
 from webhook.placing.placer import Unanswered

@@ -8,7 +8,7 @@ from controller.geometry.feasibility import NodeOffer
 from controller.watch.mig_facts import MigPod
 from controller.watch.resources import SeenPod
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import PodFact
+from modes.facts import PodFact
 from modes.mig_profiles import A100_40GB
 
 NO_CONSTRAINTS = Constraints()

@@ -10,8 +10,8 @@ from controller.pods.pod_findings import findings, waiting_message
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
-from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import node, pod, read_object
 

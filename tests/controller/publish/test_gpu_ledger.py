@@ -17,9 +17,9 @@ from controller.publish.gpu_ledger import (
     view_of,
 )
 from controller.publish.node_problems import lacking
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Holding, NodeView, Unlisted
+from modes.facts import NodeFact
 from modes.units import profile_of_resource
 from testbed.controller_process import CRD
 from tests.ledger.cluster import gpu_node, holder

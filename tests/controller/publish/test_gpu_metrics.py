@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.publish.gpu_metrics import KEPT_SECONDS, NAME, GpuMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
-from ledger.facts import NodeFact, PodFact
+from modes.facts import NodeFact, PodFact
 
 
 def rendered(state, *, leads):

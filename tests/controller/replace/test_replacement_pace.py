@@ -13,7 +13,7 @@ from controller.replace.replacement_pace import (
     waits_replaceably,
 )
 from controller.watch.resources import InjectedPod, Owner, SeenPod
-from ledger.facts import PodFact
+from modes.facts import PodFact
 from modes.units import POOL
 
 OWNER = Owner(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-1", controller=True)

@@ -6,7 +6,7 @@ import pytest
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.gpu_node import AgentReport
 from controller.watch.resources import SeenNode
-from ledger.facts import NodeFact
+from modes.facts import NodeFact
 
 
 def report(*, registered=True, boot="boot-1"):

@@ -11,8 +11,8 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import DraSlice, resource_slices
 from controller.watch.resources import SeenNode
 from kube.names import DRA_DRIVER
-from ledger.facts import NodeFact
 from ledger.placement_request import Placement, Unschedulable
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from tests.cluster.objects import listed
 from tests.controller.watch.test_ledger_store import pages

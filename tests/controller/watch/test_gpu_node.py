@@ -17,9 +17,9 @@ from controller.watch.gpu_node import (
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact, PodFact
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, Unschedulable
+from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.ledger.cluster import request_of

@@ -4,8 +4,8 @@ import asyncio
 
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
-from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import node

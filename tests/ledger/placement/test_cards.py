@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of

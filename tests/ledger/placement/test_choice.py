@@ -17,11 +17,11 @@ from kube.scheduling import (
     Requirement,
     Taint,
 )
-from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
 from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact, PodFact, PodKey
 from modes.fraction import Fraction
 from modes.units import POOL
 from tests.effort import by_turns, examples

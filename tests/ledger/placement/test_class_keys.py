@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement import class_keys, node_index
 from ledger.placement.class_keys import MAX_CLASS_KEYS, PODS_OF_A_WINDOW, ClassKeys
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_index import MAX_LABEL_CLASSES, MOVES_AT_ONCE
 from ledger.placement_request import Placement
+from modes.facts import NodeFact
 from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for

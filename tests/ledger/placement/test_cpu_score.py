@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts import NodeAccount
+from ledger.placement.counting import counting
 from ledger.placement.cpu_score import gains, taken_up, turning_points, unusable_slices
 from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.request_history import FreeGpus, RequestHistory, ShadowPrices
+from ledger.placement.request_history import FreeGpus, RequestHistory
+from ledger.placement.shadow_prices import ShadowPrices
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from tests.effort import examples
@@ -104,7 +106,7 @@ def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, reques
         for account in accounts
         if account.name in accepted and account.cpu_free >= cpu and account.memory_free >= memory
     ]
-    base = PerGpu.score((8, 8), request.share.fraction, prices)
+    base = counting(PerGpu).score((8, 8), request.share.fraction, prices)
     assert (found[0] - base if found is not None else None) == max(fitting, default=None)
 
 

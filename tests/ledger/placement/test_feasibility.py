@@ -16,11 +16,11 @@ from kube.scheduling import (
     Toleration,
     without_label,
 )
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
 from tests.effort import by_turns, examples

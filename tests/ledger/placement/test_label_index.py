@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import NodeFact
 from ledger.placement.label_index import LabelIndex, numbers_in
 from ledger.placement.work import Work
+from modes.facts import NodeFact
 from tests.effort import by_turns, examples
 
 NAMES = [f"n{number}" for number in range(6)] + ["7", "-1"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
 from ledger.placement.node_class_prices import MAX_LOADS, NodeClassPrices
+from ledger.placement.packing import UNIT
 from ledger.placement_request import Placement
-from modes.packing import UNIT
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 NAMES_T4 = Constraints({"product": "T4"})

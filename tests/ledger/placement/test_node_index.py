@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement.node_class import free_gpus
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.request_history import FreeGpus
+from modes.facts import NodeFact
 from tests.ledger.cluster import gpu_node, holder, ledger_of
 
 

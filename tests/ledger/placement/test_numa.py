@@ -9,11 +9,11 @@ from itertools import combinations
 import pytest
 from msgspec import structs
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement.numa import MAX_NUMA_NODES
-from ledger.placement.request_history import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from tests.effort import examples
 from tests.ledger.checker import SlowNode, card_choices, has_room, score

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL
-from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.facts import UNLIMITED, NodeFact, PodFact
 from modes.fraction import Fraction
 from tests.effort import by_turns, examples
 from tests.ledger.checker import could_ever_hold

@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from kube.names import HOSTNAME_LABEL
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
+from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.effort import by_turns, examples

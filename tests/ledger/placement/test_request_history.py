@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.placement.cpu_history import LEVELS, PER_SLICE
+from ledger.placement.packing import UNIT
 from ledger.placement.request_history import FreeGpus, RequestHistory
 from modes.fraction import Fraction
-from modes.packing import UNIT
 from tests.effort import examples
 
 

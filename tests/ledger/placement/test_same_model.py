@@ -6,10 +6,10 @@ import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
+from modes.facts import NodeFact
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 

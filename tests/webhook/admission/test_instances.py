@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact
 from modes.units import profile_of_resource
 from tests.webhook.support import Webhook, container, pod, policies
 from tests.webhook.support import decide as decide_without_mig

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact
 from tests.ledger.cluster import gpu_node
 from tests.webhook.admission.test_instances import A100_80, ONE
 from tests.webhook.admission.test_instances import node as mig_node

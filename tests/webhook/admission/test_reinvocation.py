@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from ledger.facts import NodeFact
 from ledger.ledger import Ledger
+from modes.facts import NodeFact
 from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
 from webhook.admission.exact_match import same
 

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
 from ledger.view import PendingView
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource

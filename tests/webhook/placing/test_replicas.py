@@ -5,11 +5,11 @@ import asyncio
 import msgspec
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.owners import Replicas
 from ledger.placement_request import Placement
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from tests.ledger.cluster import gpu_node, request_of
 from webhook.placing import fallback as module

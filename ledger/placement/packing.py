@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Protocol
 
+from ledger.placement.shadow_prices import ShadowPrices
 from modes.fraction import Fraction
 
 UNIT = 10**9
@@ -14,20 +14,7 @@ PER_FREE_SLICE = UNIT // 10**6
 """Breaks ties between nodes that lose equally: the fuller node is better."""
 
 
-class SlicePrices(Protocol):
-    """What free slices are worth (see ledger/placement/request_history.py for each field)."""
-
-    @property
-    def slices_per_gpu(self) -> int: ...  # noqa: D102 - ShadowPrices describes each
-    @property
-    def gpu(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def gaps(self) -> tuple[tuple[int, ...], ...]: ...  # noqa: D102
-    @property
-    def idle(self) -> tuple[int, ...]: ...  # noqa: D102
-
-
-def best_gap(free: Collection[int], slices: int, prices: SlicePrices) -> int:
+def best_gap(free: Collection[int], slices: int, prices: ShadowPrices) -> int:
     """Return the free slices of the GPU of a node that loses the least worth by giving `slices`.
 
     Raises:
@@ -39,7 +26,7 @@ def best_gap(free: Collection[int], slices: int, prices: SlicePrices) -> int:
     raise ValueError(f"no GPU of {free} has {slices} free slices")
 
 
-def best_gaps(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
+def best_gaps(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> list[int] | None:
     """Return the free slices of the different GPUs of a node that lose the least; None without room."""
     missing = fraction.gpus
     chosen: list[int] = []
@@ -52,7 +39,7 @@ def best_gaps(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> l
     return None
 
 
-def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
+def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> list[int] | None:
     """Return for each container the position in `free` of the GPU that it gets; None without room.
 
     The largest chooses first: the GPU that loses the least or, if that leaves no room for another, the
@@ -68,7 +55,7 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) 
     return positions
 
 
-def lost_on_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+def lost_on_split(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> int | None:
     """Return what a node loses with containers on different GPUs, in UNITs of a slice; None without room."""
     if sum(free) < fraction.slices:
         return None
@@ -85,7 +72,7 @@ _Parted = tuple[list[int], list[int], int]
 slices; the loss."""
 
 
-def _parted(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> _Parted | None:
+def _parted(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> _Parted | None:
     sizes = _descending(fraction.split)
     if max(free, default=0) < sizes[0]:
         return None
@@ -130,7 +117,7 @@ def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
 
 
 def score_among(
-    free: Sequence[int], others: Sequence[int], fraction: Fraction, prices: SlicePrices
+    free: Sequence[int], others: Sequence[int], fraction: Fraction, prices: ShadowPrices
 ) -> int | None:
     """Return the score of a node for a pod that accepts only some of its GPUs; None without room on these.
 
@@ -148,7 +135,7 @@ def score_among(
     return fraction.slices * UNIT - lost - (sum(free) + sum(others)) * PER_FREE_SLICE
 
 
-def lost_on_each(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
+def lost_on_each(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, int] | None:
     """Return the loss of GPUs that give the same slices each, and how many of them were idle.
 
     The loss is in UNITs of a slice; None without room. Free slices may be negative.
@@ -160,7 +147,7 @@ def lost_on_each(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -
     return lost, gaps.count(prices.slices_per_gpu)
 
 
-def _split_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
+def _split_among(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, int] | None:
     found = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
     if found is None:
         return None
@@ -168,7 +155,7 @@ def _split_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -
     return lost, free.count(prices.slices_per_gpu) - left[prices.slices_per_gpu]
 
 
-def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
+def lost_on_idle(free: Sequence[int], gpus: int, prices: ShadowPrices) -> int | None:
     """Return what a node loses with `gpus` idle GPUs, in UNITs of a slice; None if it has fewer."""
     idle = free.count(prices.slices_per_gpu)
     if idle < gpus:
@@ -176,7 +163,7 @@ def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | N
     return gpus * prices.gpu[-1] + _lost_together(idle, gpus, prices)
 
 
-def lost_on_one(free: Sequence[int], slices: int, prices: SlicePrices) -> int | None:
+def lost_on_one(free: Sequence[int], slices: int, prices: ShadowPrices) -> int | None:
     """Return what a node loses with slices of its best GPU, in UNITs of a slice; None without room.
 
     `free` holds the free slices of each GPU of the node, sorted.
@@ -190,7 +177,7 @@ def lost_on_one(free: Sequence[int], slices: int, prices: SlicePrices) -> int | 
     return lost + _lost_together(free.count(gap), 1, prices)
 
 
-def lost_on_several(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+def lost_on_several(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> int | None:
     """Return what a node loses with the same slices of different GPUs, in UNITs; None without room."""
     gaps = best_gaps(free, fraction, prices)
     if gaps is None:
@@ -200,7 +187,7 @@ def lost_on_several(free: Sequence[int], fraction: Fraction, prices: SlicePrices
     return lost + _lost_together(free.count(idle), gaps.count(idle), prices)
 
 
-def _lost_together(idle: int, gpus: int, prices: SlicePrices) -> int:
+def _lost_together(idle: int, gpus: int, prices: ShadowPrices) -> int:
     """Return what `idle` GPUs of a node lose by becoming `gpus` fewer, beyond the worth of each."""
     most = len(prices.idle) - 1
     return prices.idle[min(idle, most)] - prices.idle[min(idle - gpus, most)]

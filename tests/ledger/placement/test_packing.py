@@ -6,9 +6,9 @@ from itertools import combinations_with_replacement
 
 import pytest
 
+from ledger.placement.packing import gpus_of_split, lost_on_split
 from ledger.placement.request_history import RequestHistory
 from modes.fraction import Fraction
-from modes.packing import gpus_of_split, lost_on_split
 
 PRICES = {slices: RequestHistory(slices).prices for slices in (8, 16)}
 
