@@ -12,7 +12,7 @@ from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
-from modes.mig_choice import MigFit, fit_of_fraction, fit_of_mib
+from modes.mig_choice import fit
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product, is_divided_on_demand
 from modes.mode import GpuCount, Mode, ModeName, Offer, OperatorValues
 from modes.resource_kinds import ResourceKinds
@@ -126,14 +126,16 @@ class Mig(Mode):
         found: dict[_SizeKey, dict[str, int]] = {}
         for product, resource_units in offers:
             profiles = dict(_profiles(product, resource_units, resource))
-            fit = _fit(product, profiles, fraction, takes_media=bool(resource))
-            if fit is None:
-                continue
-            unit, profile = next(key for key, known in profiles.items() if known is fit.profile)
             card = card_of_product(product)
-            eighths = -(-fit.profile.memory * EIGHTHS // card.memory) if card is not None else EIGHTHS
-            key = profile, unit is POOL, eighths, fit.is_more_than_twice
-            found.setdefault(key, {})[product] = fit.profile.mib
+            if card is None or fraction.gpus > 1:
+                continue
+            best = fit(card, profiles.values(), fraction, takes_media=bool(resource))
+            if best is None:
+                continue
+            unit, profile = next(key for key, known in profiles.items() if known is best.profile)
+            eighths = -(-best.profile.memory * EIGHTHS // card.memory)
+            key = profile, unit is POOL, eighths, best.is_more_than_twice
+            found.setdefault(key, {})[product] = best.profile.mib
         made = [
             Instance(profile.number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
             for (profile, is_pool, eighths, is_more), mib in found.items()
@@ -205,18 +207,3 @@ def _profiles(
         known = card.profile(profile.resource)
         if known is not None and resource in {"", name}:
             yield (unit, profile), known
-
-
-def _fit(
-    product: str,
-    profiles: _Offered,
-    fraction: Fraction,
-    *,
-    takes_media: bool,
-) -> MigFit | None:
-    card = card_of_product(product)
-    if card is None or fraction.gpus > 1:
-        return None
-    if fraction.mib:
-        return fit_of_mib(profiles.values(), fraction.mib, takes_media=takes_media)
-    return fit_of_fraction(card, profiles.values(), fraction, takes_media=takes_media)

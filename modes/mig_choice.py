@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from modes.fraction import Fraction
@@ -28,15 +28,18 @@ def named_problem(resource: str, fraction: Fraction) -> str | None:
     found = [(card, profile) for card in CARDS if (profile := card.profile(resource)) is not None]
     if not found:
         return "is not a known MIG profile"
-    if any(_holds(*each, fraction) for each in found):
+    if any(fit(card, [profile], fraction, takes_media=True) is not None for card, profile in found):
         return None
     return "holds less on every known card than the label requests"
 
 
-def _holds(card: MigCard, profile: MigProfile, fraction: Fraction) -> bool:
+def fit(
+    card: MigCard, profiles: Collection[MigProfile], fraction: Fraction, *, takes_media: bool
+) -> MigFit | None:
+    """Return the smallest of the profiles that holds the requested MiB, or the fraction; None if none has."""
     if fraction.mib:
-        return fit_of_mib([profile], fraction.mib, takes_media=True) is not None
-    return fit_of_fraction(card, [profile], fraction, takes_media=True) is not None
+        return fit_of_mib(profiles, fraction.mib, takes_media=takes_media)
+    return fit_of_fraction(card, profiles, fraction, takes_media=takes_media)
 
 
 def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = False) -> MigFit | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import NodeAccount
-from ledger.placement.packing import score_among
+from ledger.placement.packing import score_on_gpus
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
@@ -170,7 +170,8 @@ def best_set(
     """Return a node's score without CPU, and the GPUs that give it; None without room."""
     best: tuple[int, CardSet] | None = None
     for each in sets:
-        value = score_among(*among(account, each), fraction, prices)
+        free, others = among(account, each)
+        value = score_on_gpus(free, fraction, prices, others)
         if value is not None and (best is None or value > best[0]):
             best = value, each
     return best

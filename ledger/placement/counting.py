@@ -6,14 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ledger.accounts import NodeAccount
-from ledger.placement.packing import (
-    PER_FREE_SLICE,
-    UNIT,
-    lost_on_idle,
-    lost_on_one,
-    lost_on_several,
-    lost_on_split,
-)
+from ledger.placement.packing import score_on_gpus
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.pool_room import has_room
@@ -38,23 +31,6 @@ def counting(mode: type[Mode]) -> Counting:
     return _COUNTINGS[mode.takes]
 
 
-def _score_on_gpus(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> int | None:
-    """Return a higher score the less worth the node's free slices lose for other pods; None without room.
-
-    The score is the slices taken minus this loss. Of nodes that lose equally, the fuller one is better.
-    """
-    slices = fraction.slices
-    if fraction.is_apart:
-        lost = lost_on_split(free, fraction, prices)
-    elif fraction.parts != 1:
-        lost = lost_on_several(free, fraction, prices)
-    elif slices < prices.slices_per_gpu:
-        lost = lost_on_one(free, slices, prices)
-    else:
-        lost = lost_on_idle(free, fraction.gpus, prices)
-    return None if lost is None else slices * UNIT - lost - sum(free) * PER_FREE_SLICE
-
-
 def _score_in_pool(free: Sequence[int], fraction: Fraction, _: ShadowPrices) -> int | None:
     """Return a higher score for less room; None without room, on one card if cards are known."""
     return -sum(free) if has_room(free, fraction) else None
@@ -65,7 +41,7 @@ def _capacity_of_unit(nodes: ShapeCapacity, unit: Unit) -> Mapping[Unit, int]:
 
 
 _COUNTINGS: Mapping[type, Counting] = {
-    Gpu: Counting(lambda nodes, _: nodes.slices, lambda account, _: account.state(), _score_on_gpus),
+    Gpu: Counting(lambda nodes, _: nodes.slices, lambda account, _: account.state(), score_on_gpus),
     Pool: Counting(_capacity_of_unit, lambda account, _: account.pool_state(), _score_in_pool),
     # One amount is free, as in a pool without known cards: the node with fewer free instances is better.
     Profile: Counting(_capacity_of_unit, lambda account, unit: (account.free_of(unit),), _score_in_pool),

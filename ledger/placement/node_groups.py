@@ -18,7 +18,7 @@ from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardSet, among
 from ledger.placement.counting import counting
 from ledger.placement.cpu_score import gains, most_gained, taken_up, turning_points, unusable_slices
-from ledger.placement.packing import score_among
+from ledger.placement.packing import score_on_gpus
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -308,7 +308,7 @@ class CardGroups(NodeGroups):
     def __init__(self, mode: type[Mode], chosen: CardSet) -> None:
         super().__init__(mode)
         self._free_slices = lambda account, _: among(account, chosen)
-        self._base_score = lambda state, size, prices: score_among(state[0], state[1], size, prices)
+        self._base_score = lambda state, size, prices: score_on_gpus(state[0], size, prices, state[1])
         self._total = lambda state: sum(state[0]) + sum(state[1])
 
 

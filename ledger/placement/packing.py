@@ -55,18 +55,6 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: ShadowPrices)
     return positions
 
 
-def lost_on_split(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> int | None:
-    """Return what a node loses with containers on different GPUs, in UNITs of a slice; None without room."""
-    if sum(free) < fraction.slices:
-        return None
-    found = _parted(free, fraction, prices)
-    if found is None:
-        return None
-    _, left, lost = found
-    idle = free.count(prices.slices_per_gpu)
-    return lost + _lost_together(idle, idle - left[prices.slices_per_gpu], prices)
-
-
 _Parted = tuple[list[int], list[int], int]
 """Free slices of the GPU that each container gets, the largest first; how many GPUs then have 0, 1, ... free
 slices; the loss."""
@@ -116,23 +104,29 @@ def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple(range(slices, sizes)) for slices in range(sizes)])
 
 
-def score_among(
-    free: Sequence[int], others: Sequence[int], fraction: Fraction, prices: ShadowPrices
+def score_on_gpus(
+    free: Sequence[int], fraction: Fraction, prices: ShadowPrices, others: Sequence[int] = ()
 ) -> int | None:
-    """Return the score of a node for a pod that accepts only some of its GPUs; None without room on these.
+    """Return a higher score the less worth a node's free slices lose for other pods; None without room.
 
-    It equals the score of mode per-gpu if the pod accepts all. `free` holds the sorted free slices of the
-    GPUs that it accepts, `others` those of the rest.
+    The score is the slices taken minus this loss, in UNITs of a slice. Of nodes that lose equally, the fuller
+    one is better.
+
+    Args:
+        free: free slices of each GPU that the pod accepts.
+        fraction: the pod's fraction.
+        prices: current prices of free slices.
+        others: free slices of the node's other GPUs.
     """
-    found = (
-        _split_among(free, fraction, prices) if fraction.is_apart else lost_on_each(free, fraction, prices)
-    )
+    found = _lost_apart(free, fraction, prices) if fraction.is_apart else lost_on_each(free, fraction, prices)
     if found is None:
         return None
     lost, begun = found
-    idle = free.count(prices.slices_per_gpu) + others.count(prices.slices_per_gpu)
-    lost += _lost_together(idle, begun, prices)
-    return fraction.slices * UNIT - lost - (sum(free) + sum(others)) * PER_FREE_SLICE
+    if others:
+        free = (*free, *others)
+    if begun:
+        lost += _lost_together(free.count(prices.slices_per_gpu), begun, prices)
+    return fraction.slices * UNIT - lost - sum(free) * PER_FREE_SLICE
 
 
 def lost_on_each(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, int] | None:
@@ -140,51 +134,26 @@ def lost_on_each(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) 
 
     The loss is in UNITs of a slice; None without room. Free slices may be negative.
     """
-    gaps = best_gaps(free, fraction, prices)
+    slices, worth, per_gpu = fraction.slices, prices.gpu, prices.slices_per_gpu
+    if slices <= per_gpu and fraction.parts == 1:
+        # Most pods: called for each state of GPUs in a cluster.
+        for gap in prices.gaps[slices]:
+            if gap in free:
+                return worth[gap] - worth[gap - slices], gap == per_gpu
+        return None
+    gaps, slices = best_gaps(free, fraction, prices), fraction.slices_on_each
     if gaps is None:
         return None
-    lost = sum([prices.gpu[gap] - prices.gpu[gap - fraction.slices_on_each] for gap in gaps])
-    return lost, gaps.count(prices.slices_per_gpu)
+    return sum([worth[gap] - worth[gap - slices] for gap in gaps]), gaps.count(per_gpu)
 
 
-def _split_among(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, int] | None:
+def _lost_apart(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, int] | None:
+    """Return the same for containers on different GPUs."""
     found = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
     if found is None:
         return None
     _, left, lost = found
     return lost, free.count(prices.slices_per_gpu) - left[prices.slices_per_gpu]
-
-
-def lost_on_idle(free: Sequence[int], gpus: int, prices: ShadowPrices) -> int | None:
-    """Return what a node loses with `gpus` idle GPUs, in UNITs of a slice; None if it has fewer."""
-    idle = free.count(prices.slices_per_gpu)
-    if idle < gpus:
-        return None
-    return gpus * prices.gpu[-1] + _lost_together(idle, gpus, prices)
-
-
-def lost_on_one(free: Sequence[int], slices: int, prices: ShadowPrices) -> int | None:
-    """Return what a node loses with slices of its best GPU, in UNITs of a slice; None without room.
-
-    `free` holds the free slices of each GPU of the node, sorted.
-    """
-    if not free or free[-1] < slices:
-        return None
-    gap = best_gap(free, slices, prices)
-    lost = prices.gpu[gap] - prices.gpu[gap - slices]
-    if gap < prices.slices_per_gpu:
-        return lost
-    return lost + _lost_together(free.count(gap), 1, prices)
-
-
-def lost_on_several(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> int | None:
-    """Return what a node loses with the same slices of different GPUs, in UNITs; None without room."""
-    gaps = best_gaps(free, fraction, prices)
-    if gaps is None:
-        return None
-    slices, idle = fraction.slices_on_each, prices.slices_per_gpu
-    lost = sum([prices.gpu[gap] - prices.gpu[gap - slices] for gap in gaps])
-    return lost + _lost_together(free.count(idle), gaps.count(idle), prices)
 
 
 def _lost_together(idle: int, gpus: int, prices: ShadowPrices) -> int:

@@ -22,6 +22,7 @@ from ledger.placement_request import Placement, Unschedulable
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
+from modes.units import POOL
 from tests.ledger.cluster import request_of
 from webhook.placing.fallback import Fallback
 
@@ -264,11 +265,11 @@ def test_what_the_kubelet_holds_is_read_where_every_card_tells():
     assert read([told, card(1, 40960)]).held is None
 
 
-POOL = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
+POOL_NODE = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
 
 
 def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labels_need_not_count_them(store):
-    store.set_node(SeenNode(POOL, "uid-1"))
+    store.set_node(SeenNode(POOL_NODE, "uid-1"))
     asked = request_of(Fraction(4, 8), mode="pooled", writes_limits=False)
     for held, is_placed in (((4, 8), True), ((5, 6), False)):
         cards = [card(at, 40960, heldSlices=slices, heldPods=1) for at, slices in enumerate(held)]
@@ -293,5 +294,5 @@ def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labe
     ],
 )
 def test_healthy_cards_alone_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, told):
-    assert with_report(POOL, read(cards), "serving").pool_cards == told
-    assert with_report(POOL, read(cards), "away").pool_cards == ()
+    assert with_report(POOL_NODE, read(cards), "serving").pool_cards == told
+    assert with_report(POOL_NODE, read(cards), "away").pool_cards == ()

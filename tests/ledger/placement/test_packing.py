@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from ledger.placement.packing import gpus_of_split, lost_on_split
+from ledger.placement.packing import gpus_of_split, score_on_gpus
 from ledger.placement.request_history import RequestHistory
 from modes.fraction import Fraction
 
@@ -32,7 +32,7 @@ def found_of(free, sizes, per_gpu=8):
     """Whether room is found, once it is seen that no GPU gives more than it has."""
     split = split_of(sizes, per_gpu)
     chosen = gpus_of_split(free, split, PRICES[per_gpu])
-    assert (chosen is None) is (lost_on_split(free, split, PRICES[per_gpu]) is None)
+    assert (chosen is None) is (score_on_gpus(free, split, PRICES[per_gpu]) is None)
     if chosen is None:
         return False
     left = list(free)
