@@ -58,11 +58,6 @@ class Mig(Mode):
         """Return one instance of the chosen profile; without a profile, of the node's pool of instances."""
         return {profile_of_number(indices[0]).resource if indices else GPU_RESOURCE: "1"}
 
-    @staticmethod
-    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 none has any
-        """Return no index; None if the annotation names one."""
-        return () if text is None else None
-
     def share_text(self, fraction: Fraction) -> str:
         """Return the minimum that an instance must hold."""
         least = f"{fraction.slices} of {fraction.slices_per_gpu} slices of its card"
@@ -75,17 +70,10 @@ class Mig(Mode):
             return None
         return "is not for mode mig, in which NVIDIA's device plugin sets the names: leave it out"
 
-    @staticmethod
-    def index_prefix(resource: str) -> None:
-        """Return None: single GPUs have no names."""
-
     @classmethod
     def gpu_count(cls, node: NodeFact) -> GpuCount | None:
         """Count the instances of a node; at least one if instances may be created soon."""
-        if not cls.resource_units(node):
-            return None
-        found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
-        return max(1, found), 0
+        return (max(1, cls.slices(node)), 0) if cls.resource_units(node) else None
 
     @classmethod
     def resource_units(cls, node: NodeFact) -> tuple[Unit, ...]:

@@ -92,9 +92,9 @@ class Mode(ABC):
         """Return resource names and quantities for the limits and requests of a GPU container."""
 
     @staticmethod
-    @abstractmethod
-    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
+    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 no GPUs
         """Return the GPUs of an earlier placement from its annotation; None if the annotation is invalid."""
+        return () if text is None else None
 
     def share_text(self, fraction: Fraction) -> str:
         """Return what a pod with the fraction requests, such as "4 of 8 slices, nvidia.com/gpu: 4"."""
@@ -106,9 +106,9 @@ class Mode(ABC):
         """Return why a policy of this mode cannot have this `resources.name`; None if it can."""
 
     @staticmethod
-    @abstractmethod
-    def index_prefix(resource: str) -> str | None:
+    def index_prefix(resource: str) -> str | None:  # noqa: ARG004 one name
         """Return the prefix of the names of single GPUs under a `resources.name`; None if it is one name."""
+        return None
 
     @staticmethod
     @abstractmethod

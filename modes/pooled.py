@@ -42,21 +42,12 @@ class Pooled(Mode):
         return {self.resource: str(fraction.slices)}
 
     @staticmethod
-    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 the kubelet chooses
-        """Return no index; None if the annotation names one."""
-        return () if text is None else None
-
-    @staticmethod
     def name_problem(resource: str) -> str | None:
         """Return why the pool cannot have the name; None if it can."""
         problem = policy_name_problem(resource)
         if problem is None:
             return taken_name_problem(resource)
         return f"{problem}; {{index}} belongs to mode per-gpu" if "{" in resource else problem
-
-    @staticmethod
-    def index_prefix(resource: str) -> None:
-        """Return None: the pool has one name."""
 
     @staticmethod
     def gpu_count(node: NodeFact) -> GpuCount | None:

@@ -43,4 +43,4 @@ becomes the annotation `clearml-injector/compute`."""
     @property
     def systems(self) -> frozenset[str]:
         """The systems that are enabled."""
-        return frozenset(name for name, is_on in (("kai", self.kai), ("hami", self.hami)) if is_on)
+        return frozenset(name for name, value in self if value is True)

@@ -22,6 +22,7 @@ from webhook.admission.alias_words import (
     MIB,
     Alias,
     Label,
+    System,
     denied,
     known_text,
     memory_label,
@@ -70,12 +71,12 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         return self.is_whole or (not self.mib and not other.mib and self.percent >= other.percent)
 
 
-def asks_in_hamis_words(spec: PodSpec) -> bool:
+def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
     """Whether a container requests a share in this syntax."""
     return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
-def of_hami(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
+def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
     """Return the translated pod."""
     container = _asking_container(spec)
     if isinstance(container, Denial):
@@ -267,3 +268,6 @@ def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], their
     }
     words += [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
     return "; ".join(words + [f"{HAMI_CORES} is ignored"] * share.ignores_cores)
+
+
+HAMI = System(_pod_asks, _read, HAMI_RESOURCES, (*HAMI_ANNOTATIONS, *HAMI_RESOURCES))

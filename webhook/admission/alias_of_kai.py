@@ -10,6 +10,7 @@ from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import (
     MAX_CHARACTERS,
     Alias,
+    System,
     denied,
     fraction_label,
     memory_label,
@@ -27,15 +28,17 @@ from webhook.admission.other_systems import (
     KAI_MEMORY,
     KAI_MPS,
 )
-from webhook.admission.pod import ObjectMeta, Pod
+from webhook.admission.pod import ObjectMeta, Pod, PodSpec
+
+_REWRITTEN = (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER)
 
 
-def asks_in_kais_words(metadata: ObjectMeta) -> bool:
+def _asks(metadata: ObjectMeta, _: PodSpec) -> bool:
     """Whether a pod requests a share in this syntax, or the limit of one."""
     return not (metadata.annotations or {}).keys().isdisjoint(KAI_AMOUNTS)
 
 
-def of_kai(pod: Pod, metadata: ObjectMeta, policy: EffectivePolicy) -> Alias | Denial:
+def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
     """Return the translated pod."""
     theirs = metadata.annotations or {}
     fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
@@ -54,9 +57,9 @@ def of_kai(pod: Pod, metadata: ObjectMeta, policy: EffectivePolicy) -> Alias | D
         return label
     ours = {GPUS_ANNOTATION: theirs.get(KAI_GPUS), CONTAINER_ANNOTATION: theirs.get(KAI_CONTAINER)}
     amount = f"{KAI_MEMORY} {mib}" if mib is not None else f"{KAI_FRACTION} {fraction}"
-    present = [name for name in (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER) if name in theirs]
+    present = [name for name in _REWRITTEN if name in theirs]
     changed, operations = rewritten(metadata, label, ours, present)
-    return Alias(Pod(changed, pod.spec), operations, words_of(amount, label))
+    return Alias(Pod(changed, spec), operations, words_of(amount, label))
 
 
 def _refuse_limits(theirs: Mapping[str, str]) -> Denial | None:
@@ -80,3 +83,6 @@ def _are_same(asked: str, limit: str) -> bool:
         return False
     one, other = Fraction.ratio_of_text(asked), Fraction.ratio_of_text(limit)
     return one is not None and other is not None and one[0] * other[1] == other[0] * one[1]
+
+
+KAI = System(_asks, _read, KAI_AMOUNTS, _REWRITTEN)

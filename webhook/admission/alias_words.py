@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,7 +14,7 @@ from policies.model.label_advice import label_advice
 from webhook.admission.annotations import INJECTED
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.json_patch import Operation, add, pointer, remove
-from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod
+from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
 MAX_CHARACTERS = 12
 """Maximum characters of an amount in a denial."""
@@ -29,6 +31,19 @@ class Alias(msgspec.Struct, frozen=True, eq=False):
     """Changes of the original pod into this one; the share's own patch follows."""
     words: str
     """Description of the translation, for users."""
+
+
+class System(NamedTuple):
+    """Another system whose syntax policies can accept."""
+
+    asks: Callable[[ObjectMeta, PodSpec], bool]
+    """Whether a pod uses the syntax."""
+    read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
+    """Translates such a pod."""
+    words: tuple[str, ...]
+    """Names of which every such pod has one."""
+    rewritten: tuple[str, ...]
+    """Annotations and resources that ours replace."""
 
 
 def denied(rule: str) -> Denial:

@@ -7,17 +7,22 @@ decide that pod: they do not know other systems.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from policies.model.effective import EffectivePolicy
-from webhook.admission.alias_of_hami import HAMI_RESOURCES, asks_in_hamis_words, of_hami
-from webhook.admission.alias_of_kai import asks_in_kais_words, of_kai
-from webhook.admission.alias_words import Alias
+from webhook.admission.alias_of_hami import HAMI
+from webhook.admission.alias_of_kai import KAI
+from webhook.admission.alias_words import Alias, System
 from webhook.admission.denial import Denial
-from webhook.admission.other_systems import HAMI_ANNOTATIONS, KAI_AMOUNTS, KAI_CONTAINER, KAI_GPUS
-from webhook.admission.pod import Pod
+from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
-_QUOTED = tuple(f'"{name}"'.encode() for name in (*KAI_AMOUNTS, *HAMI_RESOURCES))
-REWRITTEN = frozenset((*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER, *HAMI_ANNOTATIONS, *HAMI_RESOURCES))
+SYSTEMS: Mapping[str, System] = {
+    "kai": KAI,
+    "hami": HAMI,
+}
+"""By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
+_QUOTED = tuple([f'"{name}"'.encode() for each in SYSTEMS.values() for name in each.words])
+REWRITTEN = frozenset([name for each in SYSTEMS.values() for name in each.rewritten])
 """Annotations and resources of other systems that ours replace."""
 _SPELLED = re.compile(rb"\\(?:/|u00[267])")
 """Escapes with which JSON can write a character of these words."""
@@ -28,18 +33,15 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
     metadata, spec = pod.metadata, pod.spec
     if metadata is None or spec is None:
         return None
-    if "kai" in policy.aliases and asks_in_kais_words(metadata):
-        return of_kai(pod, metadata, policy)
-    if "hami" in policy.aliases and asks_in_hamis_words(spec):
-        return of_hami(metadata, spec, policy)
-    return None
+    accepted = [each for name, each in SYSTEMS.items() if name in policy.aliases]
+    system = next((each for each in accepted if each.asks(metadata, spec)), None)
+    return system.read(metadata, spec, policy) if system is not None else None
 
 
 def asks_in_other_words(pod: Pod) -> bool:
     """Whether an unlabelled pod uses syntax that a policy may accept."""
-    metadata, spec = pod.metadata, pod.spec
-    is_kais = metadata is not None and asks_in_kais_words(metadata)
-    return is_kais or (spec is not None and asks_in_hamis_words(spec))
+    metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
+    return any(each.asks(metadata, spec) for each in SYSTEMS.values())
 
 
 def is_surely_without_aliases(body: bytes) -> bool:
