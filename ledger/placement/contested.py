@@ -141,7 +141,7 @@ def _places(
     if not left:
         on_each = counting(mode).free(account, request.share.resource_unit)
         yield (share, (), gpu_mib), sum([free // each for free in on_each])
-    elif fraction.gpus > 1 or fraction.is_apart:
+    elif fraction.gpus > 1:
         yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1
     else:
         for index, slices in left.items():

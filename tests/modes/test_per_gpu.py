@@ -1,8 +1,5 @@
 import pytest
 
-from ledger.placement.counting import counting
-from ledger.placement.request_history import RequestHistory
-from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from modes.resource_names import ResourceNames
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, per_gpu
@@ -102,13 +99,6 @@ def test_modes_of_equal_words_are_equal():
 )
 def test_an_annotation_names_each_gpu_once_in_order(text, fraction, indices):
     assert PerGpu.read_indices(text, fraction) == indices
-
-
-def test_a_whole_gpu_has_room_only_when_it_is_idle():
-    prices = RequestHistory(8).prices
-    whole = Fraction(8, 8)
-    assert counting(PerGpu).score((7, 7), whole, prices) is None
-    assert counting(PerGpu).score((7, 8), whole, prices) is not None
 
 
 def test_a_share_is_told_by_gpu():

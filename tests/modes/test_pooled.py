@@ -1,7 +1,5 @@
 import pytest
 
-from ledger.placement.counting import counting
-from ledger.placement.request_history import RequestHistory
 from modes.pooled import Pooled
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, UNLABELLED, per_gpu, pooled
 
@@ -69,12 +67,6 @@ def test_modes_are_told_apart():
 def test_an_annotation_names_no_gpu():
     assert Pooled.read_indices(None, HALF) == ()
     assert Pooled.read_indices("3", HALF) is None
-
-
-def test_the_fuller_pool_is_better():
-    prices = RequestHistory(8).prices
-    assert counting(Pooled).score((3,), HALF, prices) is None
-    assert counting(Pooled).score((4,), HALF, prices) > counting(Pooled).score((9,), HALF, prices)
 
 
 def test_a_share_is_told_by_pool():
