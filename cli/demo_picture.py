@@ -39,5 +39,5 @@ def _gpu(gpu: GpuView, styles: dict[str, tuple[str, str]]) -> Text:
     for share in gpu.shares:
         letter, colour = styles[share.name]
         line.append(f" {letter} " * share.slices, style=f"black on {colour}")
-    line.append(EMPTY * max(0, gpu.free), style="dim")
+    line.append(EMPTY * gpu.unallocated, style="dim")
     return line.append(f"▏ {gpu.used} of {gpu.capacity}")

@@ -35,7 +35,7 @@ class Filter:
         return LedgerView(tuple(node for node in nodes if node.gpus), tuple(waiting))
 
     def _shows(self, gpu: GpuView) -> bool:
-        if self.free is not None and (gpu.cordoned or gpu.free < self.free):
+        if self.free is not None and gpu.free < self.free:
             return False
         if self.namespace is None and self.queue is None:
             return True

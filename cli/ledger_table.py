@@ -96,7 +96,7 @@ def _slices(gpu: GpuView) -> Text:
         blocks = HELD * _scaled(within, total) + OVER * _scaled(slices - within, total)
         drawn.append(blocks, style=STYLES[kind])
         left -= slices
-    return drawn.append(FREE * _scaled(max(0, gpu.free), total), style="dim")
+    return drawn.append(FREE * _scaled(gpu.unallocated, total), style="dim")
 
 
 def _scaled(slices: int, total: int) -> int:

@@ -189,7 +189,7 @@ class _Published:
         self.product = view.product
         self.memory = str(view.gpu_mib) if view.gpu_mib is not None else None
         self.agent_serves = agent_serves
-        self._free = {gpu.unit: max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned}
+        self._free = {gpu.unit: gpu.free for gpu in view.gpus if not gpu.cordoned}
         self._twice = {gpu.unit: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
 
     def left(self, unit: Unit) -> int | None:

@@ -19,7 +19,7 @@ class Totals(NamedTuple):
     used: int = 0
     """Allocated slices, reserved ones included."""
     free: int = 0
-    """Slices for new pods, summed over the GPUs that have free slices."""
+    """Slices for new pods: those of cordoned GPUs and of nodes that are not usable do not count."""
     over: int = 0
     """Slices that bound pods hold beyond the capacity."""
 
@@ -75,7 +75,7 @@ def totals_of(account: NodeAccount) -> Totals:
         gpus=sum([isinstance(unit, Gpu) for unit in units]),
         capacity=sum([capacity for _, capacity, _ in pairs]),
         used=sum([used for _, _, used in pairs]),
-        free=sum([max(0, capacity - used) for _, capacity, used in pairs]),
+        free=sum([max(0, capacity - used) for unit, capacity, used in pairs if fact.takes_pods_on(unit)]),
         # Only bound pods can exceed the capacity; reservations may still wait.
         over=sum(
             [max(0, account.held(unit) - capacity) for unit, capacity, used in pairs if used > capacity]

@@ -62,6 +62,8 @@ class GpuView:
     """Sum of the shares that are not in `shares`; None if all are."""
     offered_twice: bool = False
     """Whether a DRA driver offers it too, or may do so because it offers unknown GPUs of the node."""
+    usable: bool = True
+    """Whether its node takes new pods."""
 
     @property
     def unit(self) -> Unit:
@@ -85,9 +87,14 @@ class GpuView:
         return listed + (self.unlisted.held if self.unlisted else 0)
 
     @property
+    def unallocated(self) -> int:
+        """Slices that nobody has, whether or not new pods can get them."""
+        return max(0, self.capacity - self.used)
+
+    @property
     def free(self) -> int:
-        """Slices for new pods; negative if more is allocated than exists."""
-        return self.capacity - self.used
+        """Slices for new pods: none on a cordoned GPU, or on a node that is not usable."""
+        return self.unallocated if self.usable and not self.cordoned else 0
 
     @property
     def over(self) -> int:
@@ -160,6 +167,7 @@ def node_view(account: NodeAccount) -> NodeView | None:
             unlisted,
             # The kubelet keeps reporting zero for resources whose device plugin was turned off.
             bool(capacity) and (fact.is_offered_twice or unit in fact.offered_twice),
+            fact.usable,
         )
         for unit, (shares, unlisted) in _holdings(account, units).items()
     ]

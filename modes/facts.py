@@ -72,6 +72,10 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             found[POOL] = self.pooled
         return found
 
+    def takes_pods_on(self, unit: Unit) -> bool:
+        """Whether new pods may get a GPU, MIG profile or pool of the node, if it has room."""
+        return self.usable and not self.is_offered_twice and unit not in self.cordoned
+
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
         """MiB of the smallest of some GPUs (empty: of all), from `cards` if it has them, else `gpu_mib`."""
         if not self.cards:

@@ -30,7 +30,7 @@ class FreeBlocks:
         """Count a node in its current state; None removes it."""
         nothing = (0,) * len(DENOMINATORS)
         before = self._by_node.pop(name, nothing)
-        after = _counts(view) if view is not None and view.usable else nothing
+        after = _counts(view) if view is not None else nothing
         if any(after):
             self._by_node[name] = after
         self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
@@ -41,7 +41,7 @@ class FreeBlocks:
 
 
 def _counts(view: NodeView) -> tuple[int, ...]:
-    free = [gpu.free for gpu in view.gpus if not gpu.cordoned and gpu.free > 0]
+    free = [gpu.free for gpu in view.gpus]
     return tuple([_fitting(free, view.slices_per_gpu, denominator) for denominator in DENOMINATORS])
 
 

@@ -121,15 +121,15 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
     """Return the status of a node; `now` (RFC 3339) is the time of conditions that differ from `before`."""
     gpus = tuple(map(_gpu_status, view.gpus))
     pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
-    usable_free = [max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned]
+    free = [gpu.free for gpu in view.gpus]
     return Status(
         lease_transition=transition,
         gpu_count=sum(gpu.index is not None and gpu.profile is None for gpu in gpus)
         + pooled // max(1, view.slices_per_gpu),
         slices_per_gpu=view.slices_per_gpu,
         used=_bounded(view.used),
-        free=_bounded(sum(usable_free)),
-        largest_free=min(view.slices_per_gpu, max(usable_free, default=0)),
+        free=_bounded(sum(free)),
+        largest_free=min(view.slices_per_gpu, max(free, default=0)),
         over=_bounded(view.over),
         gpu_memory_mib=view.gpu_mib,
         product=view.product,
@@ -190,6 +190,7 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
             gpu.memory_mib,
             gpu.unlisted,
             gpu.offered_twice,
+            usable,
         )
         for gpu in status.gpus
     )

@@ -16,7 +16,7 @@ from ledger.view import NodeView
 
 PATH = "/metrics/gpus"
 NAME = "fraction_injector_gpu_slices"
-HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free (negative when over-committed)."
+HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free for new pods."
 KEPT_SECONDS = 3.0
 """Less than the usual interval between two scrapes."""
 _HEAD = f"# HELP {NAME} {HELP}\n# TYPE {NAME} gauge\n"

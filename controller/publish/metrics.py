@@ -101,7 +101,9 @@ class LedgerCollector(Collector):
         yield _gauge("gpus", "GPUs with their own resource name.", totals.gpus)
         yield _gauge("slices_capacity", "Slices that can be allocated.", totals.capacity)
         yield _gauge("slices_used", "Allocated slices, reserved ones included.", totals.used)
-        yield _gauge("slices_free", "Slices for new pods.", totals.free)
+        yield _gauge(
+            "slices_free", "Slices for new pods; none of cordoned GPUs and unusable nodes.", totals.free
+        )
         yield _gauge("slices_over", "Slices held beyond the capacity.", totals.over)
         yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
         yield _gauge(

@@ -1,13 +1,16 @@
 """Ledgers to be shown, and how they are shown."""
 
+from dataclasses import replace
+
 from cli.ledger_table import lines
 from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView
 
 TASK = "clearml-id-4f1c9a7be2d04b6fa3c58d0e1b72964d"
 
 
-def node(name="gpu-0", *gpus, **changes):
-    fields = {"usable": True, "slices_per_gpu": 8, "gpu_mib": 81920, "product": "H100", "gpus": gpus}
+def node(name="gpu-0", *gpus, usable=True, **changes):
+    gpus = tuple(replace(gpu, usable=usable) for gpu in gpus)
+    fields = {"usable": usable, "slices_per_gpu": 8, "gpu_mib": 81920, "product": "H100", "gpus": gpus}
     return NodeView(name, **{**fields, **changes})
 
 

@@ -14,8 +14,8 @@ from tests.cli.ledger_views import SOME
         (Filter(namespace="team"), [("gpu-0", 0)]),
         (Filter(queue="Q_1"), [("gpu-0", 0)]),
         (Filter(queue="other"), []),
-        (Filter(free=4), [("gpu-0", None), ("cpu-7", 0)]),
-        (Filter(free=1, node="gpu-?"), [("gpu-0", 0), ("gpu-0", None)]),
+        (Filter(free=4), [("cpu-7", 0)]),
+        (Filter(free=1, node="gpu-?"), []),
     ],
 )
 def test_filters_leave_whole_gpus(asked, expected):

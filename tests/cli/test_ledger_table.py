@@ -11,9 +11,9 @@ from tests.cli.ledger_views import SOME, TASK, node, shown
 def test_each_gpu_is_a_line_of_blocks_with_its_holders():
     assert shown(SOME) == [
         "NODE GPU SLICES FREE HELD BY",
-        "gpu-0 not usable 0 █████░░░ 3 of 8 team/a: 4, team/b: 1",
-        "gpu-0 not usable 1 cordoned ██▓ -1 of 2 other/clearml-i…6fa3c58d0e1b72964d: 3",
-        "gpu-0 not usable pool ░░░░ 4 of 4",
+        "gpu-0 not usable 0 █████░░░ 0 of 8 team/a: 4, team/b: 1",
+        "gpu-0 not usable 1 cordoned ██▓ 0 of 2 other/clearml-i…6fa3c58d0e1b72964d: 3",
+        "gpu-0 not usable pool ░░░░ 0 of 4",
         "cpu-7 no memory label 0 ░░░░░░░░ 8 of 8",
         "waits: team/d for 8 of GPU 0",
     ]
@@ -22,8 +22,8 @@ def test_each_gpu_is_a_line_of_blocks_with_its_holders():
 def test_wide_lines_hold_whole_names_products_and_memory():
     assert shown(SOME, wide=True)[:3] == [
         "NODE PRODUCT MIB STATE GPU SLICES FREE HELD BY",
-        "gpu-0 H100 81920 not usable 0 █████░░░ 3 of 8 team/a: 4, team/b: 1",
-        f"gpu-0 H100 81920 not usable 1 cordoned ██▓ -1 of 2 other/{TASK}: 3",
+        "gpu-0 H100 81920 not usable 0 █████░░░ 0 of 8 team/a: 4, team/b: 1",
+        f"gpu-0 H100 81920 not usable 1 cordoned ██▓ 0 of 2 other/{TASK}: 3",
     ]
     assert shown(SOME, wide=True)[4] == "cpu-7 ? no label usable 0 ░░░░░░░░ 8 of 8"
 
@@ -51,7 +51,7 @@ def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
     held = GpuView(0, 8, (Holding("team", "a", "holder", 2),), unlisted=Unlisted(40, 50, 48))
     view = LedgerView((node("gpu-0", held),), ())
     line = shown(view, wide=True)[1]
-    assert line.endswith(" -44 of 8 team/a: 2, and 40 more: 50")
+    assert line.endswith(" 0 of 8 team/a: 2, and 40 more: 50")
     assert Filter(namespace="other").apply(view) == view
 
 
@@ -73,7 +73,7 @@ def test_gpus_that_dra_offers_too_are_marked_and_told_in_one_line_with_what_to_d
     twice = GpuView(0, 8, (), cordoned=True, offered_twice=True)
     nodes = tuple(node(name, twice, GpuView(1, 8, ())) for name in "abcde")
     drawn = shown(LedgerView((*nodes, node("f", GpuView(0, 8, ()))), ()))
-    assert drawn[1:3] == ["a 0 offered twice ░░░░░░░░ 8 of 8", "a 1 ░░░░░░░░ 8 of 8"]
+    assert drawn[1:3] == ["a 0 offered twice ░░░░░░░░ 0 of 8", "a 1 ░░░░░░░░ 8 of 8"]
     assert drawn[-1] == (
         "offered twice, by a device plugin and by DRA: GPUs of a, b, c and 2 more; no new pods get them: turn"
         " one of the two off there"

@@ -21,7 +21,7 @@ def summed(ledger: Ledger) -> Totals:
         sum(gpu.index is not None for gpu in gpus),
         sum(gpu.capacity for gpu in gpus),
         sum(gpu.used for gpu in gpus),
-        sum(max(0, gpu.free) for gpu in gpus),
+        sum(gpu.free for gpu in gpus),
         sum(gpu.over for gpu in gpus),
     )
 
@@ -68,3 +68,14 @@ def test_one_decision_ends_no_more_than_some_of_the_reservations_that_are_over()
     assert ledger.totals().used == 8 * 10
     assert not ledger.expire(100.0)
     assert ledger.totals().used == 0
+
+
+def test_slices_of_cordoned_gpus_and_of_unusable_nodes_are_not_free():
+    ledger = ledger_of(
+        gpu_node("open"),
+        gpu_node("cordoned", cordoned=frozenset({1})),
+        gpu_node("down", usable=False),
+        gpu_node("twice", is_offered_twice=True),
+    )
+    totals = ledger.totals()
+    assert (totals.capacity, totals.free) == (64, 24)

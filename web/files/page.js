@@ -57,9 +57,10 @@ function gradientOf(gpu) {
 }
 
 const usedOf = (gpu) => (gpu.shares ?? []).reduce((sum, share) => sum + share.slices, 0);
-const freeOf = (gpu) => Math.max(0, gpu.capacity - usedOf(gpu));
+// As `free` in the ledger: slices for new pods.
+const freeOf = (gpu, row) => (gpu.cordoned || row.usable === false ? 0 : Math.max(0, gpu.capacity - usedOf(gpu)));
 const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
-const roomOf = (gpu) => `${freeOf(gpu)} of ${countOf(gpu.capacity, gpu.profile)} free`;
+const roomOf = (gpu, row) => `${freeOf(gpu, row)} of ${countOf(gpu.capacity, gpu.profile)} free`;
 const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
 const holderOf = (share) => (share.kind === "other" ? (share.pods ? `${share.pods} more pods` : "other") : `${share.namespace ?? ""}/${share.pod ?? ""}`);
 
@@ -85,7 +86,7 @@ function stateOf(gpu) {
 function labelOf(row, gpu) {
   const notes = [stateOf(gpu), gpu.over ? `${gpu.over} over` : ""].filter(Boolean);
   const held = (gpu.shares ?? []).map((share) => `${holderOf(share)} ${wordsOf(share, gpu)}`);
-  return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu), ...notes, ...held].join("; ");
+  return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu, row), ...notes, ...held].join("; ");
 }
 
 // Filters, stored in the URL
@@ -128,8 +129,8 @@ function matches(pattern, text) {
   return at === pattern.length;
 }
 
-function matchesGpu(gpu) {
-  if (filters.free && (gpu.cordoned || freeOf(gpu) < filters.free)) return false;
+function matchesGpu(gpu, row) {
+  if (filters.free && freeOf(gpu, row) < filters.free) return false;
   if (!filters.namespace && !filters.queue) return true;
   // The owners of summed-up pods are unknown: show them in case they match.
   const isAsked = (share) => share.pods ||
@@ -141,7 +142,7 @@ function applyFilter(entry) {
   const fits = matchesNode(entry.row.node);
   let some = false;
   entry.row.gpus.forEach((gpu, i) => {
-    const shown = fits && matchesGpu(gpu);
+    const shown = fits && matchesGpu(gpu, entry.row);
     some ||= shown;
     entry.cells[i].classList.toggle("dim", fits && !shown);
   });
@@ -174,9 +175,12 @@ function paintRow(entry) {
   });
 }
 
+// What a cell shows: a GPU, and whether its node takes pods.
+const contentOf = (gpu, row) => JSON.stringify([gpu, row.usable]);
+
 function drawCell(entry, gpu, i, known) {
   const cell = entry.cells[i];
-  if (known === JSON.stringify(gpu)) return;
+  if (known === contentOf(gpu, entry.row)) return;
   cell.className = `gpu${gpu.cordoned ? " cordoned" : ""}${gpu.over ? " over" : ""}`;
   cell.setAttribute("aria-label", labelOf(entry.row, gpu));
   if (cell === current) showDetails(cell);
@@ -186,7 +190,7 @@ function drawRow(row) {
   if (row.gone || !row.gpus?.length) return dropRow(row.node);
   let entry = rows.get(row.node);
   if (!entry) rows.set(row.node, (entry = startRow(row.node))), insert(entry);
-  const before = entry.row.gpus.map((gpu) => JSON.stringify(gpu));
+  const before = entry.row.gpus.map((gpu) => contentOf(gpu, entry.row));
   entry.row = row;
   entry.element.classList.toggle("off", row.usable === false);
   const facts = [row.node, row.product, row.mib ? `${row.mib} MiB a GPU` : "", row.usable === false ? "takes no pods" : ""];
@@ -283,7 +287,7 @@ function showDetails(cell) {
   const { entry } = cell, gpu = entry.row.gpus[entry.cells.indexOf(cell)];
   if (!gpu) return;
   const model = [entry.row.product, entry.row.mib ? `${entry.row.mib} MiB` : ""].filter(Boolean).join(", ");
-  const notes = `${roomOf(gpu)}${stateOf(gpu) ? `, ${stateOf(gpu)}` : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
+  const notes = `${roomOf(gpu, entry.row)}${stateOf(gpu) ? `, ${stateOf(gpu)}` : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
   find("which").replaceChildren(element("bdi", entry.row.node), ` ${nameOf(gpu)}: ${notes}${model ? ` (${model})` : ""}`);
   find("shares").replaceChildren(...(gpu.shares ?? []).map((share) => {
     const item = element("li"), name = element("b");

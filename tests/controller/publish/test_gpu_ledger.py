@@ -30,6 +30,7 @@ PROMISED = Holding("team", "b", "promised", 1)
 
 
 def view(*gpus, usable=True):
+    gpus = tuple(dataclasses.replace(gpu, usable=usable) for gpu in gpus)
     return NodeView("gpu-0", usable, 8, 81920, "H100", gpus)
 
 
@@ -42,9 +43,14 @@ def test_totals_count_promises_as_used_and_leave_cordoned_gpus_out_of_what_is_fr
 
 def test_lost_capacity_is_over_commit_and_free_stays_honest():
     status = status_of(view(GpuView(0, 2, (HOLDER, PROMISED))), 0, NOW, ())
-    assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, -5)
+    assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, 0)
     message = "pods hold 4 slices more than exist"
     assert status.conditions[1] == Condition("OverCommitted", "True", "CapacityLost", message, NOW)
+
+
+def test_a_node_that_takes_no_pods_has_nothing_free():
+    status = status_of(view(GpuView(0, 8, (HOLDER,)), usable=False), 0, NOW, ())
+    assert (status.used, status.free, status.largest_free, status.gpus[0].free) == (6, 0, 0, 0)
 
 
 def test_a_pool_counts_its_gpus_and_shows_no_index():
