@@ -158,6 +158,8 @@ def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:
         unit = names.unit(name)
         if unit is not None and amount:
             found[unit] = found.get(unit, 0) + amount
+    if len(found) == 1:
+        return tuple(found.items())
     return tuple(sorted(found.items(), key=lambda each: unit_order(each[0])))
 
 

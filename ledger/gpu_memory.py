@@ -74,14 +74,14 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 
 def _of_unit(unit: Unit, amount: int, pod: PodFact, node: NodeFact | None) -> GpuMemory:
+    if isinstance(unit, Gpu):
+        mib = node.card_mib((unit,)) if node is not None else _required_mib(pod)
+        per_gpu = node.slices_per_gpu if node is not None else 0
+        return _share(_asked(pod), _Card(mib or 0, per_gpu), amount)
     profile = profile_on(unit, pod, node)
     if profile is not None:
         return GpuMemory(amount * mib_of_instance(pod, node, profile))
-    if not isinstance(unit, Gpu):
-        return _of_pool(pod, amount, node)
-    mib = node.card_mib((unit,)) if node is not None else _required_mib(pod)
-    per_gpu = node.slices_per_gpu if node is not None else 0
-    return _share(_asked(pod), _Card(mib or 0, per_gpu), amount)
+    return _of_pool(pod, amount, node)
 
 
 def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:

@@ -6,7 +6,7 @@ import msgspec
 
 from kube.names import GPU_PRODUCT_LABEL
 from modes.facts import NodeFact, PodFact
-from modes.units import POOL, Profile, Unit, profile_of_product
+from modes.units import POOL, Gpu, Profile, Unit, profile_of_product
 
 
 def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
@@ -16,6 +16,8 @@ def with_instance_worth(pod: PodFact, node: NodeFact | None) -> PodFact:
     """
     more = 0
     for unit, count in pod.takes:
+        if isinstance(unit, Gpu):
+            continue
         profile = profile_on(unit, pod, node)
         if profile is not None:
             more += count * (max([profile.eighths(product) for product in _products(pod, node)]) - 1)
