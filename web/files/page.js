@@ -349,7 +349,7 @@ function showUnlimited(found) {
   const item = element("li"), name = element("b");
   if (found.others) return element("li", `${found.others} other containers`);
   name.append(element("bdi", `${found.namespace}/${found.pod}`));
-  item.append(name, ": container ", element("bdi", found.container), " uses GPU ", `${found.gpu} of `, element("bdi", found.node), ` without the limiter of its ${found.mib} MiB`);
+  item.append(name, "container ", element("bdi", found.container), " uses GPU ", `${found.gpu} of `, element("bdi", found.node), ` without the limiter of its ${found.mib} MiB`);
   return item;
 }
 
