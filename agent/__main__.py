@@ -1,6 +1,6 @@
 """Runs an agent by options in JSON: `python -m agent OPTIONS`.
 
-`fraction-injector agent` replaces itself by this, so that the command line's libraries leave the memory.
+`fraction-injector agent` replaces itself by this process, which does not load the command line's libraries.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ UNUSABLE = 2
 
 
 def main() -> int:
-    """Run the agent; return 2 with a message where it cannot start."""
+    """Run the agent; return 2 with a message if it cannot start."""
     options = msgspec.json.decode(sys.argv[1], type=AgentOptions)
     configure_logging(options.log_level, options.log_format)
     begun = begin(options)
-    # What is loaded here stays: to look for garbage in between takes a tenth of the start.
+    # Nothing that is loaded here is freed, and garbage collection would take a tenth of the start.
     gc.disable()
-    # Here and not above: while others read, gRPC is loaded.
+    # Here and not above: gRPC is loaded while other processes read.
     from agent.gpu import GpuSourceError  # noqa: PLC0415
     from agent.process import run_agent  # noqa: PLC0415
 
@@ -49,20 +49,20 @@ def main() -> int:
 
 
 def _extensions(options: AgentOptions) -> list[Extension]:
-    """What runs beside the device plugins.
+    """Return what runs next to the device plugins.
 
     Raises:
-        OSError: the options name a node, and this is no pod that could tell the API server of it.
+        OSError: the options name a node, and this process is not in a pod, which knows the API server.
     """
     if options.node is None:
         return []
-    from agent.kubernetes.api_server import ApiServerClient  # noqa: PLC0415 most agents of tests need none
+    from agent.kubernetes.api_server import ApiServerClient  # noqa: PLC0415 most agents in tests need none
     from agent.kubernetes.node_writer import node_facts  # noqa: PLC0415
     from agent.kubernetes.unlimited_events import unlimited_events  # noqa: PLC0415
 
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if host is None:
-        raise OSError("--node: no pod tells where the API server is: leave the option out")
+        raise OSError("--node works only in a pod, which knows the API server: leave the option out")
     api = ApiServerClient(host, int(port))
     return [node_facts(api, options.node), unlimited_events(api)]
 

@@ -1,4 +1,4 @@
-"""Answers Allocate: what a container gets for a list of device ids, by each way of handing GPUs over."""
+"""Answers Allocate: what a container gets for a list of device IDs, with each device list strategy."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of
 
 SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
-"""Annotation of each answer: the kubelet keeps it with what was given, and a runtime makes nothing of it."""
+"""Annotation of each answer: the kubelet stores it with the allocation, and runtimes ignore it."""
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 VISIBLE_MOUNTS = "/var/run/nvidia-container-devices"
-"""Folder whose entries NVIDIA's runtime takes for a list of GPUs."""
+"""NVIDIA's runtime reads the entries of this folder as a list of GPUs."""
 
 
 class Allocator:
-    """Turns device ids into what the kubelet gives a container.
+    """Turns device IDs into the kubelet's answer for a container.
 
     Args:
-        policy: of the node.
-        strategy: how a GPU is handed over.
-        state_dir: holds the limiter's library, at the same path on the node.
-        names: CDI device of each card, by uuid, as of now; only the strategy cdi needs it.
-        specifications: ours, for the strategy cdi.
-        device_nodes: of the cards, for the other strategies; None hands over none.
+        policy: policy of the node.
+        strategy: how a container gets a GPU.
+        state_dir: folder with the limiter's library, at the same path on the node.
+        names: current CDI device of each card, by UUID; only for the strategy cdi.
+        specifications: our own, for the strategy cdi.
+        device_nodes: device nodes of the cards, for the other strategies; None for none.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what goes into an answer
+    def __init__(  # noqa: PLR0913, PLR0917 what an answer needs
         self,
         policy: AgentPolicy,
         strategy: DeviceListStrategy,
@@ -52,15 +52,15 @@ class Allocator:
     def shares(
         self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
     ) -> list[Share]:
-        """Return what the ids of one resource mean.
+        """Return the shares that the device IDs of one resource stand for.
 
         Args:
-            ids: of one Allocate.
-            gpus: those of the resource, by uuid.
-            slices_per_gpu: when the ids were given; None for the policy's.
+            ids: device IDs of one Allocate.
+            gpus: GPUs of the resource, by UUID.
+            slices_per_gpu: number at the time of the allocation; None for the policy's.
 
         Raises:
-            RefusedError: they cannot be given together.
+            RefusedError: they cannot be allocated together.
         """
         size = slices_per_gpu or self._policy.slices_per_gpu
         return shares_of(ids, gpus, size, self._policy.reserve_mib)
@@ -69,7 +69,7 @@ class Allocator:
         """Return what a container gets for the shares of one resource.
 
         Raises:
-            CdiError: a specification that is gone cannot be written again.
+            CdiError: a missing specification cannot be written again.
         """
         response = ContainerAllocateResponse()
         response.annotations[SLICES_PER_GPU] = str(self._policy.slices_per_gpu)
@@ -81,10 +81,10 @@ class Allocator:
         return response
 
     def refuse_conflict(self, shares: Iterable[Share]) -> None:
-        """Refuse shares of one container, of all its resources, that no variables can say together.
+        """Refuse shares of one container, of all its resources, that no variables can express together.
 
         Raises:
-            RefusedError: two GPUs would write one variable with two values.
+            RefusedError: two GPUs need different values of one variable.
         """
         wanted = [(share, self._variables(share)) for share in shares]
         if (why := conflict(wanted)) is not None:

@@ -1,6 +1,6 @@
 """Asks a container runtime what it is and whether CDI is on, once: `python -m agent.ask_runtime SOCKET FILE`.
 
-Whoever holds the runtime's socket is root of the node, so that a process that ends asks, and not the agent.
+Access to the runtime's socket is root access to the node, so a short process asks, and not the agent.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from agent.runtime import Runtime
 
 CALL_SECONDS = 5.0
 TRIES = 6
-"""A runtime that has just started this process answers others at once, or within a few seconds."""
+"""A runtime that has just started this process answers at once, or within a few seconds."""
 
 
 class _Configuration(msgspec.Struct, rename={"cdi": "enableCDI"}):
-    """Of containerd, as it shows it to `crictl info`."""
+    """The part of containerd's configuration that `crictl info` shows too."""
 
     cdi: bool | None = None
 
 
 def ask(socket: str) -> Runtime:
-    """Return what the runtime behind a socket says of itself.
+    """Return version and CDI setting of the runtime behind a socket.
 
     Raises:
-        grpc.RpcError: nobody answers.
+        grpc.RpcError: there is no answer.
     """
     with grpc.insecure_channel(f"unix:{socket.removeprefix('unix://')}") as channel:
         runtime = RuntimeServiceStub(channel)
@@ -55,7 +55,7 @@ def _is_cdi_on(runtime: RuntimeServiceStub) -> bool | None:
 
 
 def main() -> int:
-    """Write what it says into the file; return 1 with the reason where nobody answers."""
+    """Write the answer into the file; return 1 with the reason if there is none."""
     socket, file = sys.argv[1:]
     for left in reversed(range(TRIES)):
         try:

@@ -1,4 +1,4 @@
-"""What is checked before a share is given, and again before each start of its container."""
+"""Checks before a share is allocated, and again before each start of its container."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from agent.policy import PolicyWatch
 from agent.shares import RefusedError
 
 CONFIRM_SECONDS = 20.0
-"""To compile a policy takes one or two; the kubelet gives the check before a container's start 30."""
+"""Compiling a policy takes one or two; the kubelet waits 30 for the check before a container's start."""
 
 
 class BeforeUse:
-    """Makes sure that nobody changed on the node what holds a container to its share.
+    """Makes sure that the files on the node that limit a container are unchanged.
 
     Args:
         policy: must have been compiled since the agent's start.
-        library: of the limiter.
-        driver: holds shares too; None where it does not.
+        library: the limiter's library.
+        driver: limits by the driver; None without them.
     """
 
     def __init__(self, policy: PolicyWatch, library: LimiterLibrary, driver: DriverLimits | None) -> None:
@@ -27,13 +27,13 @@ class BeforeUse:
         self._library = library
         self._driver = driver
         self._checking = asyncio.Lock()
-        """Two that put a file back at once would write into one another's."""
+        """Two checks at once would restore the same file."""
 
     async def check(self) -> None:
-        """Return once all is as this agent knows it.
+        """Return once everything is as this agent knows it.
 
         Raises:
-            RefusedError: it is not, and cannot be put right.
+            RefusedError: it is not, and cannot be restored.
         """
         if not await self._policy.is_confirmed(CONFIRM_SECONDS):
             raise RefusedError("the policies of this node's agent do not compile: its log says why")

@@ -1,4 +1,4 @@
-"""Which boot of the node this is."""
+"""The ID of the node's current boot."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import contextlib
 from pathlib import Path
 
 BOOT_ID = Path("sys/kernel/random/boot_id")
-"""In /proc; every container sees that of its node."""
+"""Path in /proc; every container sees its node's."""
 
 
 def boot_id(proc: Path) -> str:
-    """Return what tells one boot of the node from the next; empty where the kernel does not say."""
+    """Return the ID of the node's boot; empty if the kernel does not state it."""
     with contextlib.suppress(OSError):
         return (proc / BOOT_ID).read_text().strip()
     return ""

@@ -1,4 +1,4 @@
-"""The cards' own CDI devices: read from the node's specifications, and again when those change."""
+"""The CDI devices of the cards, read from the node's specifications, and again when those change."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from service.log import get_logger
 
 POLL_SECONDS = 5.0
 _READINGS = 2
-"""At a time: what was begun before the files changed is read again."""
+"""At most, in one call: if the files changed since a reading began, they are read again."""
 _LEFT_BEHIND = "k8s.device-plugin."
-"""Begins the kinds that NVIDIA's device plugin writes at its start, and leaves on the node when it goes."""
+"""Prefix of the kinds that NVIDIA's device plugin writes when it starts, and leaves on the node."""
 _PREFERRED_KINDS = (KIND, "nvidia.com/gpu", "runtime.nvidia.com/gpu")
 
 
@@ -28,19 +28,19 @@ _Found = dict[str, dict[str, LimitHook | None]]
 
 
 class CardNames:
-    """CDI devices of cards by uuid.
+    """CDI devices of cards, by UUID.
 
-    They are read by a process that ends: a YAML reader would stay in the memory.
+    A short process reads them: a YAML parser would stay in memory.
 
     Args:
-        dirs: with everybody's specifications.
+        dirs: folders of CDI specifications.
     """
 
     def __init__(self, dirs: Collection[str]) -> None:
         self.names: dict[str, str] = {}
-        """As of now."""
+        """Current CDI device of each card."""
         self.limit_hooks: dict[str, LimitHook] = {}
-        """Of the cards whose CDI devices have one, by uuid."""
+        """By UUID, for cards whose CDI devices have one."""
         self._dirs = dirs
         self._files: Files = frozenset()
         self._found: _Found | None = None
@@ -48,12 +48,12 @@ class CardNames:
         self._log = get_logger("card names")
 
     def begin(self) -> Child:
-        """Begin to read, which `read` ends.
+        """Begin to read; `read` waits for the result.
 
         Raises:
-            CdiError: the node has no process or memory to spare.
+            CdiError: no process can be started.
         """
-        self._files, self._found = self._stamps(), None  # None: one that fails is begun again
+        self._files, self._found = self._stamps(), None  # None: after a failure it is read again
         try:
             self._reading = Child("agent.cdi_reader", *self._dirs)
         except OSError as error:
@@ -63,7 +63,7 @@ class CardNames:
         return self._reading
 
     async def read(self, gpus: Iterable[Gpu]) -> None:
-        """Know the names of these cards; files that are as they were are not read again.
+        """Update the names of these cards; unchanged files are not read again.
 
         Raises:
             CdiError: a card has none, or they cannot be read.
@@ -87,12 +87,12 @@ class CardNames:
     async def follow(
         self, gpus: Collection[Gpu], heartbeat: Callable[[], None], changed: Callable[[], None] = lambda: None
     ) -> None:
-        """Read again whenever the files change, as after an update of the driver, until cancelled.
+        """Read again whenever the files change, such as after a driver upgrade, until cancelled.
 
         Args:
             gpus: the cards.
-            heartbeat: called after each look.
-            changed: called when a card has another name or hook.
+            heartbeat: called in each period.
+            changed: called when a card's name or hook changed.
         """
         said = ""
         while True:
@@ -123,12 +123,12 @@ async def _card_devices(reading: Child) -> _Found:
 def choose_names(
     found: Mapping[str, Mapping[str, LimitHook | None]], gpus: Iterable[Gpu], dirs: Collection[str]
 ) -> dict[str, str]:
-    """Choose a CDI device for each card: one by which the driver limits, else by uuid, else by index.
+    """Choose a CDI device for each card: one with the hook for driver limits, else by UUID, else by index.
 
     Args:
-        found: devices with their hooks for that, by kind and name.
+        found: devices with these hooks, by kind and name.
         gpus: the cards.
-        dirs: where was looked, for the message.
+        dirs: the folders, for the message.
 
     Raises:
         CdiError: a card has none.

@@ -1,8 +1,8 @@
 """Our CDI specification of the cards themselves, made by NVIDIA's own generator.
 
-NVIDIA's GPU operator leaves one device of all cards on a node, and other specifications are as old as who
-wrote them. Ours has a device for each card by uuid; it is made when an agent starts, and again when files of
-the driver that it names are gone, as after an upgrade.
+NVIDIA's GPU operator creates only one device for all cards of a node, and other specifications may be stale.
+Ours has a device for each card, by UUID. It is written when an agent starts, and again when files of the
+driver that it names are gone, such as after an upgrade.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ KIND = "clearml-injector.io/card"
 FILE = "clearml-injector.io-card.json"
 POLL_SECONDS = 5.0
 MOST_SECONDS = 60.0
-"""Between two attempts of a generator that fails."""
+"""Maximum between two attempts after a failure."""
 GENERATE_SECONDS = 60.0
-"""NVIDIA's generator takes a second; one that hangs in the driver may be killed."""
+"""NVIDIA's generator takes a second; one that hangs in the driver is killed."""
 MAX_SAID = 400
-"""Characters of what it says that are told on."""
+"""Characters of its error message that are quoted."""
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-"""Its own variables would change what it does."""
+"""The agent's own variables would change what it does."""
 
 
 class _Device(msgspec.Struct, rename={"edits": "containerEdits"}):
@@ -49,11 +49,11 @@ class _Specification(msgspec.Struct, rename={"version": "cdiVersion", "edits": "
 
 
 class CardSpecification:
-    """Makes the file, and knows whether it is as the node is.
+    """Writes the file, and checks whether it is up to date.
 
     Args:
-        ctk: the generator, as this process sees it.
-        options: name the folder, and where the driver is.
+        ctk: path of the generator for this process.
+        options: name the folder and the driver's root.
     """
 
     def __init__(self, ctk: str, options: AgentOptions) -> None:
@@ -65,14 +65,14 @@ class CardSpecification:
         self._log = get_logger("card specification")
 
     def make(self, gpus: Collection[Gpu]) -> None:
-        """Make it anew.
+        """Write the file again.
 
         Raises:
             CdiError: the generator failed or does not name every card, or the file cannot be written.
         """
         made = self._generated()
         wanted = {gpu.uuid for gpu in gpus}
-        # Its device of all cards would give them to whoever gets at it.
+        # Without the generator's device for all cards: a pod could use that one.
         devices = [each for each in made.devices if each.name in wanted]
         if missing := wanted - {each.name for each in devices}:
             raise CdiError(f"{self._ctk} names no {', '.join(sorted(missing))}")
@@ -83,7 +83,7 @@ class CardSpecification:
             raise CdiError(f"{self._path} cannot be written: {error.strerror}") from error
 
     def is_current(self) -> bool:
-        """Return whether the file is there, and all files of the driver that it names."""
+        """Return whether the file and all files of the driver that it names exist."""
         try:
             made = msgspec.json.decode(self._path.read_bytes(), type=_Specification)
             return all(self._is_here(each["hostPath"]) for each in made.edits.get("mounts", ()))
@@ -91,7 +91,7 @@ class CardSpecification:
             return False
 
     async def follow(self, gpus: Collection[Gpu], heartbeat: Callable[[], None]) -> None:
-        """Make it again whenever it is not as the node is, until cancelled."""
+        """Write it again whenever it is out of date, until cancelled."""
         said, wait = "", Backoff(POLL_SECONDS, MOST_SECONDS)
         while True:
             await asyncio.sleep(wait.next() if said else POLL_SECONDS)
@@ -143,7 +143,7 @@ class CardSpecification:
             raise CdiError(f"{self._ctk} cdi {arguments[0]} failed: {why}")
 
     def _is_here(self, host_path: str) -> bool:
-        """Return whether a file of the driver is there; of others this process sees nothing."""
+        """Return whether a file of the driver exists; True for other files, which this process cannot see."""
         path = Path(host_path)
         if not path.is_relative_to(self._host_root):
             return True

@@ -1,6 +1,6 @@
 """Our CDI specifications, which limit a share.
 
-A runtime applies a CDI device after the pod's own environment and mounts, so that a pod cannot undo it.
+A runtime applies a CDI device after the pod's own environment and mounts, so a pod cannot override it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _OF = "-of-"
 
 
 class CdiError(Exception):
-    """NVIDIA names no CDI device for a card, or ours cannot be written; the text says what to do."""
+    """A card has no CDI device, or ours cannot be written; the text says what to do."""
 
 
 class SliceSpecifications:
     """Our specifications in a folder: one file for each card, with a device for each number of slices.
 
     Args:
-        directory: read by the runtime.
-        policy: names slices, reserve and limiter.
-        state_dir: holds what is mounted.
-        driver: holds shares too; None where it does not.
+        directory: a folder that the runtime reads.
+        policy: gives slices, reserve and limiter.
+        state_dir: folder of the files that containers mount.
+        driver: limits by the driver; None without them.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class SliceSpecifications:
         self._driver = driver
 
     def write(self, gpu: Gpu, in_use: Collection[str] | None) -> None:
-        """Write a card's file, if it does not say all that already.
+        """Write a card's file, if its content differs.
 
         Args:
             gpu: the card.
-            in_use: what containers hold, by `held_slices`; None where nobody knows: none is dropped.
+            in_use: allocated devices, by `held_slices`; None if unknown, then no device is removed.
 
         Raises:
             CdiError: the folder cannot be written.
@@ -77,7 +77,7 @@ class SliceSpecifications:
             raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
 
     def name_of(self, share: Share) -> str | None:
-        """Return the device that limits a share; None where the policy has nothing to limit it with.
+        """Return the device that limits a share; None if the policy has no limiter.
 
         Raises:
             CdiError: its file is gone, and cannot be written again.
@@ -89,7 +89,7 @@ class SliceSpecifications:
         return f"{KIND}={_name(share, self._policy)}"
 
     def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
-        """Remove the files of cards that are gone and that no container holds.
+        """Remove the files of missing cards that no container uses.
 
         Raises:
             CdiError: one cannot be removed.
@@ -129,13 +129,13 @@ class SliceSpecifications:
 
 
 def held_slices(uuid: str, slices: int) -> str:
-    """Return what the names of our devices for so many slices of a card begin with, of how many ever."""
+    """Return the prefix of our devices' names for so many slices of a card, for any number per GPU."""
     return f"{uuid}-{slices}"
 
 
 def _name(share: Share, policy: AgentPolicy) -> str:
-    # The kubelet gives a container that starts again the name that it was given first: two of eight slices
-    # must never become two of four when the policy changes.
+    # A container that restarts gets the same name again: two of eight slices must not become two of four when
+    # the policy changes.
     return f"{held_slices(share.gpu.uuid, share.slices)}{_OF}{policy.slices_per_gpu}"
 
 

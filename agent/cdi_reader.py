@@ -1,11 +1,11 @@
-"""Prints the CDI devices of cards in some folders as JSON: by kind and name the hook that limits, if any.
+"""Prints the cards' CDI devices in some folders as JSON: the hook for driver limits by kind and name.
 
-The agent runs it as a process of its own, as it does `agent.policy_compiler`.
+The agent runs it as a separate process, like `agent.policy_compiler`.
 """
 
 from __future__ import annotations
 
-import json  # msgspec takes longer to load than all else here
+import json  # msgspec takes longer to load than everything else here
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,20 +14,20 @@ from typing import Any
 import yaml
 
 MAX_BYTES = 4 * 1024 * 1024
-"""Of one specification; NVIDIA's has some 50 KiB."""
+"""Maximum size of a specification; NVIDIA's has about 50 KiB."""
 KINDS_OF_CARDS = "nvidia.com/gpu", "clearml-injector.io/card"
-"""End their kinds: NVIDIA's, and ours, which the agent has made.
+"""Suffixes of the kinds to read: NVIDIA's, and ours for cards.
 
-Of others there may be a file for each container, and the agent has no use for them."""
+Others may have a file for each container, and the agent does not need them."""
 LIMIT_HOOK = "apply-cuda-memory-limits"
-"""Has the driver hold a container to GPU memory; of NVIDIA's container toolkit, from 1.20.1 on."""
+"""Lets the driver limit a container's GPU memory; part of NVIDIA's container toolkit since 1.20.1."""
 MAX_HOOKS, MAX_TEXTS = 100, 20
 Hook = dict[str, Any]
 """Path, args and env."""
 
 
 def card_devices(folders: Iterable[Path]) -> dict[str, dict[str, Hook | None]]:
-    """Return that hook of each device by kind and name; files that are no specifications are left out."""
+    """Return that hook of each device, by kind and name; other files are skipped."""
     found: dict[str, dict[str, Hook | None]] = {}
     for folder in folders:
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.json")]):

@@ -1,4 +1,4 @@
-"""Work that takes large libraries, done by processes of ours that end, so that an agent stays small."""
+"""Runs work that needs large libraries in short processes, so that the agent stays small."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import weakref
 
 
 class ChildError(Exception):
-    """The process could not do its work; the text is what it said."""
+    """The process failed; the text is its error message."""
 
 
 class Child:
-    """A module of ours that runs beside this process from now on, and prints its result.
+    """A module of ours that starts now in a process of its own, and prints its result.
 
-    It is killed when nobody waits for its result any more.
+    It is killed when its result is no longer needed.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:

@@ -1,6 +1,6 @@
-"""Which container a process of the node belongs to: by its control group, and by the kubelet's log links.
+"""Finds the container of a process, by its control group and by the kubelet's links to logs.
 
-Both are the node's: the agent's pod needs `hostPID` and /var/log/containers. Else no process is found.
+For that the agent's pod needs `hostPID` and /var/log/containers; without them no process is found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ContainerName:
 
 
 def running_containers(logs: Path) -> dict[str, ContainerName]:
-    """Return the node's containers by id, from the kubelet's links to their logs; none without links."""
+    """Return the node's containers by ID, from the kubelet's links to their logs; none without links."""
     try:
         names = [path.name for path in logs.iterdir()]
     except OSError:
@@ -37,15 +37,15 @@ def running_containers(logs: Path) -> dict[str, ContainerName]:
 
 @dataclass(frozen=True, slots=True)
 class ContainerId:
-    """A container as control groups name it."""
+    """A container as in the names of control groups."""
 
     id: str
     pod_uid: str
-    """Empty where the groups do not say it."""
+    """Empty if the names do not contain it."""
 
 
 def container_id_of(pid: int, proc: Path) -> ContainerId | None:
-    """Return the container that a process runs in; None where it runs in none, or is gone."""
+    """Return the container of a process; None if it runs in none, or has ended."""
     try:
         groups = (proc / str(pid) / "cgroup").read_text()
     except OSError:

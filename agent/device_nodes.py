@@ -1,7 +1,7 @@
-"""A card's device nodes, for the ways of handing GPUs over in which no CDI specification lists them.
+"""A card's device nodes, for the device list strategies without a CDI specification.
 
-A container whose device nodes are not in its own specification loses them when the control groups are written
-again, as by `systemctl daemon-reload`: programs in it then get "Failed to initialize NVML: Unknown Error".
+A container loses device nodes that are not in its own specification when control groups are written again,
+such as by `systemctl daemon-reload`: its programs then get "Failed to initialize NVML: Unknown Error".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.gpu import Gpu
 
 CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
-"""Device nodes that belong to no card; each is given where the node has it."""
+"""Device nodes that belong to no card; a container gets those that exist on the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,18 @@ class DeviceNode:
 
 @dataclass(frozen=True, slots=True)
 class DeviceNodes:
-    """Where the driver keeps its device nodes.
+    """Finds the driver's device nodes.
 
     Args:
-        root: of the driver, as this process sees it.
-        host_root: the same, as the node has it.
+        root: root of the driver, for this process.
+        host_root: the same folder's path on the node.
     """
 
     root: Path
     host_root: Path
 
     def of(self, gpu: Gpu) -> list[DeviceNode]:
-        """Return the nodes of a card and of the driver; none where the card's own is not there."""
+        """Return the device nodes of a card and of the driver; none if the card's own does not exist."""
         card = f"nvidia{gpu.minor}"
         found = self._found((card, *CONTROL))
         return found if found and found[0].container_path == f"/dev/{card}" else []

@@ -26,7 +26,7 @@ from service.log import get_logger
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 Context = grpc.aio.ServicerContext[object, object]
 _Given = list[tuple[frozenset[str], int | None]]
-"""What one container has of each resource: ids, and the slices of their GPU then, if that is known."""
+"""A container's allocations: device IDs of each resource, and the slices per GPU then, if known."""
 
 
 class DevicePlugin(DevicePluginServicer):
@@ -35,15 +35,15 @@ class DevicePlugin(DevicePluginServicer):
     Args:
         resource: the name.
         gpus: one in mode per-gpu, all in mode pooled.
-        policy: of the node.
+        policy: policy of the node.
         state: health of the GPUs.
         allocator: makes the answers.
-        kubelet: says what else a container holds.
+        kubelet: knows the other resources of a container.
         metrics: count the answers.
-        before_use: makes sure that what limits a share is in its place.
+        before_use: checks the files that limit a share.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what one resource needs
+    def __init__(  # noqa: PLR0913, PLR0917 what a resource needs
         self,
         resource: str,
         gpus: Sequence[Gpu],
@@ -73,11 +73,11 @@ class DevicePlugin(DevicePluginServicer):
 
     @property
     def healthy_ids(self) -> frozenset[str]:
-        """The slices that may be given to new pods."""
+        """The slices that new pods can get."""
         return frozenset(each.ID for each in self._devices() if each.health == HEALTHY)
 
     async def GetDevicePluginOptions(self, request: api.Empty, context: Context) -> api.DevicePluginOptions:  # noqa: ARG002, N802
-        """Ask for a call before each start of a container, and for one that prefers slices of one GPU."""
+        """Request a call before each start of a container, and one that prefers slices of one GPU."""
         return self.options
 
     async def ListAndWatch(  # noqa: N802
@@ -90,14 +90,14 @@ class DevicePlugin(DevicePluginServicer):
         self.stream_opened.set()
         try:
             seen = self._state.version
-            said = self._devices()
-            yield api.ListAndWatchResponse(devices=said)
+            sent = self._devices()
+            yield api.ListAndWatchResponse(devices=sent)
             while True:
                 seen = await self._state.next_version(seen)
                 devices = self._devices()
-                if devices != said:
-                    said = devices
-                    yield api.ListAndWatchResponse(devices=said)
+                if devices != sent:
+                    sent = devices
+                    yield api.ListAndWatchResponse(devices=sent)
         finally:
             self.streams -= 1
 
@@ -138,7 +138,7 @@ class DevicePlugin(DevicePluginServicer):
         return response
 
     def _refuse_unhealthy(self, shares: Iterable[Share]) -> None:
-        """Refuse a GPU that fell ill since the kubelet chose it.
+        """Refuse a GPU that became unhealthy after the kubelet chose it.
 
         Raises:
             RefusedError: a GPU is unhealthy.
@@ -163,13 +163,13 @@ class DevicePlugin(DevicePluginServicer):
         return api.PreStartContainerResponse()
 
     async def _given_with(self, ids: frozenset[str]) -> list[_Given]:
-        """Return all that each container has that was given these ids of the resource.
+        """Return all allocations of each container that has these device IDs of the resource.
 
-        The kubelet's file knows init containers too, which pod-resources leaves out. Several containers of a
-        pod may have the same ids, one after the other.
+        The kubelet's file also has init containers, which pod-resources leaves out. Several containers of a
+        pod may have the same IDs, one after the other.
 
         Raises:
-            KubeletError: neither the file nor pod-resources tells.
+            KubeletError: neither the file nor pod-resources has them.
         """
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
         named = {
@@ -194,7 +194,7 @@ class DevicePlugin(DevicePluginServicer):
         shares: list[Share] = []
         for ids, slices_per_gpu in given:
             if any(uuid_of(each) in gpus for each in ids):
-                # A container that got its slices under another policy may start again.
+                # A container that got its slices under another policy may restart.
                 with contextlib.suppress(RefusedError):
                     shares += self._allocator.shares(ids, gpus, slices_per_gpu)
         return shares
@@ -203,12 +203,16 @@ class DevicePlugin(DevicePluginServicer):
         return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
 
     def _devices_of(self, gpu: Gpu) -> list[api.Device]:
-        ill, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
+        is_unhealthy, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
         nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
         ids = slice_ids(gpu, self._policy.slices_per_gpu)
         return [
-            api.Device(ID=each, health=UNHEALTHY if ill or each in withheld else HEALTHY, topology=topology)
+            api.Device(
+                ID=each,
+                health=UNHEALTHY if is_unhealthy or each in withheld else HEALTHY,
+                topology=topology,
+            )
             for each in ids
         ]
 

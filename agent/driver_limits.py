@@ -1,8 +1,8 @@
-"""Has NVIDIA's driver hold containers to their shares, which no program can lift.
+"""Lets NVIDIA's driver limit containers to their shares, which no program can lift.
 
-NVIDIA's container toolkit has a hook for it in the cards' own CDI devices. It runs on the node before a
-container starts, and takes the limit from its variables: of two of a name the first, which the pod may set.
-Ours runs the same program once more, and shows it a file of ours as the container's configuration.
+NVIDIA's container toolkit has a hook for this in the cards' own CDI devices. It runs on the node before a
+container starts, and reads the limit from the container's variables: the first of two with one name, which
+the pod can set. Our hook runs the same program again, with a file of ours as the container's configuration.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from agent.shares import Share
 
 FOLDER = "driver-limits"
 LIMIT, REQUEST = "NVIDIA_GPU_MEMORY_LIMIT", "NVIDIA_GPU_MEMORY_REQUEST"
-"""What the toolkit's program takes a limit from, in MiB.
+"""Variables from which the toolkit's program reads a limit, in MiB.
 
-A request, which is as large as the limit unless it is named, is added to `dmem.min` of every control group
-above the container's, and stays there when the container is gone (NVIDIA: MPS v3 and memory partitioning).
+The request, by default as large as the limit, is added to `dmem.min` of every control group above the
+container's, and stays there after the container has ended (NVIDIA: MPS v3 and memory partitioning).
 """
 _SHELL = "/bin/sh"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -34,14 +34,14 @@ fi
 shift
 sed "s|\"bundle\": *\"[^\"]*\"|\"bundle\":\"$0\"|" | exec "$@"
 """.strip()
-"""Hands on the state of a container, as a runtime gives it to hooks, with another folder of configuration.
+"""Passes on the state of a container, as a runtime gives it to hooks, with another folder of configuration.
 
-The toolkit's program ends well, and limits nothing, where it cannot read a configuration or finds no limit.
+The toolkit's program succeeds, and limits nothing, if it cannot read a configuration or finds no limit in it.
 """
 
 
 class LimitHook(msgspec.Struct, frozen=True):
-    """How NVIDIA's container toolkit has the driver hold a container to memory of a card."""
+    """The hook of NVIDIA's container toolkit that lets the driver limit a container's memory of a card."""
 
     path: str
     args: tuple[str, ...]
@@ -52,18 +52,18 @@ class DriverLimits:
     """Hooks for shares, and the files that they need on the node.
 
     Args:
-        state_dir: of the agent, at the same path on the node.
-        hooks: says those of NVIDIA's toolkit by the card's uuid, as of now.
+        state_dir: the agent's folder, at the same path on the node.
+        hooks: returns the current hooks of NVIDIA's toolkit, by the card's UUID.
     """
 
     def __init__(self, state_dir: str, hooks: Callable[[], Mapping[str, LimitHook]]) -> None:
         self._folder = Path(state_dir) / FOLDER
         self._hooks = hooks
         self._written: frozenset[int] = frozenset()
-        """MiB of the shares whose files were written."""
+        """MiB of the shares with files."""
 
     def write(self, shares: Iterable[Share]) -> None:
-        """Write what the hooks of shares need.
+        """Write the files that the hooks of shares need.
 
         Raises:
             OSError: the folder cannot be written.
@@ -74,7 +74,7 @@ class DriverLimits:
         self._written |= wanted
 
     def put_back(self) -> None:
-        """Write again what was written and is not there any more, or says something else.
+        """Restore files that are missing or changed.
 
         Raises:
             OSError: the folder cannot be written.
@@ -86,13 +86,13 @@ class DriverLimits:
             write_whole(self._bundle(mib) / "config.json", _configuration(mib))
 
     def hooks(self, share: Share) -> list[dict[str, Any]]:
-        """Return the hooks of a share's CDI device; none for a whole GPU, nor where the toolkit has none."""
+        """Return the hooks of a share's CDI device; none for a whole GPU, or if the toolkit has none."""
         hook = self._hooks().get(share.gpu.uuid)
         if share.memory_mib is None or hook is None:
             return []
-        said = _configuration(share.memory_mib).decode()
+        content = _configuration(share.memory_mib).decode()
         command = [hook.path, *hook.args[1:]]
-        arguments = ["sh", "-c", _SCRIPT, str(self._bundle(share.memory_mib)), said, *command]
+        arguments = ["sh", "-c", _SCRIPT, str(self._bundle(share.memory_mib)), content, *command]
         return [{"hookName": "createRuntime", "path": _SHELL, "args": arguments, "env": [_PATH, *hook.env]}]
 
     def _bundle(self, mib: int) -> Path:

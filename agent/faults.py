@@ -1,4 +1,4 @@
-"""Faults of GPUs that need somebody to repair them: they outlive the agent, and end with a reboot."""
+"""Faults of GPUs that need a repair: they are kept when the agent restarts, until the node reboots."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAX_BYTES = 64 * 1024
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What happened to a GPU."""
+    """A fault of a GPU."""
 
     xid: int
     asked: bool = False
-    """Whether the GPU was away since, or its driver asked for a recovery: after that it is repaired."""
+    """Whether the GPU has been away since, or its driver asked for a recovery; after that it is repaired."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -30,11 +30,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """Faults by uuid, in a file of the agent's private folder.
+    """Faults by UUID, in a file in the agent's private folder.
 
     Args:
-        state_dir: of the agent.
-        boot: tells this boot of the node from others; empty keeps nothing.
+        state_dir: the agent's folder.
+        boot: ID of the node's boot; if it is empty, nothing is stored.
     """
 
     def __init__(self, state_dir: Path, boot: str) -> None:
@@ -49,19 +49,19 @@ class Faults:
             self._saved = dict(self._faults)
 
     def of(self, uuid: str) -> Fault | None:
-        """Return the fault of a GPU, if it has one."""
+        """Return the fault of a GPU; None without one."""
         return self._faults.get(uuid)
 
     def set(self, uuid: str, fault: Fault) -> None:
-        """Note a fault, in place of what the GPU had."""
+        """Replace the fault of a GPU."""
         self._faults[uuid] = fault
 
     def remove(self, uuid: str) -> None:
-        """Note that a GPU is repaired."""
+        """Remove the fault of a repaired GPU."""
         self._faults.pop(uuid, None)
 
     def save(self) -> None:
-        """Write them, if they changed. Where that fails they are in the memory alone."""
+        """Write them, if they changed. If that fails, they are only in memory."""
         with self._saving:
             faults = dict(list(self._faults.items())[-MAX_FAULTS:])
             if not self._boot or faults == self._saved:

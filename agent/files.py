@@ -1,4 +1,4 @@
-"""Files that others read at any moment: runtimes, and containers that have them mounted."""
+"""Files that runtimes and containers may read at any moment."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What reading JSON from a file raises where something else stands there."""
+"""Errors of reading JSON from a file that may hold anything."""
 Files = frozenset[tuple[str, int, int]]
-"""What tells one state of folders from the next: name, inode and time of each file."""
+"""Name, inode and time of each file: they change when the folders change."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Make a file say something, all at once, for everybody to read; one that says it already is not touched.
+    """Replace a file, readable by all users, in one step; a file with this content is not touched.
 
-    Whoever has the file of before open or mounted keeps it as it was.
+    Processes that have the previous file open or mounted keep it.
 
     Raises:
         OSError: it cannot be read or written.
@@ -25,32 +25,32 @@ def write_whole(path: Path, content: bytes) -> None:
     if path.is_file() and path.read_bytes() == content:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # No reader of .json, .yaml or of a whole name takes it for the file.
+    # Not a name that readers of .json or .yaml files pick up.
     fresh = path.with_name(f"{path.name}.new")
     try:
         fresh.write_bytes(content)
         fresh.chmod(0o644)
         fresh.replace(path)
     except OSError:
-        # Half of it would take what a full disk has left.
+        # A partial file would take the rest of a full disk.
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
         raise
 
 
 def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: True) -> Files:
-    """Return what tells one state of folders from the next, also where a ConfigMap swaps a link.
+    """Return the state of all files in folders, also of the targets of a ConfigMap's links.
 
     Args:
-        folders: those that cannot be read are as if they were empty, and files as if they were not there.
-        counts: whether a file does, by its name.
+        folders: unreadable folders and files are skipped.
+        counts: whether a file counts, by its name.
     """
     stamps = set()
     for folder in folders:
         with contextlib.suppress(OSError):
             for path in Path(folder).iterdir():
                 if counts(path.name):
-                    with contextlib.suppress(OSError):  # a link that leads nowhere
+                    with contextlib.suppress(OSError):  # a broken link
                         status = path.stat()
                         stamps.add((str(path), status.st_ino, status.st_mtime_ns))
     return frozenset(stamps)

@@ -1,4 +1,4 @@
-"""The GPUs of a node, and what an agent asks their driver."""
+"""The GPUs of a node, and the interface to their driver."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ class Gpu:
     uuid: str
     model: str
     memory_mib: int
-    """All of its memory, rounded down, as the label nvidia.com/gpu.memory has it."""
+    """All of its memory, rounded down, as in the label nvidia.com/gpu.memory."""
     numa_node: int | None = None
-    """Of the machine's, as the kernel numbers them; None where it does not say."""
+    """The kernel's number of its NUMA node; None if unknown."""
     mig: bool = False
-    """Whether it is in MIG mode: its memory is partitioned, and it is not ours to share."""
+    """Whether it is in MIG mode: its memory is partitioned, and it has no slices."""
     reserved_mib: int = 0
-    """What the driver keeps of its memory, rounded up: no program gets it."""
+    """Memory that the driver reserves, rounded up: programs cannot use it."""
     minor: int | None = None
-    """Number of its device node; None where the driver does not say."""
+    """Number of its device node; None if the driver does not state it."""
 
     @property
     def usable_mib(self) -> int:
-        """MiB that programs can have together."""
+        """MiB that all programs together can use."""
         return self.memory_mib - self.reserved_mib
 
 
 @dataclass(frozen=True, slots=True)
 class HealthEvent:
-    """Something that the driver said of a GPU."""
+    """An event of a GPU that the driver reported."""
 
     uuid: str | None
-    """None where the driver named no GPU."""
+    """None if the driver named no GPU."""
     xid: int
-    """NVIDIA's number of the error."""
+    """NVIDIA's error number."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """Memory that one process holds on one GPU."""
+    """Memory of one GPU that a process uses."""
 
     pid: int
-    """As the host counts processes."""
+    """Process ID on the node."""
     used_mib: int
 
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """What runs on a GPU at this moment."""
+    """The current use of a GPU."""
 
     used_mib: int
     utilisation_percent: int
@@ -61,26 +61,26 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True)
 class GpuCondition:
-    """Whether a GPU answers, and what its driver wants done."""
+    """Whether a GPU answers, and which recovery its driver asks for."""
 
     answers: bool
     recovery: str | None = None
-    """What the driver asks for before the GPU may be used again, such as a reset; None for nothing."""
+    """What must be done before the GPU can be used again, such as a reset; None for nothing."""
     mig: bool = False
-    """Whether it is in MIG mode, in which slices of it are none."""
+    """Whether it is in MIG mode, in which it has no slices."""
     tells_xids: bool = True
-    """Whether its driver tells of its errors."""
+    """Whether its driver reports its errors."""
     watch_error: str | None = None
-    """Why its errors cannot be watched, other than that driver or card have no such events."""
+    """Why its errors cannot be watched; None if they can, or if driver or card have no such events."""
 
     @property
     def needs_recovery(self) -> bool:
-        """Whether it has to come back, or something has to be done, before it may be used."""
+        """Whether it must return, or be recovered, before it can be used."""
         return not self.answers or self.recovery is not None
 
     @property
     def why_unhealthy(self) -> str | None:
-        """Why it may not be given to new pods; None if it may."""
+        """Why new pods cannot get it; None if they can."""
         if not self.answers:
             return "it does not answer"
         if self.recovery is not None:
@@ -91,41 +91,41 @@ class GpuCondition:
 
 
 class GpuSourceError(Exception):
-    """The driver did not answer, or answered with an error; the text says which."""
+    """The driver did not answer, or returned an error; the text says which."""
 
 
 class GpuSource(Protocol):
-    """A way to the GPUs of this node. Every method may block and is called from a thread."""
+    """Access to the GPUs of this node. Every method may block and is called from a thread."""
 
     def list_gpus(self) -> tuple[Gpu, ...]:
-        """Return all GPUs by index, those in MIG mode included.
+        """Return all GPUs by index, also those in MIG mode.
 
         Raises:
-            GpuSourceError: there is no way to tell.
+            GpuSourceError: the driver does not answer.
         """
 
     def wait_for_event(self, seconds: float) -> HealthEvent | None:
-        """Return the next event, or None if there was none for so long.
+        """Return the next event, or None if there was none in this time.
 
         Raises:
-            GpuSourceError: waiting failed, which says nothing about any GPU.
+            GpuSourceError: waiting failed; the GPUs may be healthy.
         """
 
     def condition_of(self, uuid: str) -> GpuCondition:
-        """Return the condition of a GPU; one that the driver cannot reach does not answer."""
+        """Return the condition of a GPU; a GPU that the driver cannot reach does not answer."""
 
     def use_of(self, uuid: str) -> GpuUse:
-        """Return what runs on a GPU.
+        """Return the use of a GPU.
 
         Raises:
             GpuSourceError: the GPU, or the driver, does not answer.
         """
 
     def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot hold containers to memory of each GPU; None where it can.
+        """Return why the driver cannot limit the GPU memory of containers; None if it can.
 
-        It is asked of all GPUs that `list_gpus` returned, but for those in MIG mode.
+        This considers all GPUs that `list_gpus` returned, except those in MIG mode.
         """
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Close the session with the driver."""

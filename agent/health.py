@@ -1,4 +1,4 @@
-"""Follows the health of the GPUs: Xids by events, lost and recovered GPUs by asking each now and then."""
+"""Watches the health of the GPUs: Xids by events, lost and recovered GPUs by regular checks."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from service.log import get_logger
 from service.retry import Backoff
 
 EVENT_SECONDS = 1.0
-"""How long a thread waits for an event: a process that stops waits for it."""
+"""How long a thread waits for an event; a process that stops waits for the thread."""
 CHECK_SECONDS = 5.0
 GOOD_CHECKS = 6
-"""In a row that find nothing, until a GPU that goes on after an Xid is offered again: half a minute."""
+"""Good checks in a row after which a GPU that survived an Xid is offered again: half a minute."""
 
 
 class HealthWatch:
     """Marks GPUs unhealthy and healthy.
 
-    After an Xid that a GPU survives, by NVIDIA's catalog, it is offered again once it was well for so long.
-    Any other Xid is a fault. It ends once the GPU was away and answers, as after a reset, once its driver no
-    longer asks for the recovery that it asked for, or with the boot. Drivers before 570 do not ask.
+    After an Xid that a GPU survives (NVIDIA's catalog), it is offered again after GOOD_CHECKS. Any other Xid
+    is a fault. It ends when the GPU was away and answers again, as after a reset, when its driver no longer
+    asks for the recovery that it asked for, or with a reboot. Drivers before 570 do not ask.
 
     Args:
         source: the GPUs.
-        state: is marked.
-        ignored_xids: say nothing of a GPU.
-        metrics: show it.
-        faults: of before.
+        state: gets the result.
+        ignored_xids: errors of programs, not of GPUs.
+        metrics: show the result.
+        faults: faults of earlier agents.
     """
 
     def __init__(
@@ -50,15 +50,15 @@ class HealthWatch:
         self._metrics = metrics
         self._faults = faults
         self._survived: dict[str, int] = {}
-        """By uuid the last Xid that a GPU survived, until it is offered again."""
+        """The last Xid that a GPU survived, by UUID, until it is offered again."""
         self._good_checks: dict[str, int] = {}
-        """Since then."""
+        """Good checks since then, by UUID."""
         self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
         self._wait_error: str | None = None
         self._marked: set[str] = set()
         """GPUs that are marked as unhealthy."""
         self._silent: set[str] = set()
-        """GPUs whose driver has no events for them."""
+        """GPUs for which the driver has no events."""
         self._log = get_logger("health")
         for gpu in state.gpus:
             metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
@@ -78,7 +78,7 @@ class HealthWatch:
         try:
             event = await asyncio.to_thread(self._source.wait_for_event, EVENT_SECONDS)
         except GpuSourceError as error:
-            # It says nothing about any GPU: each is asked by itself.
+            # No GPU need be at fault: each is checked separately.
             if str(error) != self._wait_error:
                 self._log.error("waiting for events of GPUs failed", error=str(error))
             self._wait_error = str(error)
@@ -91,7 +91,7 @@ class HealthWatch:
             await asyncio.to_thread(self._faults.save)
 
     def take_event(self, event: HealthEvent) -> None:
-        """Mark the GPU of an event, if it says anything of the GPU."""
+        """Mark the GPU of an event, unless the event is an error of a program."""
         gpu = self._state.find(event.uuid) if event.uuid is not None else None
         if event.xid in self._ignored:
             self._log.info("error of a program on a GPU", uuid=event.uuid, xid=event.xid)
@@ -105,16 +105,16 @@ class HealthWatch:
             self._show(gpu, None)
 
     async def check_all(self) -> None:
-        """Ask every GPU once: an agent that starts offers none that is known to be ill."""
+        """Check every GPU once, so that an agent that starts offers no unhealthy GPU."""
         for gpu in self._state.gpus:
             self.take_condition(gpu, await asyncio.to_thread(self._source.condition_of, gpu.uuid))
         await asyncio.to_thread(self._faults.save)
 
     def take_condition(self, gpu: Gpu, condition: GpuCondition) -> None:
-        """Mark a GPU by what it answered."""
+        """Mark a GPU by its condition."""
         fault = self._faults.of(gpu.uuid)
         if condition.needs_recovery:
-            # What was survived is over with it, too.
+            # The recovery also ends what the GPU survived.
             self._survived.pop(gpu.uuid, None)
             if fault is not None:
                 self._faults.set(gpu.uuid, Fault(fault.xid, asked=True))
@@ -139,7 +139,7 @@ class HealthWatch:
             self._log.warning("the driver has no events for a GPU: its Xids are not seen", index=gpu.index)
 
     def _show(self, gpu: Gpu, why: str | None) -> None:
-        """Mark a GPU by why it is unhealthy now, or else by what happened to it."""
+        """Mark a GPU by the reason why it is unhealthy now, otherwise by its last fault."""
         fault = self._faults.of(gpu.uuid)
         xid = fault.xid if fault is not None else self._survived.get(gpu.uuid)
         why = why or (f"Xid {xid}" if xid is not None else None)

@@ -1,4 +1,4 @@
-"""What the kubelet's books say is held of each GPU. Pure."""
+"""Counts the slices of each GPU that the kubelet has allocated. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.state import Held
 
 
 def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held]:
-    """Return by uuid what containers hold of each of these GPUs, those of which nothing is held included."""
+    """Return what containers use of each of these GPUs, by UUID; also unused GPUs."""
     ids: dict[str, set[str]] = {gpu.uuid: set() for gpu in gpus}
     pods: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for holder in holders:

@@ -1,7 +1,8 @@
-"""The kubelet's two sockets: where device plugins register, and where it says which container holds what."""
+"""The kubelet's two sockets: for the registration of device plugins, and for the devices of containers."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from agent.kubelet_api.podresources_pb2_grpc import PodResourcesListerStub
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
 MAX_ANSWER = 16 * 1024 * 1024
-"""What the kubelet's own clients take; an agent's memory would not hold many times that."""
+"""As for the kubelet's own clients; much more would not fit into the agent's memory."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER),
     ("grpc.enable_http_proxy", 0),
@@ -35,17 +36,17 @@ class KubeletError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A container with what it holds of our resources."""
+    """A container with its devices."""
 
     namespace: str
     pod: str
     container: str
     devices: tuple[tuple[str, tuple[str, ...]], ...]
-    """Resource names with device ids."""
+    """Resource names with device IDs."""
 
     @property
     def ids(self) -> frozenset[str]:
-        """All device ids."""
+        """All device IDs."""
         return frozenset(each for _, ids in self.devices for each in ids)
 
 
@@ -53,7 +54,7 @@ class Kubelet:
     """The kubelet of this node.
 
     Args:
-        root: its root folder, as this process sees it.
+        root: its root folder, for this process.
     """
 
     def __init__(self, root: Path) -> None:
@@ -61,9 +62,11 @@ class Kubelet:
         self._socket = self.plugins / "kubelet.sock"
         self._resources = root / "pod-resources" / "kubelet.sock"
         self._channel: grpc.aio.Channel | None = None
+        self._listed: tuple[float, list[Holder]] | None = None
+        """When containers were last listed, by the event loop's clock, and the list."""
 
     def identity(self) -> Identity | None:
-        """Return what tells one kubelet's socket from the next one's; None where there is none."""
+        """Return what identifies the kubelet's current socket; None without a socket."""
         try:
             status = self._socket.stat()
         except OSError:
@@ -91,11 +94,26 @@ class Kubelet:
         Raises:
             KubeletError: its pod-resources socket does not answer.
         """
+        asked_at = asyncio.get_running_loop().time()
         answer = await self._ask_resources("List", resources.ListPodResourcesRequest())
-        return list(_holders(answer))
+        holders = list(_holders(answer))
+        self._listed = asked_at, holders
+        return holders
+
+    async def recent_holders(self, seconds: float) -> list[Holder]:
+        """Return all containers that hold devices, by the last list if it is not older than this.
+
+        Raises:
+            KubeletError: its pod-resources socket does not answer.
+        """
+        if self._listed is not None:
+            listed_at, holders = self._listed
+            if asyncio.get_running_loop().time() - listed_at <= seconds:
+                return holders
+        return await self.holders()
 
     async def allocatable(self) -> dict[str, frozenset[str]]:
-        """Return the device ids that it counts, by resource.
+        """Return the device IDs that it counts, by resource.
 
         Raises:
             KubeletError: its pod-resources socket does not answer.
@@ -108,7 +126,7 @@ class Kubelet:
 
     async def _ask_resources(self, method: str, request: object) -> Any:
         if self._channel is None:
-            # Kept: gRPC never gives back some bytes of each channel, and this is asked for every container.
+            # Reused: gRPC never frees some bytes of each channel, and every container needs one.
             self._channel = grpc.aio.insecure_channel(f"unix:{self._resources}", options=_OPTIONS)
         call = getattr(PodResourcesListerStub(self._channel), method)
         try:

@@ -1,8 +1,8 @@
-"""The kubelet's own file of what it allocated, beside its sockets.
+"""The kubelet's checkpoint of allocated devices, next to its sockets.
 
-It tells two things that pod-resources does not: what init containers hold, and what was answered when slices
-were given, and with that of how many slices their GPU was. The file is the kubelet's business (its form is
-that of Kubernetes 1.20 to 1.37): what cannot be read is as if it were not there.
+It has two things that pod-resources lacks: the devices of init containers, and the answers to Allocate, which
+state the slices per GPU. The file is internal to the kubelet (this is the format of Kubernetes 1.20 to 1.37),
+so an unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """What a container was given of one resource."""
+    """Devices of one resource that a container got."""
 
     pod: str
     """UID."""
@@ -37,7 +37,7 @@ class Allocation:
     resource: str
     ids: frozenset[str]
     slices_per_gpu: int | None
-    """Of the policy that it was given under; None where the answer does not say it."""
+    """Of the policy at that time; None if the answer does not state it."""
 
 
 class _Entry(msgspec.Struct):
@@ -57,7 +57,7 @@ class _File(msgspec.Struct):
 
 
 class Checkpoint:
-    """The file in a folder, decoded again when it is another one.
+    """The file in a folder; it is decoded again when it changes.
 
     Args:
         plugins: the kubelet's folder of device plugins.
@@ -69,7 +69,7 @@ class Checkpoint:
         self._allocations: tuple[Allocation, ...] = ()
 
     def allocations(self) -> tuple[Allocation, ...]:
-        """Return what containers were given; nothing where the file cannot be read. It blocks."""
+        """Return all allocations; none if the file cannot be read. It blocks."""
         try:
             status = self._path.stat()
             stamp = status.st_ino, status.st_mtime_ns, status.st_size
@@ -82,7 +82,7 @@ class Checkpoint:
 
 
 def divisions_of(allocations: Iterable[Allocation]) -> Mapping[frozenset[str], int]:
-    """Return of how many slices a GPU was when these ids were given, for ids whose answer says it."""
+    """Return the slices per GPU at the time of the allocation, by device IDs, where the answer states it."""
     return {each.ids: each.slices_per_gpu for each in allocations if each.slices_per_gpu is not None}
 
 
@@ -98,6 +98,6 @@ def _slices_per_gpu(answer: bytes) -> int | None:
         given = ContainerAllocateResponse.FromString(answer)
     except DecodeError:
         return None
-    # Answers of older agents lack the annotation; our device, where they have one, says the same.
+    # Answers of older agents lack the annotation; the name of our CDI device states the same.
     of_devices = (match[1] for each in given.cdi_devices if (match := _OURS.fullmatch(each.name)))
     return _SIZES.get(given.annotations.get(SLICES_PER_GPU) or next(of_devices, ""))

@@ -1,6 +1,6 @@
-"""Whether a process has the limiter loaded, by the files that it has mapped.
+"""Whether a process has the limiter loaded, by its mapped files.
 
-To read another process's maps takes CAP_SYS_PTRACE, and `hostPID` for the driver's numbers.
+Reading another process's maps needs CAP_SYS_PTRACE, and `hostPID` for the driver's process IDs.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from pathlib import Path
 from agent.settings import LimiterPart
 
 MAX_MAPS = 4 * 1024 * 1024
-"""Bytes of one process's maps that are read: a program can have any number of mappings."""
+"""Maximum bytes of one process's maps: a program can have any number of mappings."""
 MAX_LOOKS = 64
-"""Processes whose maps are read in one look; others wait for the next."""
+"""Maximum processes whose maps are read in one check; others wait for the next."""
 _CHUNK = 64 * 1024
 _DELETED = b" (deleted)"
 Process = tuple[int, str]
-"""Number of a process, and the id of its container: numbers are given again."""
+"""Process ID and container ID: process IDs are reused."""
 
 
 class LimiterCheck:
-    """Looks at each process once; a library that was preloaded stays loaded.
+    """Checks each process once, because a preloaded library stays loaded.
 
     Args:
-        limiter: of the node's policy; of one that preloads nothing nothing can be said.
-        proc: the node's processes.
+        limiter: the limiter of the node's policy; without a preloaded library nothing can be checked.
+        proc: folder of the node's processes.
     """
 
     def __init__(self, limiter: LimiterPart, proc: Path) -> None:
         self._path = limiter.preload.encode() if limiter.preload is not None else None
-        # The file may be a link to another one beside it, by whose name it is mapped.
+        # The file may be a link to another one in this folder; the target's name is mapped.
         self._folder = f"{limiter.library_path}/".encode() if limiter.library_path is not None else None
         self._proc = proc
         self._known: Mapping[Process, bool] = {}
@@ -41,7 +41,7 @@ class LimiterCheck:
         return self._path is not None
 
     def has_limiter(self, processes: Iterable[Process]) -> Mapping[Process, bool]:
-        """Return whether processes have the limiter loaded, of those of which it can be told. It blocks."""
+        """Return whether processes have the limiter loaded; unreadable ones are left out. It blocks."""
         if self._path is None:
             return {}
         wanted = list(dict.fromkeys(processes))
@@ -53,7 +53,7 @@ class LimiterCheck:
         return known
 
     def _look(self, pid: int) -> bool | None:
-        """Return whether the library is mapped; None where the maps cannot be read, or are too long."""
+        """Return whether the library is mapped; None if the maps cannot be read or are too long."""
         rest, size = b"", 0
         try:
             with (self._proc / str(pid) / "maps").open("rb", buffering=0) as file:
@@ -66,11 +66,11 @@ class LimiterCheck:
                         return None
         except OSError:
             return None
-        return False if size else None  # one that has ended has an empty file
+        return False if size else None  # the file of an ended process is empty
 
     def _is_library(self, line: bytes) -> bool:
         fields = line.split(maxsplit=5)
         if len(fields) < len(("address", "perms", "offset", "dev", "inode", "pathname")):
             return False
-        path = fields[5].removesuffix(_DELETED)  # a newer version takes the place of one that runs
+        path = fields[5].removesuffix(_DELETED)  # a newer version may have replaced the file
         return path == self._path or (self._folder is not None and path.startswith(self._folder))

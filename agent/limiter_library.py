@@ -1,4 +1,4 @@
-"""The limiter's library on the node, from where containers get it, held to what this agent knows of it."""
+"""The limiter's library on the node, which containers mount; the agent restores it if it changes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FOLDER = "library"
 
 
 class LibraryError(Exception):
-    """The library is not there, or is another one, and shares would be without limit."""
+    """The library is missing or changed, so shares would have no limit."""
 
 
 class LimiterLibrary:
-    """Puts the library onto the node, and makes sure that it is still there whenever a container starts.
+    """Copies the library to the node, and checks it before each start of a container.
 
     Args:
-        limiter: of the node's policy; one that preloads nothing needs nothing.
-        state_dir: of the agent.
-        source: folder of the agent's own pod with the library; None takes what lies on the node at the
-            start for it.
+        limiter: the limiter of the node's policy; without a preloaded library nothing is done.
+        state_dir: the agent's folder.
+        source: folder of the agent's own pod with the library; None uses the files that are on the node when
+            the agent starts.
     """
 
     def __init__(self, limiter: LimiterPart, state_dir: Path, source: Path | None) -> None:
@@ -42,10 +42,10 @@ class LimiterLibrary:
         self._log = get_logger("limiter's library")
 
     def prepare(self) -> None:
-        """Learn which library it is, and put it onto the node.
+        """Read the library, and copy it to the node.
 
         Raises:
-            LibraryError: it is not there, or cannot be written.
+            LibraryError: it is missing, or cannot be written.
         """
         preload = self._limiter.preload
         if preload is None:
@@ -61,10 +61,10 @@ class LimiterLibrary:
         self._write()
 
     def check(self) -> None:
-        """Put back what is no longer as it was.
+        """Restore changed files.
 
         Raises:
-            LibraryError: it cannot be put back.
+            LibraryError: they cannot be restored.
         """
         if self._limiter.preload is not None and self._write():
             self._log.warning(
@@ -83,7 +83,7 @@ class LimiterLibrary:
         )
 
     def _write(self) -> bool:
-        """Write what differs; return whether a file of the library did."""
+        """Write files that differ; return whether a file of the library did."""
         preload = self._limiter.preload or ""
         with _said(self._state_dir):
             changed = [name for name, known in self._digests.items() if self._found(name) != known]
@@ -93,7 +93,7 @@ class LimiterLibrary:
         return bool(changed)
 
     def _found(self, name: str) -> str | None:
-        """Return the digest of a file on the node; None where there is no such file."""
+        """Return the digest of a file on the node; None if it does not exist."""
         with contextlib.suppress(OSError), _opened(self._folder / name) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
         return None
@@ -105,7 +105,7 @@ class LimiterLibrary:
                 f"{path} is not what it was when the agent started: put it back, or start the agent again if"
                 " it is meant"
             )
-        # A new file in place of the old one: programs that run have the old one in their memory.
+        # A new file replaces the old one, which running programs have mapped.
         fresh = path.with_name(f".{name}.new")
         fresh.unlink(missing_ok=True)
         try:
@@ -114,23 +114,23 @@ class LimiterLibrary:
             fresh.chmod(0o644)
             fresh.replace(path)
         finally:
-            # Half of it would take what a full disk has left.
+            # A partial file would take the rest of a full disk.
             with contextlib.suppress(OSError):
                 fresh.unlink(missing_ok=True)
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the files of a folder with their digests; what is no plain file is left out, links too."""
+    """Yield the regular files of a folder with their digests; links are left out."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         with contextlib.suppress(OSError), _opened(path) as file:
             yield path.name, hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _opened(path: Path) -> BufferedReader:
-    """Open a plain file, never what a link leads to.
+    """Open a regular file; links are not followed.
 
     Raises:
-        OSError: it is none.
+        OSError: it is not a regular file.
     """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(file).st_mode):

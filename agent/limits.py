@@ -1,4 +1,4 @@
-"""What holds a container to its share: a limiter's variables and mounts, as the node sets them. Pure."""
+"""The variables and mounts of a limiter that limit a container to its share. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent.settings import AgentPolicy, LimiterPart
 from agent.shares import Share
 
 PRELOAD_FILE = "/etc/ld.so.preload"
-"""The dynamic loader's own list: a container cannot unset it as it can LD_PRELOAD."""
+"""The dynamic loader's own list; unlike LD_PRELOAD, a container cannot unset it."""
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _ADVICE = "ask for equal shares of equal GPUs, or use a container for each"
 _FIRST_GPU = re.compile(r"(.+_)0")
@@ -20,26 +20,26 @@ _SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One folder or file of the node in a container, or an empty folder of the container's own."""
+    """A folder or file of the node in a container, or an empty folder of the container."""
 
     container_path: str
     host_path: str | None
-    """None makes an empty folder in memory."""
+    """None for an empty folder in memory."""
     size: str | None = None
-    """Of an empty folder."""
+    """Size of an empty folder."""
 
 
 def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str, str]:
     """Return the limiter's variables for a share; none for a whole GPU.
 
-    A container counts its GPUs from 0, by their order on the node, and Allocate is asked for one of them at a
-    time. A variable for the container's first GPU is therefore written for every place that this GPU can have
-    there: equal shares agree, and `conflict` finds those that do not.
+    A container counts its GPUs from 0, in their order on the node, and the kubelet calls Allocate for one of
+    them at a time. So a variable for the container's first GPU is written for every position that this GPU
+    can have there: equal shares agree, and `conflict` finds those that do not.
 
     Args:
-        share: of one GPU.
-        policy: names the limiter.
-        own_cache: whether the container has a folder of its own for the limiter's accounts.
+        share: a share of one GPU.
+        policy: has the limiter.
+        own_cache: whether the container has its own folder for the limiter's data.
     """
     if share.memory_mib is None:
         return {}
@@ -60,7 +60,7 @@ def _filled(
     for name, text in env:
         used = set(_PLACEHOLDER.findall(text))
         if used - values.keys():
-            continue  # it speaks of the pod, which nobody names to a device plugin
+            continue  # it needs the pod, which a device plugin does not know
         value = _PLACEHOLDER.sub(lambda found: values[found[1]], text)
         first = _FIRST_GPU.fullmatch(name)
         if first is None or "memory_mib" not in used:
@@ -71,18 +71,18 @@ def _filled(
 
 def conflict(of_shares: Iterable[tuple[Share, Mapping[str, str]]]) -> str | None:
     """Return why the shares of one container cannot be limited together; None if they can."""
-    said: dict[str, tuple[Share, str]] = {}
+    seen: dict[str, tuple[Share, str]] = {}
     whole: Share | None = None
     for share, wanted in of_shares:
         whole = share if share.memory_mib is None else whole
         for name, value in wanted.items():
-            other, before = said.setdefault(name, (share, value))
+            other, before = seen.setdefault(name, (share, value))
             if before != value:
                 return (
                     f"{name} would have to be {before} for GPU {other.gpu.index} and {value} for GPU"
                     f" {share.gpu.index}: {_ADVICE}"
                 )
-    limited = next((share for share, _ in said.values() if share.memory_mib is not None), None)
+    limited = next((share for share, _ in seen.values() if share.memory_mib is not None), None)
     if whole is not None and limited is not None:
         return (
             f"GPU {whole.gpu.index} is whole, and the limit of the share of GPU {limited.gpu.index} would"
@@ -92,7 +92,7 @@ def conflict(of_shares: Iterable[tuple[Share, Mapping[str, str]]]) -> str | None
 
 
 def mounts(share: Share, limiter: LimiterPart, state_dir: str, *, own_cache: bool) -> list[Mount]:
-    """Return what the limiter needs in a container beside variables; nothing for a whole GPU."""
+    """Return the limiter's mounts in a container; none for a whole GPU."""
     if share.memory_mib is None:
         return []
     found = []
@@ -105,14 +105,14 @@ def mounts(share: Share, limiter: LimiterPart, state_dir: str, *, own_cache: boo
 
 
 def loader_list(preload: str) -> str:
-    """Return the name of the file on the node that tells the dynamic loader of a library.
+    """Return the name of the file on the node with the dynamic loader's list for a library.
 
-    Each library has a file of its own, which is written once: containers that run have it mounted.
+    Each library has its own file, which is written once, because running containers have it mounted.
     """
     return f"ld.so.preload-{hashlib.sha256(preload.encode()).hexdigest()[:12]}"
 
 
 def tmpfs_size(quantity: str) -> str:
-    """Write a quantity of bytes as the mount option of a tmpfs has it."""
+    """Return a quantity of bytes in the form of a tmpfs mount option."""
     found = _SIZE.fullmatch(quantity)
     return f"{found[1]}{(found[2] or '')[:1].lower()}" if found else "8m"

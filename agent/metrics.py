@@ -1,4 +1,4 @@
-"""What the agent counts and measures."""
+"""The agent's metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PREFIX = "fraction_injector_agent_"
 
 
 class AgentMetrics:
-    """The agent's own metrics in the registry of its process."""
+    """The agent's metrics in the registry of its process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._allocations = Counter(
@@ -52,12 +52,12 @@ class AgentMetrics:
         )
 
     def set_driver_limits(self, *, offered: bool, are_set: Callable[[], bool]) -> None:
-        """Note whether the driver offers limits; `are_set` says at any time whether it gets them."""
+        """Set whether the driver offers limits; `are_set` returns whether they are used now."""
         self._driver_limits_offered.set(offered)
         self._driver_limits.set_function(are_set)
 
     def add_resource(self, resource: str) -> None:
-        """Start the series of a resource."""
+        """Create the series of a resource."""
         for result in ("allocated", "refused"):
             self._allocations.labels(resource, result)
         for result in ("registered", "failed"):
@@ -69,18 +69,18 @@ class AgentMetrics:
         self._allocations.labels(resource, result).inc()
 
     def registered(self, resource: str, *, well: bool) -> None:
-        """Count a registration, and note its outcome."""
+        """Count a registration, and set its result."""
         self._registrations.labels(resource, "registered" if well else "failed").inc()
         self.set_registered(resource, well=well)
 
     def set_registered(self, resource: str, *, well: bool) -> None:
-        """Note whether the kubelet counts a resource."""
+        """Set whether the kubelet counts a resource."""
         self._registered.labels(resource).set(well)
 
     def set_tells_xids(self, gpu: int, uuid: str, *, tells: bool) -> None:
-        """Note whether the driver tells of a GPU's errors."""
+        """Set whether the driver reports a GPU's errors."""
         self._tells_xids.labels(str(gpu), uuid).set(tells)
 
     def set_healthy(self, gpu: int, uuid: str, *, healthy: bool) -> None:
-        """Note the health of a GPU."""
+        """Set the health of a GPU."""
         self._healthy.labels(str(gpu), uuid).set(healthy)

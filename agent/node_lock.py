@@ -1,4 +1,4 @@
-"""One agent on a node: two would take each other's names for as long as both run."""
+"""Makes sure that only one agent runs on a node: two would keep replacing each other's registration."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAME = "agent.lock"
 
 
 class NodeLock:
-    """A lock on a file of the node, which goes with the process that holds it.
+    """A lock on a file of the node, which ends with the process that holds it.
 
-    The file lies where only the agents' user can open it: whoever can open a file can lock it.
+    Only the agents' user can open the file, because any process that opens a file can lock it.
 
     Args:
-        state_dir: of the agent, the same for all agents of the node.
+        state_dir: the agent's folder, the same for all agents of the node.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -27,7 +27,7 @@ class NodeLock:
         self._file: int | None = None
 
     def take(self) -> bool:
-        """Return whether no other process holds it; where it cannot be made, nobody is kept waiting.
+        """Return whether no other process holds it; also True if the file cannot be created.
 
         Raises:
             UntrustedError: another user may hold it.
@@ -48,7 +48,7 @@ class NodeLock:
         return True
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)

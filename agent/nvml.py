@@ -1,4 +1,4 @@
-"""GPUs as NVIDIA's driver tells of them, through NVML. Nothing else imports its bindings."""
+"""The GPUs of NVIDIA's driver, through NVML. No other module imports its bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MIB = 1024 * 1024
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_FOLDERS = ("usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64")
 WAITS_UNTIL_TRIED = 30
-"""Waits for events after which GPUs whose events could not be watched are tried again."""
+"""Number of waits after which GPUs whose events could not be watched are tried again."""
 _RECOVERIES = {
     nvml.NVML_GPU_RECOVERY_ACTION_NONE: None,
     nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET: "reset of the GPU",
@@ -30,15 +30,15 @@ Answer = TypeVar("Answer")
 
 
 class Nvml:
-    """A GpuSource that asks NVML, and watches its GPUs for events from the start.
+    """A GpuSource that uses NVML, and watches its GPUs for events from the start.
 
     Args:
-        pci_devices: of the kernel, for NUMA nodes.
-        cgroups: of the node, for limits by the driver.
-        driver_root: where the driver's library is looked for if no runtime put it into this container.
+        pci_devices: the kernel's folder of PCI devices, for NUMA nodes.
+        cgroups: control groups of the node, for limits by the driver.
+        driver_root: where to look for the driver's library if no runtime put it into this container.
 
     Raises:
-        GpuSourceError: the driver or its library is not there; the message says which.
+        GpuSourceError: the driver or its library is missing; the message says which.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class Nvml:
         self._pci_devices = pci_devices
         self._cgroups = cgroups
         self._waiting = threading.Lock()
-        """Is held while a thread waits: what is freed then may crash the process."""
+        """Held while a thread waits: freeing a set of events meanwhile may crash the process."""
         self._events: Any = None
         self._unwatched: dict[str, str | None] = {}
-        """GPUs whose Xids are not seen, by uuid: why not, or None where the driver has no such events."""
+        """GPUs whose Xids are not seen, by UUID: the reason, or None if the driver has no such events."""
         self._waits = 0
-        with contextlib.suppress(GpuSourceError):  # whoever waits is told why
+        with contextlib.suppress(GpuSourceError):  # `wait_for_event` reports the reason
             self._events = self._watch_events()
         self._known: dict[int, Gpu] = {}
         self._log = get_logger("nvml")
 
     def list_gpus(self) -> tuple[Gpu, ...]:
-        """Return the GPUs that the driver counts, or counted since the start: one that is lost is as it was.
+        """Return the GPUs that the driver counts, or has counted since the start; a lost GPU is unchanged.
 
-        One that was lost before the start has neither UUID nor memory, and is left out.
+        A GPU that was lost before the start has neither UUID nor memory, and is left out.
 
         Raises:
-            GpuSourceError: the driver does not answer, or none of its GPUs ever did.
+            GpuSourceError: the driver does not answer, or none of its GPUs has ever answered.
         """
         lost: GpuSourceError | None = None
         for index in range(_asked(nvml.nvmlDeviceGetCount)):
@@ -78,7 +78,7 @@ class Nvml:
             except GpuSourceError as error:
                 if index not in self._known:
                     self._log.error(
-                        "GPU is left out until the agent starts again", index=index, reason=str(error)
+                        "GPU is left out until the agent restarts", index=index, reason=str(error)
                     )
                 lost = error
         if not self._known and lost is not None:
@@ -111,7 +111,7 @@ class Nvml:
         return HealthEvent(uuid, int(data.eventData))
 
     def condition_of(self, uuid: str) -> GpuCondition:
-        """Return whether a GPU answers, its mode, and what the driver asks for (old ones do not say)."""
+        """Return whether a GPU answers, its mode, and the recovery that newer drivers ask for."""
         unwatched = self._unwatched
         tells, error = uuid not in unwatched, unwatched.get(uuid)
         try:
@@ -129,14 +129,14 @@ class Nvml:
         used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
         busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
         found = _optional(nvml.nvmlDeviceGetComputeRunningProcesses, device) or []
-        # A driver that keeps a process's memory to itself says None.
+        # None if the driver does not report a process's memory.
         processes = tuple(ProcessUse(each.pid, (each.usedGpuMemory or 0) // _MIB) for each in found)
         return GpuUse(used // _MIB, busy.gpu if busy is not None else 0, processes)
 
     def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot limit containers on some GPU; it is asked by reading a limit.
+        """Return why the driver cannot limit containers on some GPU; reading a limit shows it.
 
-        Drivers before 615 lack the function, and need control groups of version 2.
+        Drivers before 615 lack the function; limits need control groups of version 2.
         """
         if not (self._cgroups / "cgroup.controllers").is_file():
             return f"{self._cgroups} is not of version 2"
@@ -149,13 +149,13 @@ class Nvml:
         try:
             nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(index), limits)
         except nvml.NVMLError_NotFound:
-            return None  # it knows limits, and has none for this group
+            return None  # it supports limits, and has none for this group
         except nvml.NVMLError as error:
             return f"GPU {index}: nvmlDeviceGetMemoryLimits_v1: {error}"
         return None
 
     def close(self) -> None:
-        """End the session with the driver, once nobody waits for an event."""
+        """End the session with the driver, after a wait for an event has ended."""
         with self._waiting:
             self._forget_events()
             nvml.nvmlShutdown()
@@ -174,7 +174,7 @@ class Nvml:
         )
 
     def _numa_node(self, device: Any) -> int | None:
-        """Return the NUMA node of a GPU's PCI slot, as the kernel has it."""
+        """Return the kernel's NUMA node of a GPU's PCI slot; None if unknown."""
         pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
         if pci is None:
             return None
@@ -187,15 +187,15 @@ class Nvml:
         return node if node >= 0 else None
 
     def _watch_events(self) -> Any:
-        """Return a set with the events of every GPU that has some.
+        """Return a set with the events of every GPU that has events.
 
-        By NVML's documentation a set in which a GPU could not be entered is undefined: another is made
+        After a failed registration the set is undefined (NVML's documentation), so another one is created
         without that GPU.
         """
         unwatched: dict[str, str | None] = {}
         while True:
             events = _asked(nvml.nvmlEventSetCreate)
-            if _enter_all(events, unwatched):
+            if _register_all(events, unwatched):
                 self._unwatched = unwatched
                 return events
             _optional(nvml.nvmlEventSetFree, events)
@@ -206,10 +206,10 @@ class Nvml:
             self._events = None
 
 
-def _enter_all(events: Any, unwatched: dict[str, str | None]) -> bool:
-    """Enter the GPUs that are not known to fail into a set; False if one more failed, which is noted."""
+def _register_all(events: Any, unwatched: dict[str, str | None]) -> bool:
+    """Register GPUs that have not failed before; return False, and add the reason, if another one fails."""
     for index in range(_asked(nvml.nvmlDeviceGetCount)):
-        # One that is lost is found out by its condition.
+        # The condition of a lost GPU shows that it is lost.
         device = _optional(nvml.nvmlDeviceGetHandleByIndex, index)
         uuid = _optional(nvml.nvmlDeviceGetUUID, device) if device is not None else None
         if uuid is None or uuid in unwatched:
@@ -225,7 +225,7 @@ def _enter_all(events: Any, unwatched: dict[str, str | None]) -> bool:
 
 
 def _load_below(root: Path) -> None:
-    """Load the driver's library, unless its name alone finds it; once loaded, its name does."""
+    """Load the driver's library, so that it is found by its name afterwards."""
     for path in (_LIBRARY, *(str(root / folder / _LIBRARY) for folder in _LIBRARY_FOLDERS)):
         with contextlib.suppress(OSError):
             ctypes.CDLL(path)
@@ -238,13 +238,13 @@ def _is_in_mig_mode(device: Any) -> bool:
 
 
 def _reserved_mib(device: Any) -> int:
-    """Return what the driver keeps of a GPU's memory; 0 where it is too old (before R510) to say."""
+    """Return the memory of a GPU that the driver reserves; 0 if the driver (before R510) does not say."""
     memory = _optional(nvml.nvmlDeviceGetMemoryInfo, device, nvml.nvmlMemory_v2)
     return 0 if memory is None else -(-int(memory.reserved) // _MIB)
 
 
 def _action(device: Any) -> int:
-    """Return the driver's recovery action; none where the driver is too old to say."""
+    """Return the driver's recovery action; NONE if the driver is too old to report it."""
     field = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
     values = _optional(nvml.nvmlDeviceGetFieldValues, device, [field])
     if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
@@ -260,7 +260,7 @@ def _asked(call: Callable[..., Answer], *arguments: Any) -> Answer:
 
 
 def _optional(call: Callable[..., Answer], *arguments: Any) -> Answer | None:
-    """Return an answer that not every card or driver gives."""
+    """Return the answer; None on any error, for functions that some cards or drivers lack."""
     try:
         return call(*arguments)
     except nvml.NVMLError:

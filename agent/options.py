@@ -1,4 +1,4 @@
-"""How an agent is started."""
+"""The agent's command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 
 def _path(text: str) -> str:
-    """Leave out what is too much, such as a slash at the end."""
+    """Return the path in its shortest form, such as without a slash at the end."""
     return str(Path(text))
 
 
@@ -36,7 +36,7 @@ def _card_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """The agent's command line; it is handed on as JSON, so that paths are texts."""
+    """The agent's options. They are passed on as JSON, so paths are texts."""
 
     policies: Annotated[
         str,
@@ -81,8 +81,8 @@ class AgentOptions:
     runtime_file: Annotated[
         str | None,
         Flag(
-            "What the container runtime says of itself, as `python -m agent.ask_runtime SOCKET FILE` writes "
-            "it: the agent itself never opens the runtime's socket.",
+            "Version and CDI setting of the container runtime, as `python -m agent.ask_runtime SOCKET FILE` "
+            "writes them: the agent itself never opens the runtime's socket.",
             metavar="FILE",
             default="none",
             parse=_path,
@@ -104,25 +104,25 @@ class AgentOptions:
     library: Annotated[
         str | None,
         Flag(
-            "Folder, written by nobody else, with the limiter's library: it is copied to the node, and "
-            "restored where it changes there.",
+            "Folder that no other process writes, with the limiter's library: it is copied to the node, and "
+            "restored if it changes there.",
             metavar="DIR",
-            default="what lies in library/ of --state-dir",
+            default="library/ in --state-dir",
             parse=_path,
         ),
     ] = None
     driver_limits: Annotated[
         bool,
         Flag(
-            "Have the driver hold shares too, where it can (615, control groups of version 2) and NVIDIA's "
-            "CDI devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node."
+            "Let the driver limit shares too, if it can (615, control groups of version 2) and NVIDIA's CDI "
+            "devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node."
         ),
     ] = False
     nvidia_ctk: Annotated[
         str | None,
         Flag(
-            "NVIDIA's nvidia-ctk: has it write a CDI specification of the cards, and again when the driver's "
-            "files change. Without it others must have written one.",
+            "NVIDIA's nvidia-ctk, which writes a CDI specification of the cards, and again when the driver's "
+            "files change. Without it, one must already exist.",
             metavar="FILE",
             default="none",
             parse=_path,
@@ -130,17 +130,21 @@ class AgentOptions:
     ] = None
     nvidia_cdi_hook: Annotated[
         str,
-        Flag("NVIDIA's nvidia-cdi-hook, as the node has it, for --nvidia-ctk.", metavar="FILE", parse=_path),
+        Flag(
+            "NVIDIA's nvidia-cdi-hook, by its path on the node, for --nvidia-ctk.",
+            metavar="FILE",
+            parse=_path,
+        ),
     ] = "/usr/bin/nvidia-cdi-hook"
     driver_root: Annotated[
         str,
         Flag("Root of the driver's files, for --nvidia-ctk and --device-nodes.", metavar="DIR", parse=_path),
     ] = "/"
-    host_driver_root: Annotated[str, Flag("The same, as the node has it.", metavar="DIR", parse=_path)] = "/"
+    host_driver_root: Annotated[str, Flag("Its path on the node.", metavar="DIR", parse=_path)] = "/"
     device_nodes: Annotated[
         bool,
         Flag(
-            "With volume-mounts and envvar: name the cards' device nodes below --driver-root to the kubelet, "
+            "With volume-mounts and envvar: pass the cards' device nodes below --driver-root to the kubelet, "
             "so that containers keep them when systemd writes control groups again."
         ),
     ] = False
@@ -166,6 +170,6 @@ class AgentOptions:
     log_level: MinimumLevel = "info"
     log_format: LineFormat = "auto"
     container_logs: str = "/var/log/containers"
-    """Folder of the kubelet's links to logs, which name containers by id."""
+    """Folder of the kubelet's links to logs, which name containers by ID."""
     proc: str = "/proc"
-    """The node's processes, as this process sees them."""
+    """The node's processes, for this process."""

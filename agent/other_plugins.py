@@ -1,4 +1,4 @@
-"""Cards that another device plugin offers too, or gave to a pod: they would be given out twice."""
+"""Cards that another device plugin also offers, or gave to a pod: they would be allocated twice."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _HELD = "pod {} holds it as {}: its slices are offered when that pod has ended"
 
 
 class _Cards:
-    """Finds the card in device ids of other plugins.
+    """Finds the card in the device IDs of other plugins.
 
-    Those of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. MIG instances have UUIDs
-    of their own.
+    The IDs of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. MIG instances have their
+    own UUIDs.
     """
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
@@ -38,12 +38,12 @@ class _Cards:
 def offered_elsewhere(
     counted: Mapping[str, Iterable[str]], ours: Collection[str], gpus: Iterable[Gpu]
 ) -> dict[str, str]:
-    """Return by uuid under which other name the kubelet counts a card.
+    """Return the other resource name under which the kubelet counts a card, by UUID.
 
     Args:
-        counted: device ids that the kubelet counts, by resource.
-        ours: names of our own.
-        gpus: that we offer.
+        counted: device IDs that the kubelet counts, by resource.
+        ours: our resource names.
+        gpus: the GPUs that we offer.
     """
     cards = _Cards(gpus)
     return {
@@ -57,14 +57,14 @@ def offered_elsewhere(
 def held_elsewhere(
     holders: Iterable[Holder], ours: Collection[str], gpus: Iterable[Gpu]
 ) -> dict[str, tuple[str, str]]:
-    """Return by uuid which pod holds a card that another plugin gave it, and as what resource.
+    """Return the pod that got a card from another plugin, and the resource name, by UUID.
 
-    The kubelet counts such a device for nobody any more once that plugin has left, while the pod runs on.
+    When that plugin has left, the kubelet no longer counts the device, although the pod still runs.
 
     Args:
-        holders: containers with what they hold.
-        ours: names of our own: under them, slices are held of us.
-        gpus: that we offer.
+        holders: containers with their devices.
+        ours: our resource names; slices have these names.
+        gpus: the GPUs that we offer.
     """
     cards = _Cards(gpus)
     return {
@@ -78,11 +78,11 @@ def held_elsewhere(
 
 
 class OtherPlugins:
-    """Withdraws cards from new pods for as long as another plugin offers them, or a pod holds them of one.
+    """Withdraws cards while another plugin offers them, or while a pod has them from another plugin.
 
     Args:
         state: the cards that we offer.
-        ours: names of our resources.
+        ours: our resource names.
         metrics: show the cards' health.
     """
 
@@ -93,7 +93,7 @@ class OtherPlugins:
         self._log = get_logger("other plugins")
 
     def look(self, counted: Mapping[str, Iterable[str]], holders: Iterable[Holder]) -> None:
-        """Withdraw and give back cards by what the kubelet counts, and by what containers hold."""
+        """Withdraw cards and offer them again, by what the kubelet counts and what containers have."""
         gpus = self._state.gpus
         held = held_elsewhere(holders, self._ours, gpus)
         offered = offered_elsewhere(counted, self._ours, gpus)
@@ -110,7 +110,7 @@ class OtherPlugins:
     def _tell(self, gpu: Gpu, *, is_offered: bool, is_found: bool) -> None:
         self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=gpu.uuid not in self._state.unhealthy)
         if not is_found:
-            self._log.info("GPU is ours alone again", index=gpu.index, uuid=gpu.uuid)
+            self._log.info("GPU is offered again: no other plugin has it", index=gpu.index, uuid=gpu.uuid)
             return
         reason = self._state.unhealthy[gpu.uuid]
         if is_offered:

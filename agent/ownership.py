@@ -1,4 +1,4 @@
-"""Finds out when another device plugin took a name: the kubelet takes the newest, and tells neither."""
+"""Finds names that another device plugin registered: the kubelet uses the newest, and reports nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CALM_SECONDS = 300.0
 class Ownership:
     """Compares what the kubelet counts with what is registered, and with what other plugins offer.
 
-    A name that was taken is registered again, but ever more rarely while the other plugin takes it back: each
-    change of hands shows the scheduler an empty node for a moment.
+    Such a name is registered again, but less and less often while the other plugin does the same: after each
+    change the scheduler sees a node without slices for a moment.
     """
 
     def __init__(self, kubelet: Kubelet, registrars: Sequence[Registrar], others: OtherPlugins) -> None:
@@ -50,10 +50,10 @@ class Ownership:
                 self._compare(registrar, counted.get(registrar.plugin.resource, frozenset()))
 
     def _compare(self, registrar: Registrar, counted: frozenset[str]) -> None:
-        """Have a name registered again whose devices are others than ours."""
+        """Register a name again if the kubelet counts other devices under it."""
         ours = registrar.plugin.healthy_ids
         now, taken_at = asyncio.get_running_loop().time(), self._taken_at.get(registrar)
-        # While health changes some of ours may be counted, or none be healthy: only others' devices prove it.
+        # While health changes, only some of ours may be counted, or none may be healthy.
         if not ours or counted & ours or not registrar.is_settled:
             if taken_at is not None and now - taken_at > CALM_SECONDS:
                 self._retries[registrar].reset()

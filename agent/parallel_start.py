@@ -1,4 +1,4 @@
-"""What an agent has other processes read while it loads its own large libraries."""
+"""Starts processes that read files while the agent loads its own large libraries."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from agent.policy import PolicyReading, begin_reading
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What is being read."""
+    """Readings in progress."""
 
     policy: PolicyReading
     card_names: CardNames
 
 
 def begin(options: AgentOptions) -> Begun:
-    """Begin to read what `run_agent` needs."""
+    """Start to read what `run_agent` needs."""
     names = CardNames(options.cdi_dirs)
     if options.strategy == "cdi":
-        with contextlib.suppress(CdiError):  # `read` begins again, and says why it cannot
+        with contextlib.suppress(CdiError):  # `read` tries again, and reports the error
             names.begin()
     return Begun(begin_reading(options), names)

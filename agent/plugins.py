@@ -1,4 +1,4 @@
-"""All device plugins of a node: what has to be there before they register, and what runs beside them."""
+"""All device plugins of a node: what they need before they register, and what runs next to them."""
 
 from __future__ import annotations
 
@@ -39,24 +39,25 @@ INDEX = "{index}"
 RETRY_SECONDS = 1.0
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
 LOOK_SECONDS = 1.0
-"""An agent that starts waits no longer for what the kubelet counts."""
+"""How long an agent that starts waits for what the kubelet counts."""
 
 
 class NotPreparedError(Exception):
-    """Something is missing without which no share may be given; the text says what, and what to do."""
+    """Something is missing without which no share can be allocated; the text says what, and what to do."""
 
 
 class DevicePlugins:
     """Prepares the node, then keeps every resource registered.
 
     Args:
-        options: of the agent.
-        policy: of the node.
+        options: the agent's options.
+        policy: policy of the node.
         state: the GPUs.
         metrics: count registrations and answers.
-        names: of the cards, which may be being read already.
-        watch: says whether the policy is confirmed.
-        driver_limits: whether the driver is to hold shares too, where NVIDIA's toolkit can have it do so.
+        names: names of the cards; a reading may be in progress.
+        watch: knows whether the policy is confirmed.
+        kubelet: the kubelet of this node.
+        driver_limits: whether the driver should limit shares too, if NVIDIA's toolkit supports it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what the plugins of a node need
@@ -67,6 +68,7 @@ class DevicePlugins:
         metrics: AgentMetrics,
         names: CardNames,
         watch: PolicyWatch,
+        kubelet: Kubelet,
         *,
         driver_limits: bool,
     ) -> None:
@@ -83,9 +85,9 @@ class DevicePlugins:
             self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
         elif driver_limits:
             state.set_driver_limits(
-                "shares are held by strategy cdi alone, and where the policy has a limiter"
+                "the driver limits shares only with strategy cdi and a policy with a limiter"
             )
-        self._kubelet = Kubelet(Path(options.kubelet_dir))
+        self._kubelet = kubelet
         self._lock = NodeLock(Path(options.state_dir))
         source = Path(options.library) if options.library is not None else None
         self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
@@ -102,12 +104,12 @@ class DevicePlugins:
         self._others = OtherPlugins(state, [resource for resource, _ in self._offers], metrics)
 
     def are_limited_by_driver(self) -> bool:
-        """Return whether the driver holds the containers that start now, of every card."""
+        """Return whether the driver limits containers that start now, on every card."""
         cards = {gpu.uuid for gpu in self._state.gpus}
         return self._driver is not None and cards <= self._names.limit_hooks.keys()
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
-        """Register once everything is there, and stay registered until cancelled."""
+        """Register when nothing is missing any more, and stay registered until cancelled."""
         try:
             await self._run(heartbeat)
         finally:
@@ -148,18 +150,18 @@ class DevicePlugins:
         )
 
     async def _prepared(self, heartbeat: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
-        """Return what answers the kubelet, once nothing is missing."""
-        said = None
+        """Return what answers the kubelet, when nothing is missing any more."""
+        reported = None
         while True:
             heartbeat()
             try:
                 return await self._prepare()
             except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
-                if str(error) != said:
+                if str(error) != reported:
                     self._log.error("no GPU is offered yet", reason=str(error))
-                said = str(error)
+                reported = str(error)
                 for resource, _ in self._offers:
-                    self._state.set_registration(resource, said)
+                    self._state.set_registration(resource, reported)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _prepare(self) -> tuple[Allocator, SliceSpecifications | None]:
@@ -186,7 +188,7 @@ class DevicePlugins:
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
 
     async def _name_cards(self) -> None:
-        """Know the cards' CDI devices: ours, made anew, or what others wrote where ours cannot be made."""
+        """Read the cards' CDI devices: ours, written again, or existing ones if that fails."""
         gpus = self._state.gpus
         why_none = ""
         if self._cards is not None:
@@ -199,7 +201,7 @@ class DevicePlugins:
         except CdiError as error:
             raise CdiError(f"{error}{why_none}") from error
         if why_none:
-            self._log.warning("the cards' own CDI devices are not made anew", error=why_none.strip("; "))
+            self._log.warning("the cards' CDI devices cannot be written again", error=why_none.strip("; "))
 
     def _write_specifications(self) -> SliceSpecifications:
         options = self._options
@@ -222,14 +224,14 @@ class DevicePlugins:
             self._log.warning("our CDI devices are as they were", error=str(error))
 
     async def _look_for_others(self) -> None:
-        """Withdraw cards that another plugin has or had, before any is offered; `Ownership` looks again."""
+        """Withdraw cards that another plugin has or had, before any is offered; `Ownership` repeats it."""
         with contextlib.suppress(KubeletError, TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
                 self._others.look(counted, holders)
 
     async def _withhold(self) -> None:
-        """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""
+        """Withhold slices by the kubelet's checkpoint, before any is offered; `Usage` repeats it."""
         allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)
         divisions = divisions_of(allocations)
         held = frozenset(each for allocation in allocations for each in allocation.ids)
@@ -237,9 +239,9 @@ class DevicePlugins:
         self._state.set_withheld(withheld_ids(self._state.gpus, divisions, held, size))
 
     async def _drop_unused(self, specifications: SliceSpecifications) -> None:
-        """Drop the devices of other policies and of cards that are gone, once nobody waits for us.
+        """Remove unused devices of other policies and of missing cards, after the registration.
 
-        One that cannot be dropped harms nobody.
+        A device that cannot be removed is harmless.
         """
         await self._state.until_served()
         gpus = self._state.gpus
@@ -249,13 +251,13 @@ class DevicePlugins:
                 specifications.write(gpu, in_use)
             specifications.remove_others({gpu.uuid for gpu in gpus}, in_use)
         except (KubeletError, CdiError) as error:
-            self._log.warning("not every CDI device that nobody needs is dropped", error=str(error))
+            self._log.warning("unused CDI devices are not removed", error=str(error))
 
     async def _held_devices(self) -> set[str]:
-        """Return what containers hold of our CDI devices, init containers as far as the kubelet's file tells.
+        """Return our CDI devices that containers have; those of init containers by the kubelet's checkpoint.
 
         Raises:
-            KubeletError: nobody tells.
+            KubeletError: pod-resources does not answer.
         """
         of_holders = [ids for holder in await self._kubelet.holders() for _, ids in holder.devices]
         allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)

@@ -1,4 +1,4 @@
-"""The policy of this node: compiled by a process that ends, kept for the next start, and watched."""
+"""The policy of this node: compiled by a short process, stored for the next start, and watched."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ POLL_SECONDS = 5.0
 
 
 class PolicyUnusableError(Exception):
-    """There is no policy to run by; the text says why."""
+    """There is no usable policy; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyReading:
-    """A policy that is being compiled, or that was before."""
+    """A policy that is being compiled, or was stored before."""
 
     files: Files
-    """Of its directory, before that began. None of a policy that was kept: the watch is to compile it."""
+    """Files of its directory before the compilation; empty for a stored policy, which is compiled later."""
     found: AgentPolicy | Child
     state_dir: Path
 
 
 def begin_reading(options: AgentOptions) -> PolicyReading:
-    """Begin to read the policy: the one that is kept, if it was made from these files, or by compiling."""
+    """Start to read the policy: the stored one if it was compiled from these files, otherwise compile it."""
     state_dir = Path(options.state_dir)
     kept = find_kept(state_dir, Path(options.policies), options.policy)
     return begin_compiling(options) if kept is None else PolicyReading(frozenset(), kept, state_dir)
 
 
 def begin_compiling(options: AgentOptions) -> PolicyReading:
-    """Begin to compile the policy, which takes most of a second."""
+    """Start to compile the policy, which takes most of a second."""
     files = stamps_of([options.policies])
     child = Child("agent.policy_compiler", options.policies, options.policy)
     return PolicyReading(files, child, Path(options.state_dir))
 
 
 async def read_policy(reading: PolicyReading) -> AgentPolicy:
-    """Return the policy that was begun; one that was compiled is kept.
+    """Return the policy when it is read; store a compiled one.
 
     Raises:
         PolicyUnusableError: with all that is wrong with the directory.
@@ -65,13 +65,13 @@ async def read_policy(reading: PolicyReading) -> AgentPolicy:
 
 
 class PolicyWatch:
-    """Waits until the node's policy is another one.
+    """Waits until the node's policy changes.
 
     Args:
         options: name the directory and the policy.
-        policy: as it was read.
-        files: of the directory, when that reading began: none of a policy that was kept. None for those of
-            now.
+        policy: the policy that was read.
+        files: files of the directory when that reading began; empty for a stored policy. None for the current
+            files.
     """
 
     def __init__(self, options: AgentOptions, policy: AgentPolicy, files: Files | None = None) -> None:
@@ -84,13 +84,13 @@ class PolicyWatch:
         self._log = get_logger("policy")
 
     async def until_changed(self, heartbeat: Callable[[], None]) -> None:
-        """Return once the directory says something else of this policy; a broken one changes nothing."""
+        """Return when this policy has changed in the directory; invalid policies change nothing."""
         while not await self._has_changed():
             await asyncio.sleep(POLL_SECONDS)
             heartbeat()
 
     async def is_confirmed(self, seconds: float) -> bool:
-        """Return whether the policy was compiled since this process started, after so long at most."""
+        """Return whether the policy was compiled since this process started; wait at most so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._confirmed.wait()

@@ -1,7 +1,7 @@
-"""A compiled policy, kept with the digest of its files: an agent that starts again compiles nothing at first.
+"""A compiled policy, stored with the digest of its files: an agent that restarts need not compile it first.
 
-It only lets the agent register sooner. No share is given by it before the files were compiled to the same
-(`agent.policy.PolicyWatch.is_confirmed`): the digest is of the files, which everybody can read.
+It only lets the agent register sooner. No share is allocated by it until compiling the files gives the same
+policy (`agent.policy.PolicyWatch.is_confirmed`): every user can compute the digest.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from service.version import VERSION
 KEPT = "policy.json"
 MAX_FILES = 200
 MAX_BYTES = 4 * 1024 * 1024
-"""Of all files together; of more nothing is kept."""
+"""Of all files together; larger directories are not stored."""
 
 
 class KeptPolicy(msgspec.Struct, frozen=True):
-    """What `agent.policy_compiler` prints."""
+    """The output of `agent.policy_compiler`."""
 
     digest: str
-    """Of the files that it was made from."""
+    """Digest of its files."""
     policy: AgentPolicy
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """Return what tells policy files, read by this version of ours, from all others.
+    """Return a digest of policy files and of our version.
 
     Args:
         files: contents by name.
@@ -46,13 +46,13 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 
 
 def keep(state_dir: Path, printed: bytes) -> None:
-    """Keep what the compiler printed; where that cannot be written, the next start takes longer."""
+    """Store the compiler's output; if that fails, the next start takes longer."""
     with contextlib.suppress(OSError, UntrustedError):
         write_whole(private_folder(state_dir) / KEPT, printed)
 
 
 def find_kept(state_dir: Path, directory: Path, name: str) -> AgentPolicy | None:
-    """Return the policy of that name that was made from just the files that the directory has now, if any."""
+    """Return the stored policy of that name if it was compiled from the current files, else None."""
     try:
         kept = msgspec.json.decode(read_own(private_folder(state_dir) / KEPT), type=KeptPolicy)
         files = _files(directory)
@@ -63,7 +63,7 @@ def find_kept(state_dir: Path, directory: Path, name: str) -> AgentPolicy | None
 
 
 def _files(directory: Path) -> dict[str, bytes] | None:
-    """Read what the compiler would, but in no more than one look; None where that is too much."""
+    """Return the files that the compiler reads; None if they are too many or too large."""
     endings = (".yaml", ".yml")
     paths = [each for each in directory.iterdir() if each.name.endswith(endings) and each.name[0] != "."]
     if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_BYTES:

@@ -1,7 +1,7 @@
-"""Reads a policy directory and prints what a node needs of one policy as JSON, with a digest of it all.
+"""Reads a policy directory and prints the part of one policy that a node needs, as JSON with a digest.
 
-The agent runs it as a process of its own: reading policies takes libraries of some 20 MiB, which the agent
-would otherwise keep for as long as it runs.
+The agent runs it as a separate process: reading policies needs libraries of about 20 MiB, which would
+otherwise stay in the agent's memory.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from policies.model.problems import PolicyError
 
 
 def compile_policy(directory: Path, name: str) -> KeptPolicy:
-    """Return what a node needs of a policy, and what it was made from.
+    """Return the part of a policy that a node needs, with the digest of its files.
 
     Raises:
-        PolicyError: the directory is no valid policy directory.
+        PolicyError: the directory is not a valid policy directory.
         LookupError: it has no such policy, or one that gives no slices.
     """
     files = read_directory(directory)
@@ -37,14 +37,14 @@ def compile_policy(directory: Path, name: str) -> KeptPolicy:
 
 
 def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:
-    """Return what a node needs of a compiled policy."""
+    """Return the part of a compiled policy that a node needs."""
     return AgentPolicy(
         name=policy.name,
         mode=policy.mode.name,
         resource=policy.mode.resource,
         slices_per_gpu=policy.slices_per_gpu,
         reserve_mib=policy.reserve_mib,
-        # With limits by admission the pod brings its own; ours would be put over it.
+        # With limits from admission the pod has its own limiter, which ours would override.
         limiter=_limiter(policy.limiter) if policy.limits_from == "agent" else LimiterPart(NO_LIMITER),
     )
 
@@ -61,7 +61,7 @@ def _limiter(limiter: EffectiveLimiter) -> LimiterPart:
 
 
 def main() -> int:
-    """Print the policy; return 2 with the reason on stderr where there is none."""
+    """Print the policy; return 2 with the reason on stderr if there is none."""
     directory, name = sys.argv[1:]
     try:
         sys.stdout.buffer.write(msgspec.json.encode(compile_policy(Path(directory), name)))

@@ -1,4 +1,4 @@
-"""The agent's own folder on its node, in which no other user reads or writes."""
+"""The agent's own folder on its node, which no other user can read or write."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedError(Exception):
-    """Another user may have written what the agent would believe; the text says what to do."""
+    """Another user may have written files that the agent trusts; the text says what to do."""
 
 
 def private_folder(state_dir: Path) -> Path:
-    """Return the folder, which only this user can open; it is made, or shut to others, where need be.
+    """Return the folder, which only this user can open; create it, or restrict its mode, if necessary.
 
     Args:
-        state_dir: of the agent, which other users may read.
+        state_dir: the agent's folder, which other users may read.
 
     Raises:
-        UntrustedError: one of the two is another user's, or a link.
-        OSError: it cannot be made.
+        UntrustedError: one of the two belongs to another user, or is a link.
+        OSError: it cannot be created.
     """
     state_dir.mkdir(parents=True, exist_ok=True)
     _shut(state_dir)
@@ -40,10 +40,10 @@ def private_folder(state_dir: Path) -> Path:
 
 
 def open_own(path: Path, flags: int) -> int:
-    """Open a file of the private folder, and return its descriptor; one that is made is for this user alone.
+    """Open a file of the private folder, and return its descriptor; a new file is only for this user.
 
     Raises:
-        UntrustedError: it is a link, another user's, or no file.
+        UntrustedError: it is a link, belongs to another user, or is not a regular file.
         OSError: it cannot be opened.
     """
     try:
@@ -60,10 +60,10 @@ def open_own(path: Path, flags: int) -> int:
 
 
 def read_own(path: Path) -> bytes:
-    """Return what a file of the private folder holds.
+    """Return the content of a file of the private folder.
 
     Raises:
-        UntrustedError: it is a link, another user's, or no file.
+        UntrustedError: it is a link, belongs to another user, or is not a regular file.
         OSError: it cannot be read.
     """
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
@@ -75,7 +75,7 @@ def _not_own(path: Path) -> UntrustedError:
 
 
 def _shut(state_dir: Path) -> None:
-    """Let nobody else move the private folder away."""
+    """Prevent other users from replacing the private folder."""
     found = state_dir.stat()
     is_own = found.st_uid == os.geteuid()
     if is_own and found.st_mode & _OTHERS_WRITE:

@@ -1,7 +1,7 @@
 """The agent process: assembles GPUs, health, device plugins, metrics and probes.
 
-Whatever is imported here stays in the memory of every agent: no web framework, no reader of policies. For
-that reason it does not run on `service.process`, but it has the same probes, background tasks and log lines.
+All imports here stay in the memory of every agent, so there is no web framework and no policy loader. So it
+does not use `service.process`, but it has the same probes, background tasks and log lines.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from agent.divide import is_divided
 from agent.faults import Faults
 from agent.gpu import Gpu, GpuSource
 from agent.health import HealthWatch
+from agent.kubelet import Kubelet
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
@@ -38,14 +39,14 @@ from service.metrics import new_registry
 from service.probes import Probes
 
 Task = Literal["policy", "health", "device plugins", "usage"]
-"""Background tasks of an agent that are run again when they fail."""
+"""Background tasks of an agent, which are restarted when they fail."""
 SECONDS_UNTIL_MEASURED = 5.0
-"""Registering comes first, unless it takes longer."""
+"""The registration comes first, unless it takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What an extension of the agent is given."""
+    """The agent, for its extensions."""
 
     options: AgentOptions
     policy: AgentPolicy
@@ -53,32 +54,32 @@ class Agent:
     source: GpuSource
     registry: CollectorRegistry
     driver_limits: bool
-    """Whether the driver can hold containers to GPU memory."""
+    """Whether the driver can limit the GPU memory of containers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """Tasks beside the device plugin, such as those that speak with the API server."""
+    """Tasks next to the device plugins, such as those that use the API server."""
 
     names: tuple[str, ...]
-    """Of all tasks that may run."""
+    """Names of all tasks that may run."""
     tasks: Callable[[Agent], Sequence[BackgroundTask]]
     conditions: Callable[[], Mapping[str, str | None]] = dict
-    """Of readiness: each with what is missing, or None where it is met."""
+    """Conditions of readiness: each with what is missing, or None if nothing is."""
 
 
 async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Extension] = ()) -> bool:
-    """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy is another one.
+    """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
 
     Args:
-        options: how it runs.
-        begun: what is being read already.
-        extensions: what runs beside the device plugins.
+        options: the agent's options.
+        begun: readings in progress.
+        extensions: what runs next to the device plugins.
 
     Raises:
-        PolicyUnusableError: there is no policy to run by.
-        GpuSourceError: there is no way to the GPUs.
-        OSError: an address to listen on cannot be had.
+        PolicyUnusableError: there is no usable policy.
+        GpuSourceError: the driver does not answer.
+        OSError: the address to listen on is not available.
     """
     policy = await read_policy(begun.policy)
     is_named = options.nvidia_ctk is not None or options.device_nodes
@@ -115,14 +116,14 @@ class AgentProcess:
         self.state: AgentState | None = None
         """None until the GPUs are listed."""
         self.port = options.health_port
-        """Of the probes; the one that was taken, once it serves."""
+        """Port of the probes; the actual one when it serves."""
 
     def stop(self) -> None:
         """End `serve`."""
         self._stopping.set()
 
     async def serve(self) -> bool:
-        """Run everything until SIGTERM or SIGINT, or until the policy is another one, which returns True."""
+        """Run everything until SIGTERM or SIGINT, or until the policy changed, which returns True."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -172,13 +173,14 @@ class AgentProcess:
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics, faults)
         names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
         asked = agent.driver_limits and agent.options.driver_limits
+        kubelet = Kubelet(Path(agent.options.kubelet_dir))
         plugins = DevicePlugins(
-            agent.options, agent.policy, agent.state, metrics, names, watch, driver_limits=asked
+            agent.options, agent.policy, agent.state, metrics, names, watch, kubelet, driver_limits=asked
         )
         metrics.set_driver_limits(offered=agent.driver_limits, are_set=plugins.are_limited_by_driver)
         compiled_later = partial(agent.state.until_served, POLL_SECONDS)
         measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
-        usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)
+        usage = Usage(agent.options, agent.policy, agent.state, agent.source, kubelet, agent.registry)
         return [
             BackgroundTask("device plugins", _after(health.check_all, plugins.run), 30.0),
             BackgroundTask("health", health.run, 30.0),
@@ -198,12 +200,12 @@ class AgentProcess:
         state = self.state
         if state is None:
             return "no GPU is known yet"
-        ill = [
+        unhealthy = [
             f"GPU {gpu.index} is unhealthy: {state.unhealthy[gpu.uuid]}"
             for gpu in state.gpus
             if gpu.uuid in state.unhealthy
         ]
-        return "; ".join([f"{len(state.gpus)} GPUs", *ill])
+        return "; ".join([f"{len(state.gpus)} GPUs", *unhealthy])
 
 
 def _after(

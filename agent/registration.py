@@ -21,28 +21,28 @@ from service.retry import Backoff
 
 POLL_SECONDS = 0.2
 STREAM_SECONDS = 10.0
-"""How long the kubelet may take from a registration to its call of ListAndWatch."""
+"""Maximum time from a registration to the kubelet's call of ListAndWatch."""
 SETTLE_SECONDS = 3.0
-"""After a registration, until which the kubelet's books may not show it yet."""
+"""Time after a registration in which the kubelet may not count its devices yet."""
 NAME_LENGTH = 16
-"""Of a resource in the path of its socket: that may have 107 characters, and MicroK8s' folder has 57."""
+"""Characters of a resource name in its socket's path, which may have 107; MicroK8s' folder has 57."""
 _PREFIX = "clearml-injector-"
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
 
 
 def remove_stale_sockets(folder: Path) -> None:
-    """Remove the sockets of an agent that was killed; no other agent runs on a node."""
+    """Remove the sockets of an agent that was killed; no other agent runs on the node."""
     for path in folder.glob(f"{_PREFIX}*.sock"):
-        with contextlib.suppress(OSError):  # one that stays harms nobody: ours have names of their own
+        with contextlib.suppress(OSError):  # harmless: our sockets have unique names
             path.unlink(missing_ok=True)
 
 
 class Registrar:
-    """Serves one resource on a socket of its own, and keeps it registered.
+    """Serves one resource on its own socket, and keeps it registered.
 
-    Before 1.37 the kubelet drops whatever is registered under a name when any older stream of that name ends;
-    from then on it keeps the others, asks any of them, and takes no socket twice. A registration is therefore
-    always made with a new server on a new socket, after the one before has ended.
+    When an older stream of a name ends, a kubelet before 1.37 drops every registration of that name; newer
+    kubelets keep the others, call any of them, and accept no socket twice. So each registration uses a new
+    server on a new socket, after the previous one has ended.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class Registrar:
     ) -> None:
         self.plugin = plugin
         self.taken = asyncio.Event()
-        """Set by whoever sees that the kubelet counts other devices under the name."""
+        """Set when the kubelet counts other devices under the name."""
         self._kubelet = kubelet
         self._state = state
         self._metrics = metrics
         self._registered_at: float | None = None
         self._said: str | None = None
-        """Why it is not registered, as the log has it."""
+        """The last reason in the log why it is not registered."""
         self._retry = Backoff(first_seconds=0.05, max_seconds=2.0)
         self._log = get_logger("registration")
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is registered for so long that the kubelet's books must show it."""
+        """Whether it has been registered long enough for the kubelet to count its devices."""
         since = self._registered_at
         return since is not None and asyncio.get_running_loop().time() - since >= SETTLE_SECONDS
 

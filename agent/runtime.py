@@ -1,4 +1,4 @@
-"""Whether the container runtime obeys CDI: one that does not runs containers without it, silently."""
+"""Whether the container runtime supports CDI: one that does not silently starts containers without it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.options import AgentOptions
 
 FIRST_CONTAINERD = (1, 7)
 ALWAYS_ON_CONTAINERD = (2, 4)
-"""From here on CDI cannot be turned off, and the configuration lacks it (containerd's RELEASES.md)."""
+"""From this version on CDI cannot be turned off, and the setting is gone (containerd's RELEASES.md)."""
 FIRST_CRIO = (1, 23)
 MAX_BYTES = 4096
 """Of the file."""
@@ -22,22 +22,22 @@ _FALLBACK = (
     " memory limit"
 )
 _NOT_ASKED = (
-    "nobody asked the container runtime whether CDI is on: give --runtime-file, as `python -m"
+    "the container runtime was not asked whether CDI is on: give --runtime-file, as `python -m"
     " agent.ask_runtime SOCKET FILE` writes it, or --cdi-enabled if you know that it is"
 )
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """What a container runtime said of itself."""
+    """Version and CDI setting of a container runtime."""
 
     version: str
-    """As the node's status writes it, such as containerd://1.7.27."""
+    """As in the node's status, such as containerd://1.7.27."""
     cdi: bool | None = None
-    """Whether its configuration turns CDI on; None where it does not say."""
+    """Whether its configuration turns CDI on; None if it does not state that."""
 
 
 def cdi_problem(options: AgentOptions) -> str | None:
-    """Return why GPUs cannot be handed over by CDI on this node; None if they can, or need not."""
+    """Return why CDI cannot be used on this node; None if it can, or is not needed."""
     if options.strategy != "cdi" or options.cdi_enabled:
         return None
     runtime = stated_runtime(options)
@@ -73,7 +73,7 @@ def _containerd_problem(runtime: Runtime, number: tuple[int, int]) -> str | None
 
 
 def stated_runtime(options: AgentOptions) -> Runtime | None:
-    """Return what the runtime said to `agent.ask_runtime`; None where no file has it."""
+    """Return the answer that `agent.ask_runtime` wrote; None without a readable file."""
     if options.runtime_file is None:
         return None
     try:

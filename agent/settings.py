@@ -5,44 +5,44 @@ from __future__ import annotations
 import msgspec
 
 APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
-"""Errors of programs, not of GPUs: NVIDIA's device plugin ignores the same."""
+"""Errors of programs, not of GPUs; NVIDIA's device plugin ignores the same ones."""
 _RESTART_APP = (8, 11, 60, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, 94, 139)
 _IGNORE = (63, 66, 67, 92, 93, 106, 107, 141, 160, 161)
 RECOVERY_CHANGED = 154
-"""Says that the driver asks for another recovery, or for none any more."""
+"""The Xid of a change in the recovery that the driver asks for."""
 SURVIVED_XIDS = frozenset({*_RESTART_APP, *range(96, 106), *range(126, 136), *_IGNORE, RECOVERY_CHANGED})
-"""Errors after which a GPU goes on: what NVIDIA's Xid catalog says to do at once is RESTART_APP or IGNORE.
+"""Errors that a GPU survives: their immediate action in NVIDIA's Xid catalog is RESTART_APP or IGNORE.
 
 https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
 """
 
 
 NO_LIMITER = "none"
-"""Name of the part that sets nothing."""
+"""Name of a limiter that sets nothing."""
 
 
 class LimiterPart(msgspec.Struct, frozen=True):
-    """What of a limiter is set on the node."""
+    """The part of a limiter that is set on the node."""
 
     name: str
     env: tuple[tuple[str, str], ...] = ()
-    """Names and values, with the placeholders of policies."""
+    """Names and values, with placeholders as in policies."""
     preload: str | None = None
     """Path of the library in a container."""
     library_path: str | None = None
     """Folder in a container that holds it."""
     cache_path: str | None = None
-    """Folder in a container for the library's own accounts."""
+    """Folder in a container for the library's own data."""
     cache_size: str | None = None
 
 
 class AgentPolicy(msgspec.Struct, frozen=True):
-    """What a node needs to know of a policy."""
+    """The part of a policy that a node needs."""
 
     name: str
     mode: str
     resource: str
-    """Resource name; in mode per-gpu with {index} in it."""
+    """Resource name; in mode per-gpu it contains {index}."""
     slices_per_gpu: int
     reserve_mib: int
     limiter: LimiterPart

@@ -1,4 +1,4 @@
-"""Slices of GPUs: their device ids, what a list of ids means, and how much memory that is. Pure."""
+"""Slices of GPUs: their device IDs, the shares that a list of IDs stands for, and their memory. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SEPARATOR = "::"
 
 
 class RefusedError(Exception):
-    """Slices that cannot be given together; the text names them, the rule, and what to do."""
+    """Slices that cannot be allocated together; the text names them, the rule, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +22,21 @@ class Share:
     gpu: Gpu
     slices: int
     memory_mib: int | None
-    """What the container may use; None where it has all slices, and so no limit."""
+    """Memory that the container may use; None if it has all slices, and so no limit."""
 
 
 def slice_ids(gpu: Gpu, slices_per_gpu: int) -> tuple[str, ...]:
-    """Return the device ids of a GPU's slices."""
+    """Return the device IDs of a GPU's slices."""
     return tuple(f"{gpu.uuid}{_SEPARATOR}{number}" for number in range(slices_per_gpu))
 
 
 def uuid_of(slice_id: str) -> str:
-    """Return the GPU that a device id is a slice of; of other plugins' ids, some text."""
+    """Return the UUID of the GPU of a slice's device ID; for other plugins' IDs, any text."""
     return slice_id.rpartition(_SEPARATOR)[0]
 
 
 def memory_mib(gpu: Gpu, slices: int, slices_per_gpu: int, reserve_mib: int) -> int | None:
-    """Return the MiB of a share of what programs can have of the GPU; None for a whole GPU.
+    """Return the MiB of a share of the GPU's usable memory; None for a whole GPU.
 
     Raises:
         RefusedError: the reserve leaves nothing.
@@ -55,16 +55,16 @@ def memory_mib(gpu: Gpu, slices: int, slices_per_gpu: int, reserve_mib: int) -> 
 def shares_of(
     ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int, reserve_mib: int
 ) -> list[Share]:
-    """Return what a container gets by a list of device ids, by GPU index.
+    """Return the shares that a list of device IDs stands for, by GPU index.
 
     Args:
-        ids: of one Allocate.
-        gpus: those of the resource, by uuid.
-        slices_per_gpu: how many ids each has.
-        reserve_mib: kept back of each share.
+        ids: device IDs of one Allocate.
+        gpus: GPUs of the resource, by UUID.
+        slices_per_gpu: number of IDs of each GPU.
+        reserve_mib: subtracted from each share.
 
     Raises:
-        RefusedError: an id is unknown or comes twice, or slices of several GPUs are not whole GPUs.
+        RefusedError: an ID is unknown or occurs twice, or slices of several GPUs are not whole GPUs.
     """
     counts = _count_by_gpu(ids, gpus, slices_per_gpu)
     if len(counts) > 1 and any(count != slices_per_gpu for count in counts.values()):
@@ -78,10 +78,10 @@ def shares_of(
 
 
 def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slices_per_gpu: int) -> list[str]:
-    """Choose ids of one GPU for a share, and of as few GPUs as can be for whole ones.
+    """Choose IDs of one GPU for a share, and of as few GPUs as possible for whole ones.
 
-    The GPU with the least room that is enough is taken, so that large shares find room later. Where none has
-    enough, the fullest are joined: Allocate refuses what it may not give.
+    The GPU with the least sufficient room is chosen, so that large shares find room later. If none has
+    enough, the emptiest ones are combined; Allocate refuses shares that span GPUs.
     """
     chosen = list(dict.fromkeys(must))[:size]
     free: dict[str, list[str]] = {}

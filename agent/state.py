@@ -1,6 +1,6 @@
-"""What the agent knows at this moment: its GPUs, which of them are unhealthy and why, and what is registered.
+"""The agent's current state: its GPUs, which of them are unhealthy and why, and what is registered.
 
-One event loop owns it. Whoever follows it awaits `next_version` and reads the whole state again.
+One event loop owns it. To follow it, await `next_version` and read the whole state again.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from agent.gpu import Gpu
 
 HELD = "held"
-"""Of limits by the driver: containers that start are held to their shares."""
+"""State of limits by the driver: containers that start now are limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """How a resource name stands with the kubelet."""
+    """The registration of a resource with the kubelet."""
 
     resource: str
     missing: str | None = "not registered with the kubelet yet"
@@ -27,7 +27,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What containers hold of one GPU by the kubelet's books."""
+    """Slices of one GPU that the kubelet has allocated, and the number of their pods."""
 
     slices: int = 0
     pods: int = 0
@@ -35,7 +35,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Unlimited:
-    """A container whose share is limited, with programs on the GPU that have no limiter loaded."""
+    """A container with a limited share, with programs on the GPU that have no limiter loaded."""
 
     namespace: str
     pod: str
@@ -44,14 +44,14 @@ class Unlimited:
     container_id: str
     gpu: int
     memory_mib: int
-    """Of its share."""
+    """MiB of its share."""
 
 
 class AgentState:
     """The GPUs that are offered, their health, and their registrations.
 
     Args:
-        gpus: those that are shared; GPUs in MIG mode, and those that stay whole, are left out.
+        gpus: the shared GPUs, without GPUs in MIG mode and whole ones.
     """
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
@@ -64,7 +64,7 @@ class AgentState:
         self._unlimited: tuple[Unlimited, ...] | None = None
         self._driver_limits: str | None = None
         self.registrations = 0
-        """How often the kubelet took a resource."""
+        """Number of successful registrations."""
         self._version = 0
         self._changed = asyncio.Event()
 
@@ -75,39 +75,39 @@ class AgentState:
 
     @property
     def unhealthy(self) -> Mapping[str, str]:
-        """Why a GPU is unhealthy, or not ours alone, by uuid; others are not in it."""
+        """Why a GPU is unhealthy, or also has another plugin, by UUID; only such GPUs."""
         return {**self._elsewhere, **self._unhealthy}
 
     @property
     def elsewhere(self) -> Mapping[str, str]:
-        """By uuid why a GPU is not ours alone."""
+        """Why a GPU is withdrawn because of another plugin, by UUID."""
         return self._elsewhere
 
     @property
     def held(self) -> Mapping[str, Held] | None:
-        """What containers hold by the kubelet's books, by uuid; None while they cannot be read."""
+        """Allocated slices by UUID; None while the kubelet does not report them."""
         return self._held
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Device ids that no new pod may get, though their GPU is healthy."""
+        """Device IDs that no new pod can get, although their GPU is healthy."""
         return self._withheld
 
     @property
     def unlimited(self) -> Sequence[Unlimited] | None:
-        """Containers with programs on a GPU that their limiter does not limit; None where nobody can tell."""
+        """Containers with programs that run without their limiter; None if that is unknown."""
         return self._unlimited
 
     @property
     def driver_limits(self) -> str | None:
-        """`HELD`, or why the driver does not hold shares; None where it is not asked to."""
+        """`HELD`, or why the driver does not limit shares; None if it is not asked to."""
         return self._driver_limits
 
     @property
     def missing(self) -> str | None:
-        """Why the node must not take pods with shares yet; None once the kubelet counts every resource.
+        """Why the node cannot take pods with shares yet; None when the kubelet counts every resource.
 
-        A node without a GPU to share lacks nothing.
+        Also None for a node without a shared GPU.
         """
         if not self._gpus:
             return None
@@ -118,57 +118,57 @@ class AgentState:
 
     @property
     def version(self) -> int:
-        """Grows with every change."""
+        """Increases with every change."""
         return self._version
 
     def find(self, uuid: str) -> Gpu | None:
-        """Return an offered GPU; None where there is none of the name."""
+        """Return an offered GPU by its UUID; None if it is not offered."""
         return self._gpus.get(uuid)
 
     def mark_unhealthy(self, uuid: str, why: str) -> None:
-        """Note why a GPU may not be given to new pods."""
+        """Set why new pods cannot get a GPU."""
         if self._unhealthy.get(uuid) != why:
             self._unhealthy[uuid] = why
             self._say_changed()
 
     def mark_healthy(self, uuid: str) -> None:
-        """Note that a GPU is well again."""
+        """Mark a GPU as healthy again."""
         if self._unhealthy.pop(uuid, None) is not None:
             self._say_changed()
 
     def set_elsewhere(self, reasons: Mapping[str, str]) -> None:
-        """Note which GPUs another device plugin offers too, or gave to a pod that runs: why, by uuid."""
+        """Set why GPUs are withdrawn, by UUID: another plugin also offers them, or gave them to a pod."""
         if self._elsewhere != reasons:
             self._elsewhere = reasons
             self._say_changed()
 
     def set_held(self, held: Mapping[str, Held] | None) -> None:
-        """Note what containers hold."""
+        """Set the allocated slices."""
         if self._held != held:
             self._held = held
             self._say_changed()
 
     def set_withheld(self, ids: frozenset[str]) -> None:
-        """Note which slices are kept from new pods."""
+        """Set the slices that new pods cannot get."""
         if self._withheld != ids:
             self._withheld = ids
             self._say_changed()
 
     def set_unlimited(self, found: Sequence[Unlimited] | None) -> None:
-        """Note which containers run programs without their limiter; None where nobody can tell."""
+        """Set the containers with programs that run without their limiter; None if that is unknown."""
         known = tuple(found) if found is not None else None
         if self._unlimited != known:
             self._unlimited = known
             self._say_changed()
 
     def set_driver_limits(self, what: str) -> None:
-        """Note whether the driver holds shares, as it was asked to: `HELD`, or why it does not."""
+        """Set whether the driver limits shares as requested: `HELD`, or why it does not."""
         if self._driver_limits != what:
             self._driver_limits = what
             self._say_changed()
 
     def set_registration(self, resource: str, missing: str | None) -> None:
-        """Note how a resource stands with the kubelet."""
+        """Set the registration of a resource."""
         registration = Registration(resource, missing)
         if self._registrations.get(resource) != registration:
             self._registrations[resource] = registration
@@ -176,14 +176,14 @@ class AgentState:
             self._say_changed()
 
     async def until_served(self, seconds: float | None = None) -> None:
-        """Wait until nothing is missing, or for so long."""
+        """Wait until nothing is missing, at most so long."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.missing is not None:
                     await self.next_version(self._version)
 
     async def next_version(self, seen: int) -> int:
-        """Wait until the state is newer than the version that was seen last, and return its version."""
+        """Wait until the state is newer than this version, and return the new version."""
         while self._version == seen:
             await self._changed.wait()
         return self._version

@@ -1,4 +1,4 @@
-"""What containers may use of GPUs, and what they use, as metrics."""
+"""Metrics of the GPU memory that containers may use, and that they use."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from agent import ownership
 from agent.containers import ContainerId, ContainerName, container_id_of, running_containers
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
 from agent.held_slices import held_of
@@ -24,6 +25,8 @@ from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0
+LIST_SECONDS = 2 * ownership.PERIOD_SECONDS
+"""How old the list of containers may be: one that is made every period is never older."""
 _MIB = 1024 * 1024
 _PREFIX = "fraction_injector_agent_"
 _CONTAINER = ("namespace", "pod", "container", "gpu")
@@ -31,35 +34,37 @@ _CONTAINER = ("namespace", "pod", "container", "gpu")
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """Where a process runs."""
+    """The container of a process."""
 
     name: ContainerName
     id: ContainerId
 
 
 class Usage:
-    """Measures now and then.
+    """Measures in a fixed period.
 
     Args:
         options: where the node's processes and containers are found.
-        policy: of the node.
+        policy: policy of the node.
         state: the GPUs.
-        source: what they say of their use.
+        source: reports the use of the GPUs.
+        kubelet: the kubelet of this node.
         registry: the process's metrics.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 what is measured, and where it is read
         self,
         options: AgentOptions,
         policy: AgentPolicy,
         state: AgentState,
         source: GpuSource,
+        kubelet: Kubelet,
         registry: CollectorRegistry,
     ) -> None:
         self._policy = policy
         self._state = state
         self._source = source
-        self._kubelet = Kubelet(Path(options.kubelet_dir))
+        self._kubelet = kubelet
         self._checkpoint = Checkpoint(self._kubelet.plugins)
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
         self._gpu_used = _gauge(
@@ -98,7 +103,7 @@ class Usage:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def measure(self) -> None:
-        """Measure once; what cannot be asked keeps no series."""
+        """Measure once; what cannot be read has no series."""
         uses = await asyncio.to_thread(self._uses)
         containers = await asyncio.to_thread(self._containers, uses)
         processes = [(pid, each.id.id) for pid, each in containers.items()]
@@ -108,7 +113,7 @@ class Usage:
         divisions = divisions_of(allocations)
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
         self._withhold(_given(holders, allocations), divisions)
-        # Without a wait from here on, so that nobody reads half of it.
+        # No await from here on, so that the metrics are read completely.
         gauges = self._gpu_used, self._busy, self._used, self._slices, self._limit, self._unlimited
         for gauge in gauges:
             gauge.clear()
@@ -126,7 +131,7 @@ class Usage:
                 if share.memory_mib is not None:
                     limits[labels] = share.memory_mib
         unlimited = self._find_unlimited(uses, containers, with_limiter, limits)
-        # Without the containers' logs nobody knows which process is whose.
+        # Without the links to logs the containers of processes are unknown.
         can_tell = self._check.can_tell and self._logs.is_dir()
         self._state.set_unlimited(unlimited if can_tell else None)
 
@@ -145,7 +150,7 @@ class Usage:
             try:
                 uses[gpu] = self._source.use_of(gpu.uuid)
             except GpuSourceError:
-                continue  # its health says so already
+                continue  # its health shows that
         return uses
 
     def _containers(self, uses: dict[Gpu, GpuUse]) -> dict[int, RunningContainer]:
@@ -166,7 +171,7 @@ class Usage:
         with_limiter: Mapping[Process, bool],
         limits: Mapping[tuple[str, ...], int],
     ) -> list[Unlimited]:
-        """Count the processes of each limited share that lack the limiter, and return where some do."""
+        """Count the processes of each limited share without the limiter; return the containers with some."""
         found: dict[Unlimited, None] = {}
         for gpu, use in uses.items():
             for pid in [process.pid for process in use.processes if process.pid in containers]:
@@ -190,7 +195,8 @@ class Usage:
 
     async def _holders(self) -> list[Holder] | None:
         try:
-            holders = await self._kubelet.holders()
+            # `Ownership` lists them too, while slices are offered.
+            holders = await self._kubelet.recent_holders(LIST_SECONDS)
         except KubeletError as error:
             if str(error) != self._error:
                 self._log.warning("cannot see which containers hold slices", error=str(error))
@@ -204,11 +210,11 @@ class Usage:
         for _, ids in holder.devices:
             if any(uuid_of(each) in gpus for each in ids):
                 try:
-                    # A container keeps the limit by which it was started, whatever the policy says since.
+                    # A running container keeps its limit when the policy changes.
                     size = divisions.get(frozenset(ids), self._policy.slices_per_gpu)
                     yield from shares_of(ids, gpus, size, self._policy.reserve_mib)
                 except RefusedError:
-                    continue  # given under another policy, and the kubelet's file does not tell which
+                    continue  # allocated under another policy, and the checkpoint does not state which
 
 
 def _unlimited(name: ContainerName, known: ContainerId, gpu: Gpu, mib: int) -> Unlimited:
@@ -216,8 +222,8 @@ def _unlimited(name: ContainerName, known: ContainerId, gpu: Gpu, mib: int) -> U
 
 
 def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
-    """Return what containers were given of each resource."""
-    if holders is None:  # The kubelet's file tells too, but of containers that have ended until the next one.
+    """Return the device IDs of each allocation."""
+    if holders is None:  # The checkpoint also has ended containers, until the next allocation.
         return {each.ids for each in allocations}
     return {frozenset(ids) for holder in holders for _, ids in holder.devices}
 

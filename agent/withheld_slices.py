@@ -1,7 +1,7 @@
-"""Slices that are kept from new pods: containers hold more of their GPU than kubelet and scheduler count.
+"""Slices that new pods cannot get, because containers use more of their GPU than kubelet and scheduler count.
 
-After `slicesPerGpu` grew, a container that was given four of eight slices, half of a GPU, counts as four of
-sixteen. What it holds beyond them is withheld until it ends. Pure.
+After `slicesPerGpu` grew, a container with four of eight slices, half of a GPU, counts as four of sixteen.
+The other four are withheld until it ends. Pure.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from agent.shares import slice_ids, uuid_of
 def withheld_ids(
     gpus: Iterable[Gpu], divisions: Mapping[frozenset[str], int], held: Collection[str], slices_per_gpu: int
 ) -> frozenset[str]:
-    """Return device ids that no new pod may get.
+    """Return the device IDs that no new pod can get.
 
     Args:
-        gpus: those that are offered.
-        divisions: what containers were given, with the slices of their GPU then.
-        held: all ids that containers hold; others are taken first.
-        slices_per_gpu: of now.
+        gpus: the GPUs that are offered.
+        divisions: device IDs of each allocation, with the slices per GPU at that time.
+        held: all allocated device IDs; only other IDs are withheld.
+        slices_per_gpu: the current number.
     """
     given: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for ids, size in divisions.items():

@@ -16,13 +16,21 @@ _WAIT = f"wait a minute; if it stays, {READ_LOG}"
 
 _XID = "if it stays for minutes, look the Xid up in NVIDIA's catalog; reset the GPU or reboot the node"
 _TWO_PLUGINS = "label the node nvidia.com/gpu.deploy.device-plugin=false, or keep the agent away from it"
-_NO_CLASS = "create the RuntimeClass, or set agent.runtimeClassName empty and agent.driverRoot"
+_NO_CLASS = (
+    "create the RuntimeClass, or do without: agent.runtimeClassName empty, agent.privileged and"
+    " agent.driverRoot"
+)
+_NO_RUNTIME = (
+    "restart k3s, which looks for NVIDIA's toolkit only when it starts; elsewhere configure the runtime on"
+    " the node, or do without: agent.runtimeClassName empty, agent.privileged and agent.driverRoot"
+)
+_SOCKET = f"set agent.runtimeSocket: /run/k3s/containerd/containerd.sock on k3s and RKE2; {_INSTALL}"
 
 _ADVICE: tuple[tuple[str, str], ...] = (
     # Of the node, before any GPU is offered (agent.plugins).
     ("CDI is off in", "set enable_cdi = true in containerd's configuration, restart it, delete the pod"),
     ("does not say whether CDI is on", "if you know that it is, set agent.cdiEnabled: true"),
-    ("nobody asked the container runtime", "check agent.runtimeSocket, or set agent.cdiEnabled: true"),
+    ("the container runtime was not asked", "check agent.runtimeSocket, or set agent.cdiEnabled: true"),
     (
         "runs CDI devices without their limit|is not known to obey CDI|is not of the form containerd",
         "upgrade the container runtime, or choose another agent.deviceListStrategy",
@@ -58,7 +66,9 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("NVML: .*Library Not Found", f"check agent.runtimeClassName and agent.driverRoot; {_INSTALL}"),
     ("NVML: .*version mismatch", "the driver was replaced: delete the agent's pod, or reboot the node"),
     ("NVML", "the driver does not answer: run nvidia-smi on the node"),
-    ("RuntimeClass .*not found|no runtime for|unknown runtime handler|RuntimeHandler", _NO_CLASS),
+    ("no runtime for|unknown runtime handler|RuntimeHandler", _NO_RUNTIME),
+    ("RuntimeClass .*not found", _NO_CLASS),
+    ("is not a socket file|container runtime does not answer on", _SOCKET),
     ("ErrImagePull|ImagePullBackOff|InvalidImageName", "check image and imagePullSecrets"),
     ("CreateContainerConfigError|CreateContainerError|FailedMount|hostPath type check", _INSTALL),
     ("OOMKilled", "raise agent.resources"),

@@ -1,1 +1,1 @@
-"""What an agent tells the API server of its node. Nothing else of it speaks with Kubernetes' API."""
+"""The agent's reports to the API server. No other part of the agent uses the Kubernetes API."""

@@ -1,6 +1,6 @@
-"""The API server as an agent needs it: three calls, by the standard library, with the pod's own token.
+"""A client of the API server with the three calls that an agent needs, by the standard library.
 
-A client that can do more would take a third of the agent's memory.
+A full client would take a third of the agent's memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CALL_SECONDS = 10.0
 MAX_ANSWER = 4 * 1024 * 1024
 MAX_MESSAGE = 512
-"""Characters of an answer that are kept: enough for the name of a field behind that of a node."""
+"""Maximum characters of an error message: enough for the name of a field after that of a node."""
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "fraction-injector-agent"
 _OK = frozenset({http.HTTPStatus.OK, http.HTTPStatus.CREATED})
@@ -27,12 +27,12 @@ class ApiServerError(Exception):
 
 
 class ApiServerClient:
-    """An API server, asked from a thread. Every call opens a connection: there is one in minutes.
+    """An API server, called from a thread. Every call opens a connection, because calls are minutes apart.
 
     Args:
         host: Name or address.
         port: Of HTTPS.
-        credentials: Folder with `token` and `ca.crt`, which the kubelet keeps fresh.
+        credentials: Folder with `token` and `ca.crt`, which the kubelet renews.
     """
 
     def __init__(self, host: str, port: int, credentials: Path = SERVICE_ACCOUNT) -> None:
@@ -44,23 +44,23 @@ class ApiServerClient:
         """Read an object.
 
         Raises:
-            ApiServerError: there is no answer, or it is no object.
+            ApiServerError: there is no answer, or it is not an object.
         """
         return self._ask("GET", path, None)
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Make an object say what `body` says, by server-side apply.
+        """Write an object by server-side apply.
 
         Raises:
-            ApiServerError: the object is not as wanted.
+            ApiServerError: the object was not written.
         """
         return self._ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}&force=true", body)
 
     def create(self, path: str, body: dict[str, Any]) -> None:
-        """Make an object in a list, unless it is there.
+        """Create an object in a collection, unless it exists.
 
         Raises:
-            ApiServerError: it is not there.
+            ApiServerError: it was not created.
         """
         self._ask("POST", path, body, "application/json", ok={*_OK, http.HTTPStatus.CONFLICT})
 
@@ -78,8 +78,8 @@ class ApiServerClient:
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise ApiServerError(f"{method} {path.partition('?')[0]}: {error}") from error
         if not isinstance(answer, dict) or status not in ok:
-            said = answer.get("message", "") if isinstance(answer, dict) else ""
-            raise ApiServerError(f"the API server answered {status}: {str(said)[:MAX_MESSAGE]}")
+            message = answer.get("message", "") if isinstance(answer, dict) else ""
+            raise ApiServerError(f"the API server answered {status}: {str(message)[:MAX_MESSAGE]}")
         return answer
 
     def _exchange(self, method: str, path: str, body: str | None, kind: str) -> tuple[int, bytes]:

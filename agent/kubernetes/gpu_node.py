@@ -1,4 +1,4 @@
-"""The custom resource GpuNode: what an agent says of the GPUs of its node."""
+"""The custom resource GpuNode: an agent's report on the GPUs of its node."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ MAX_NAME = 128
 MAX_TEXT = 1024
 MAX_BOOT_ID = 64
 MAX_NUMA_NODE = 1023
-"""The kernel has no higher number."""
+"""The kernel's maximum."""
 MAX_UNLIMITED = 16
-"""Containers that are named."""
+"""Maximum number of listed containers."""
 MAX_REASON = 256
 YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
 YOUNG_OF_STATUS = ("unlimited", "driverLimits")
-"""Fields that a schema of before does not know, and refuses."""
+"""Fields that an older schema rejects."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What changes of a node while its GPUs stay."""
+    """The parts of a report that change while the GPUs stay."""
 
     unhealthy: Mapping[str, str]
-    """Why a GPU may not be given to new pods, by uuid."""
+    """Why new pods cannot get a GPU, by UUID."""
     missing: str | None
     """Why the kubelet does not count every resource; None if it does."""
     boot_id: str
-    """Tells one boot of the node from the next; empty where that is not known."""
+    """ID of the node's boot; empty if unknown."""
     held: Mapping[str, Held] | None = None
-    """What containers hold, by uuid; None while the kubelet's books cannot be read."""
+    """Allocated slices by UUID; None while the kubelet does not report them."""
     whole: Collection[str] = ()
-    """Uuids of the GPUs that are not divided."""
+    """UUIDs of the GPUs that are not divided."""
     unlimited: Collection[Unlimited] | None = None
-    """Containers with programs on a GPU that no limiter limits; None where nobody can tell."""
+    """Containers with programs that run without their limiter; None if that is unknown."""
     driver_limits: str | None = None
-    """`agent.state.HELD`, or why the driver does not hold shares; None where it is not asked to."""
+    """`agent.state.HELD`, or why the driver does not limit shares; None if it is not asked to."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
-    """Return the object, owned by the Node, so that it goes with it.
+    """Return the object; the Node owns it, so it is deleted with the Node.
 
     Args:
-        node: name.
-        node_uid: of the Node.
-        gpus: all, those in MIG mode and those that stay whole included.
-        report: what else is said.
+        node: name of the Node.
+        node_uid: UID of the Node.
+        gpus: all GPUs, also those in MIG mode and whole ones.
+        report: the rest of the report.
     """
     missing = report.missing
     cards = [_card(gpu, report) for gpu in gpus][:MAX_GPUS]
@@ -91,7 +91,7 @@ def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
     if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
         card["numaNode"] = gpu.numa_node
     if gpu.uuid in report.whole:
-        card["whole"] = True  # on no other: a schema of before refuses what it does not know
+        card["whole"] = True  # on no other card: an older schema rejects unknown fields
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
@@ -113,11 +113,11 @@ def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
 
 
 def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] | None:
-    """Return the object as an older schema takes it; None if no field that it may not know was refused.
+    """Return the object for an older schema; None if the API server rejected no such field.
 
     Args:
         body: the object.
-        refused: what the API server says of it.
+        refused: the API server's error message.
     """
     if not any(f".{name}:" in refused for name in (*YOUNG_OF_CARDS, *YOUNG_OF_STATUS)):
         return None

@@ -1,4 +1,4 @@
-"""Keeps the GpuNode of this node at what the agent knows."""
+"""Keeps the GpuNode of this node up to date."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from service.log import get_logger
 from service.retry import Backoff
 
 SECONDS_BETWEEN_WRITES = 2.0
-"""What changes meanwhile is written together."""
+"""Changes in this time are written together."""
 MAX_RETRY_SECONDS = 60.0
 SECONDS_UNTIL_FIRST_WRITE = 5.0
-"""An agent that starts registers meanwhile: its first word is no "not registered" that holds the node."""
+"""An agent that starts registers in this time, so that its first report does not hold the node."""
 SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
-"""Without a change: somebody may have deleted the object, or the Node that owns it, and made that again."""
+"""Without a change: the object, or the Node that owns it, may have been deleted and created again."""
 TASK = "node facts"
 ENDED = "the agent has ended: look for its pod on the node"
 
 
 class NodeWriter:
-    """Writes one object, on change.
+    """Writes one object when it changes.
 
     Args:
         api: the API server.
         node: name of this node.
-        agent: whose state is written.
+        agent: the agent, with the state to write.
     """
 
     def __init__(self, api: ApiServerClient, node: str, agent: Agent) -> None:
@@ -45,24 +45,24 @@ class NodeWriter:
         self._agent = agent
         self._uid = ""
         self._registrations = 0
-        """With the kubelet, when the Node was last asked for."""
+        """Registrations with the kubelet when the Node was last read."""
         self._boot_id = boot_id(Path(agent.options.proc))
         self._written: dict[str, Any] | None = None
         self._sent: dict[str, Any] | None = None
-        """What was, or was about to be, written last."""
+        """The last object that was, or may have been, written."""
         self._one_at_a_time = threading.Lock()
         self._backoff = Backoff(first_seconds=1.0, max_seconds=MAX_RETRY_SECONDS)
         self._log = get_logger("node facts")
 
     async def run(self) -> None:
-        """Write until cancelled, and then that nothing is registered any more."""
+        """Write until cancelled; then write that nothing is registered any more."""
         try:
             await self._follow()
         finally:
             await self._write_last()
 
     async def _follow(self) -> None:
-        """Write what changes; what cannot be written is tried again, ever more rarely."""
+        """Write changes; retry failures less and less often."""
         await self._agent.state.until_served(SECONDS_UNTIL_FIRST_WRITE)
         while True:
             seen = self._agent.state.version
@@ -83,7 +83,7 @@ class NodeWriter:
     async def _write(self) -> None:
         gpus = await asyncio.to_thread(self._agent.source.list_gpus)
         if self._registrations != self._agent.state.registrations:
-            # Another kubelet may have made the Node anew, and with the Node of before the object went.
+            # A restarted kubelet may have created the Node again; the object was deleted with the old Node.
             self._registrations = self._agent.state.registrations
             self._uid, self._written = "", None
         if not self._uid:
@@ -96,7 +96,7 @@ class NodeWriter:
             self._log.info("node facts written", gpus=len(gpus), registered=body["status"]["registered"])
 
     async def _write_last(self) -> None:
-        """Take back that the kubelet counts this agent's slices: another plugin may offer the names."""
+        """Write that the kubelet no longer counts this agent's slices: another plugin may offer the names."""
         if self._sent is None or not self._sent["status"]["registered"]:
             return
         status = {**self._sent["status"], "registered": False, "missing": ENDED}
@@ -106,13 +106,13 @@ class NodeWriter:
             self._log.warning("that the agent has ended is not written", error=str(error))
 
     def _apply(self, body: dict[str, Any]) -> None:
-        # A write that was cancelled goes on in its thread: the last one must come after it.
+        # A cancelled write continues in its thread, and the last write must come after it.
         with self._one_at_a_time:
             path = f"{GPU_NODES_PATH}/{self._node}"
             try:
                 self._api.apply(path, body)
             except ApiServerError as error:
-                # During an upgrade, or after a rollback, the schema may be an older one.
+                # During an upgrade, or after a rollback, the schema may be older.
                 if (older := without_young_fields(body, str(error))) is None:
                     raise
                 self._api.apply(path, older)

@@ -1,4 +1,4 @@
-"""Events on pods whose programs run without their limiter: one for each container, GPU and node's agent."""
+"""Events on pods with programs that run without their limiter: one for each container and GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnlimitedEvents:
 
     Args:
         api: the API server.
-        agent: whose state is told of.
+        agent: the agent, with the state to report.
     """
 
     def __init__(self, api: ApiServerClient, agent: Agent) -> None:
@@ -44,7 +44,7 @@ class UnlimitedEvents:
                 await self._agent.state.next_version(seen)
 
     async def write(self, found: Iterable[Unlimited]) -> None:
-        """Write an Event for each container that none was written for; what fails is tried with the next."""
+        """Write an Event for each container without one; failures are retried in the next period."""
         wanted = frozenset(found)
         self._told &= wanted
         for each in sorted(wanted - self._told, key=lambda one: (one.container_id, one.gpu))[:MAX_EVENTS]:
@@ -77,7 +77,7 @@ def _event(found: Unlimited) -> dict[str, object]:
 
 
 def unlimited_events(api: ApiServerClient) -> Extension:
-    """Return the part of an agent that tells pods of programs without their limiter."""
+    """Return the part of an agent that writes Events about programs without their limiter."""
 
     def tasks(agent: Agent) -> list[BackgroundTask]:
         return [BackgroundTask.without_period(TASK, UnlimitedEvents(api, agent).run)]

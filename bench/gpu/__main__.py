@@ -1,7 +1,7 @@
 """Run with `python -m bench.gpu`: what only a machine with a GPU can show, as lines of JSON.
 
 It needs NVIDIA's driver, this checkout and what `requirements/` lists: no cluster, no network. Each stage
-runs, or its line says why it cannot. Exit status 1: a stage saw something that is not as it should be.
+runs, or its line says why it cannot. Exit status 1: a stage had a wrong result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from bench.gpu.stages import Setting, Stage, run_stages
 
 DRIVER = Path("/sys/module/nvidia/version")
 STAGES = (
-    Stage("nvml", driver.nvml, "does the agent read of the driver what nvidia-smi prints?"),
+    Stage("nvml", driver.nvml, "does the agent read the same figures as nvidia-smi prints?"),
     Stage("cdi", node.cdi, "does NVIDIA's generator name each card for the agent?"),
     Stage("agent", node.agent, "does the agent offer eight slices of each card, with the right limits?"),
     Stage("limiter", sharing.limiter, "which allocations does the limiter count?"),
-    Stage("shares", sharing.shares, "do eight full shares fit, with and without what the driver keeps?"),
-    Stage("usage", driver.usage, "does the agent see a process's memory as nvidia-smi does?"),
-    Stage("xid", driver.xid, "is a program's fault told of, and the card offered on?"),
+    Stage(
+        "shares", sharing.shares, "do eight full shares fit, with and without the driver's reserved memory?"
+    ),
+    Stage("usage", driver.usage, "does the agent report the same memory of a process as nvidia-smi?"),
+    Stage("xid", driver.xid, "is a program's fault reported, and the card still offered?"),
     Stage("throughput", sharing.throughput, "how fast are 1, 2, 4 and 8 sharers together?"),
 )
 
@@ -56,7 +58,7 @@ def main(  # noqa: PLR0913, PLR0917 - each is an option of the command
 
 
 def _machine() -> dict[str, str]:
-    """Return what figures depend on."""
+    """Return the facts that figures depend on."""
     return {
         "product": version("gpu-fraction-injector"),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),

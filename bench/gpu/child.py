@@ -1,4 +1,4 @@
-"""Programs that stages run as processes of their own, each with a line of JSON on stdout at its end.
+"""Programs that stages run as separate processes, each with a line of JSON on stdout at its end.
 
 `python -m bench.gpu.child fill KIND MIB STEP`, `hold MIB`, `busy SECONDS`, `fault`. `hold` and `busy` first
 print a line when they are ready, and go on when a line comes on stdin.
@@ -16,15 +16,15 @@ from bench.gpu.cuda import MIB, Cuda, CudaError
 from bench.gpu.stages import CannotError
 
 BLOCK = 256 * MIB
-"""That are filled again and again to keep a GPU busy."""
+"""Bytes that are filled again and again to keep a GPU busy."""
 CANNOT = 3
 """Exit status where CUDA does not start."""
 
 
 def fill(kind: str, most: str, step: str) -> Mapping[str, Any]:
-    """Allocate by steps until it is refused, or so much is held."""
+    """Allocate in steps until an allocation fails, or the maximum is reached."""
     cuda, held = Cuda(), 0
-    told = [amount // MIB for amount in cuda.memory()]
+    free, total = (amount // MIB for amount in cuda.memory())
     refused = ""
     while held < int(most):
         try:
@@ -34,11 +34,11 @@ def fill(kind: str, most: str, step: str) -> Mapping[str, Any]:
             break
         held += int(step)
     _wait(held_mib=held)
-    return {"held_mib": held, "refused": refused, "free_mib": told[0], "total_mib": told[1]}
+    return {"held_mib": held, "refused": refused, "free_mib": free, "total_mib": total}
 
 
 def hold(amount: str) -> Mapping[str, Any]:
-    """Hold so much until told to go."""
+    """Allocate so much until a line comes on stdin."""
     cuda = Cuda()
     cuda.allocate("cuMemAlloc", int(amount) * MIB)
     _wait(held_mib=int(amount))
@@ -46,7 +46,7 @@ def hold(amount: str) -> Mapping[str, Any]:
 
 
 def busy(seconds: str) -> Mapping[str, Any]:
-    """Fill memory for so long, from when it is told to go; MiB a second is what a sharer gets."""
+    """Fill memory for so long after a line comes on stdin; return MiB per second."""
     cuda = Cuda()
     address = cuda.allocate("cuMemAlloc", BLOCK)
     _wait(held_mib=BLOCK // MIB)
@@ -58,7 +58,7 @@ def busy(seconds: str) -> Mapping[str, Any]:
 
 
 def fault() -> Mapping[str, Any]:
-    """Write where nothing is."""
+    """Write to an invalid address."""
     cuda = Cuda()
     try:
         cuda.write_to(0x10)
@@ -67,8 +67,8 @@ def fault() -> Mapping[str, Any]:
     return {"refused": ""}
 
 
-def _wait(**told: int) -> None:
-    print(json.dumps(told), flush=True)
+def _wait(**figures: int) -> None:
+    print(json.dumps(figures), flush=True)
     sys.stdin.readline()
 
 

@@ -1,4 +1,4 @@
-"""CUDA's driver library by ctypes: as much of it as shows what a limiter counts."""
+"""CUDA's driver library by ctypes: the functions that show what a limiter counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PTX = b"""
   ret;
 }
 """
-"""A kernel that writes where it is told to."""
+"""A kernel that writes to a given address."""
 
 
 class CudaError(Exception):
@@ -72,12 +72,12 @@ class Cuda:
         """
         number = getattr(self._library, name)(*arguments)
         if number:
-            said = c_char_p()
-            self._library.cuGetErrorName(number, byref(said))
-            raise CudaError((said.value or b"").decode() or f"error {number}")
+            name_of_error = c_char_p()
+            self._library.cuGetErrorName(number, byref(name_of_error))
+            raise CudaError((name_of_error.value or b"").decode() or f"error {number}")
 
     def memory(self) -> tuple[int, int]:
-        """Return the bytes that are free and all bytes, as a program is told."""
+        """Return the free bytes and all bytes that a program sees."""
         free, total = c_size_t(), c_size_t()
         self.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value, total.value

@@ -1,4 +1,4 @@
-"""Stages that compare what the agent reads of the driver with NVIDIA's own command."""
+"""Stages that compare the agent's readings of the driver with NVIDIA's own command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def opened(setting: Setting) -> Iterator[Nvml]:
 
 
 def first_gpu(source: Nvml) -> Gpu:
-    """Return the GPU that is tried: the first that is not in MIG mode.
+    """Return the GPU to test: the first that is not in MIG mode.
 
     Raises:
         CannotError: there is none.
@@ -70,28 +70,28 @@ def ask_smi(setting: Setting, what: str) -> list[list[str]]:
 
 
 def nvml(setting: Setting) -> Figures:
-    """Compare index, UUID, model, memory and what the driver keeps."""
+    """Compare index, UUID, model, memory and reserved memory."""
     with opened(setting) as source:
         gpus = source.list_gpus()
         why_none = source.why_no_driver_limits()
     seen = [[str(gpu.index), gpu.uuid, gpu.model, str(gpu.memory_mib), str(gpu.reserved_mib)] for gpu in gpus]
     figures = {"gpus": seen, "driver_limits": why_none or "offered"}
-    told = ask_smi(setting, f"--query-gpu={','.join(FIELDS)}")
+    printed = ask_smi(setting, f"--query-gpu={','.join(FIELDS)}")
     differing = [
         f"GPU {ours[0]}: {field} is {mine}, nvidia-smi says {theirs}"
-        for ours, row in zip(seen, told, strict=False)
+        for ours, row in zip(seen, printed, strict=False)
         for field, mine, theirs in zip(FIELDS, ours, row, strict=False)
         if not _agree(mine, theirs)
     ]
-    if len(seen) != len(told):
-        differing.append(f"{len(seen)} GPUs, nvidia-smi says {len(told)}")
+    if len(seen) != len(printed):
+        differing.append(f"{len(seen)} GPUs, nvidia-smi says {len(printed)}")
     if differing:
-        raise WrongError("; ".join(differing), {**figures, "nvidia_smi": told})
+        raise WrongError("; ".join(differing), {**figures, "nvidia_smi": printed})
     return figures
 
 
 def _agree(ours: str, theirs: str) -> bool:
-    """Whether two say the same: amounts are rounded, and an old driver does not say what it keeps."""
+    """Whether two values agree: amounts are rounded, and an old driver does not state reserved memory."""
     if ours.isdecimal() and theirs.isdecimal():
         return abs(int(ours) - int(theirs)) <= ROUNDING_MIB
     return ours == theirs or theirs.startswith("[N/A")
@@ -105,34 +105,34 @@ def usage(setting: Setting) -> Figures:
             child.line()
             time.sleep(SETTLE_SECONDS)
             by_nvml = {each.pid: each.used_mib for each in source.use_of(gpu.uuid).processes}
-            told = ask_smi(setting, "--query-compute-apps=pid,used_memory")
-    by_smi = {int(pid): used for pid, used in told}
+            printed = ask_smi(setting, "--query-compute-apps=pid,used_memory")
+    by_smi = {int(pid): used for pid, used in printed}
     figures = {"pid": child.pid, "asked_mib": HELD_MIB, "nvml": by_nvml, "nvidia_smi": by_smi}
     if not by_nvml:
         raise WrongError("the driver names no process: is this a container without hostPID?", figures)
     if by_nvml.keys() != by_smi.keys():
-        raise WrongError("NVML and nvidia-smi name other processes", figures)
+        raise WrongError("NVML and nvidia-smi name different processes", figures)
     return figures
 
 
 def xid(setting: Setting) -> Figures:
-    """Have a program fault, and see that its Xid is told of and that the card goes on being offered."""
+    """Make a program fault, and check that its Xid is reported and the card is still offered."""
     with opened(setting) as source:
         gpu = first_gpu(source)
         with children([("fault",)], {"CUDA_VISIBLE_DEVICES": gpu.uuid}) as [child]:
-            said = child.line()
+            result = child.line()
             event = _next_event(source)
         condition = source.condition_of(gpu.uuid)
     figures = {
-        "cuda": said["refused"],
+        "cuda": result["refused"],
         "xid": event.xid if event is not None else None,
         "of_our_gpu": event is not None and event.uuid == gpu.uuid,
         "unhealthy": condition.why_unhealthy,
     }
-    if not said["refused"]:
+    if not result["refused"]:
         raise WrongError("a write to address 16 was allowed", figures)
     if event is None:
-        raise WrongError(f"no Xid was told of within {XID_SECONDS:.0f} s", figures)
+        raise WrongError(f"no Xid was reported within {XID_SECONDS:.0f} s", figures)
     if event.xid not in APPLICATION_XIDS or condition.why_unhealthy is not None:
         raise WrongError("an error of a program makes the card unhealthy", figures)
     return figures

@@ -1,4 +1,4 @@
-"""Stages of the agent on this machine, with a kubelet's stand-in."""
+"""Stages of the agent on this machine, with a stand-in for the kubelet."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POLICY = "kind: Policy\nname: default\nlimits: {from: agent}\n"
 
 
 def cdi(setting: Setting) -> Figures:
-    """Have NVIDIA's generator name each card, and see that all files that it names are there."""
+    """Let NVIDIA's generator name each card, and check that all files that it names exist."""
     gpus = _gpus(setting)
     folder = setting.scratch / "cdi"
     folder.mkdir(exist_ok=True)
@@ -54,7 +54,7 @@ def cdi(setting: Setting) -> Figures:
     hooks = sorted({hook["args"][1] for each in edits for hook in each.get("hooks", ())})
     figures = {"cards": len(content["devices"]), "files": len(paths), "hooks": hooks}
     if gone := sorted(path for path in paths if not Path(path).exists()):
-        raise WrongError(f"it names files that are not there: {', '.join(gone)}", figures)
+        raise WrongError(f"it names files that do not exist: {', '.join(gone)}", figures)
     return figures
 
 
@@ -74,7 +74,7 @@ def _generator(setting: Setting) -> str:
 
 
 class Kubelet(RegistrationServicer):
-    """Registers device plugins, and keeps what they offer first."""
+    """Registers device plugins, and stores their devices."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -97,13 +97,13 @@ class Kubelet(RegistrationServicer):
             self.changed.set()
 
     def stop(self) -> None:
-        """Follow nothing any more."""
+        """Stop following plugins."""
         for follower in self._followers:
             follower.cancel()
 
 
 def agent(setting: Setting) -> Figures:
-    """Run the agent, and see that each card offers eight slices, of which one is limited to an eighth."""
+    """Run the agent, and check that each card has eight slices, and that one is limited to an eighth."""
     return asyncio.run(_agent(setting, _gpus(setting)))
 
 
@@ -147,7 +147,7 @@ async def _kubelet(setting: Setting) -> AsyncIterator[Kubelet]:
 
 @asynccontextmanager
 async def _running(setting: Setting) -> AsyncIterator[None]:
-    """Run the agent as its command does; without CDI, so that its answer says the limit."""
+    """Run the agent's command, without CDI, so that its answer contains the limit."""
     library = setting.scratch / "library" / "libvgpu.so"
     library.parent.mkdir(exist_ok=True)
     library.write_bytes(setting.limiter.read_bytes() if setting.limiter is not None else b"a stand-in\n")

@@ -1,4 +1,4 @@
-"""Starts `bench.gpu.child` and talks with it."""
+"""Starts `bench.gpu.child` and reads its output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Child:
 
     Args:
         arguments: Of `bench.gpu.child`.
-        environment: Variables beside those of this process.
+        environment: Variables in addition to those of this process.
     """
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -46,20 +46,20 @@ class Child:
 
         Raises:
             CannotError: CUDA does not start in it.
-            RuntimeError: it ended without a line, as one does that is killed.
+            RuntimeError: it ended without a line, such as after a kill.
         """
         assert self._process.stdout is not None
         text = self._process.stdout.readline()
         if not text:
-            raise RuntimeError(f"a child ended with {self._process.wait(END_SECONDS)} and said nothing")
-        said: Mapping[str, Any] = json.loads(text)
-        if "cannot" in said:
+            raise RuntimeError(f"a child ended with {self._process.wait(END_SECONDS)} and printed nothing")
+        line: Mapping[str, Any] = json.loads(text)
+        if "cannot" in line:
             self._process.wait(END_SECONDS)
-            raise CannotError(str(said["cannot"]))
-        return said
+            raise CannotError(str(line["cannot"]))
+        return line
 
     def go(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()

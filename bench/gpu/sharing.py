@@ -15,7 +15,7 @@ SHARERS = (1, 2, 4, 8)
 
 
 def limiter(setting: Setting) -> Figures:
-    """Allocate twice the limit in each way, and see where it is refused."""
+    """Allocate up to twice the limit in each way, and record where that fails."""
     limited = _limited(setting, LIMIT_MIB)
     most, step = str(2 * LIMIT_MIB), str(STEP_MIB)
     held = {kind: _held(setting, limited, kind, most, step) for kind in KINDS}
@@ -32,7 +32,7 @@ def limiter(setting: Setting) -> Figures:
 
 
 def _limited(setting: Setting, mib: int) -> dict[str, str]:
-    """Return the variables of a share, as the agent gives them."""
+    """Return the variables of a share, as the agent sets them."""
     if setting.limiter is None:
         raise CannotError("no limiter's library is named: --limiter FILE")
     return {
@@ -44,7 +44,7 @@ def _limited(setting: Setting, mib: int) -> dict[str, str]:
 
 
 def _held(setting: Setting, environment: Mapping[str, str], kind: str, most: str, step: str) -> int:
-    """Return the MiB that a program could hold."""
+    """Return the MiB that a program could allocate."""
     (setting.scratch / "limiter.cache").unlink(missing_ok=True)
     visible = _visible(setting)
     with children([("fill", kind, most, step)], {**environment, **visible}) as [child]:
@@ -57,7 +57,7 @@ def _visible(setting: Setting) -> dict[str, str]:
 
 
 def shares(setting: Setting) -> Figures:
-    """Have eight programs fill an eighth each at once: of all memory, and of what the driver leaves."""
+    """Let eight programs allocate an eighth each at once: of all memory, and of the usable memory."""
     with opened(setting) as source:
         gpu = first_gpu(source)
     figures = {
@@ -91,6 +91,6 @@ def throughput(setting: Setting) -> Figures:
                 child.go()
             each = [float(child.line()["mib_per_s"]) for child in running]
         figures[str(sharers)] = {"mib_per_s": [round(one) for one in each], "sum": round(sum(each))}
-    alone = figures["1"]["sum"]
-    ratios = {name: round(figure["sum"] / alone, 3) for name, figure in figures.items()} if alone else {}
+    single = figures["1"]["sum"]
+    ratios = {name: round(figure["sum"] / single, 3) for name, figure in figures.items()} if single else {}
     return {"sharers": figures, "sum_to_one_sharer": ratios}

@@ -1,4 +1,4 @@
-"""Stages, each of which runs or says why it cannot, and the lines that tell of them."""
+"""Stages, which run or state why they cannot, and the lines with their results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAX_WHY = 400
 
 
 class CannotError(Exception):
-    """Something that a stage needs is not here; the text says what."""
+    """Something that a stage needs is missing; the text says what."""
 
 
 class WrongError(Exception):
-    """A stage ran, and what it saw is not as it should be; the text says what."""
+    """A stage ran, and had a wrong result; the text says what."""
 
     def __init__(self, why: str, figures: Figures | None = None) -> None:
         super().__init__(why)
@@ -30,10 +30,10 @@ class WrongError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the command was told.
+    """The options of the command.
 
     Attributes:
-        limiter: The limiter's library, of the file that is preloaded; None leaves its stages out.
+        limiter: The limiter's library, the file that is preloaded; None skips its stages.
         nvidia_ctk: NVIDIA's generator of CDI specifications.
         nvidia_smi: NVIDIA's command.
         seconds: For which throughput is measured with each number of sharers.
@@ -50,7 +50,7 @@ class Setting:
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a stage."""
+    """The result of a stage."""
 
     stage: str
     status: Status
@@ -70,7 +70,7 @@ class Stage:
 
 
 def run_stages(stages: Iterable[Stage], setting: Setting) -> Iterator[Line]:
-    """Run stages one after the other; one that fails ends no other."""
+    """Run stages one after the other; a failure does not stop the others."""
     for stage in stages:
         begun = time.monotonic()
         status, why, figures = _run(stage, setting)

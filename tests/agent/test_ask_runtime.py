@@ -90,7 +90,7 @@ def test_another_runtime_that_does_not_know_the_question_is_known_by_its_version
     assert ask_runtime.ask(str(served(Old()))) == Runtime("cri-o://1.30.4", cdi=None)
 
 
-def test_where_nobody_answers_nothing_is_written(tmp_path, monkeypatch, capsys):
+def test_without_an_answer_nothing_is_written(tmp_path, monkeypatch, capsys):
     file = tmp_path / "runtime"
     assert asked(monkeypatch, tmp_path / "none.sock", file) == 1
     assert "the container runtime does not answer on" in capsys.readouterr().err

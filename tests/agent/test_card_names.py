@@ -57,7 +57,7 @@ def test_names_are_read_again_after_a_process_that_failed(tmp_path, monkeypatch,
     asyncio.run(read())
 
 
-def test_what_was_read_before_the_files_changed_is_not_believed(tmp_path):
+def test_a_reading_from_before_the_files_changed_is_not_used(tmp_path):
     """As when an agent has the cards' own specification made while it reads those of others already."""
 
     async def read():
@@ -81,7 +81,7 @@ def test_what_nvidias_device_plugin_leaves_behind_names_no_card():
     assert choose_names(left | ours, [CARD], []) == {"GPU-0": "clearml-injector.io/card=GPU-0"}
 
 
-def test_whoever_follows_names_goes_on_where_no_process_can_start(tmp_path, monkeypatch):
+def test_names_are_still_followed_when_no_process_can_start(tmp_path, monkeypatch):
     monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0)
 
     async def follow():

@@ -145,7 +145,7 @@ def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(program
     on_operator_node(programs, fail)
 
 
-def test_a_generator_that_does_not_see_every_card_is_not_believed(programs):
+def test_a_generator_that_does_not_see_every_card_fails(programs):
     async def miss(operator, kubelet):
         operator.driver.write(NvmlNode(CARDS[:1]))
         async with running(operator.node) as process:

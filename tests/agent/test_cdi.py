@@ -18,7 +18,7 @@ from tests.agent.support.node import PER_GPU
 CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
 
 
-def test_names_are_found_in_yaml_and_json_and_rubbish_is_passed_over(tmp_path):
+def test_names_are_found_in_yaml_and_json_and_invalid_files_are_skipped(tmp_path):
     (tmp_path / "nvidia.yaml").write_text(
         'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}]'
     )
@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{"devices": [{"name": "\xff"}]}', b'{"x": ' + b"[" * 100_000]
 )
-def test_a_file_of_ours_that_became_rubbish_is_written_anew(specifications, tmp_path, content):
+def test_a_file_of_ours_that_became_invalid_is_written_again(specifications, tmp_path, content):
     specifications.write(CARD, set())
     [path] = tmp_path.iterdir()
     path.write_bytes(content)

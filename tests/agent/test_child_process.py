@@ -42,7 +42,7 @@ def pid_of(child):
     return child._process.pid
 
 
-def test_one_that_nobody_waits_for_ends_and_leaves_no_open_pipe(module):
+def test_a_child_without_a_reader_ends_and_leaves_no_open_pipe(module):
     # Warnings are errors in tests: a pipe or a process that is forgotten would be one.
     child = Child(module(FOREVER))
     pid = pid_of(child)

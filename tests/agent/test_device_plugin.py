@@ -146,7 +146,7 @@ def driver(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_the_kubelet_is_told_of_the_cards_device_nodes(driver, strategy):
+def test_without_cdi_the_kubelet_gets_the_cards_device_nodes(driver, strategy):
     options = {"driver_root": str(driver), "host_driver_root": "/run/nvidia/driver", "device_nodes": True}
 
     async def allocate():
@@ -170,9 +170,7 @@ def test_without_cdi_the_kubelet_is_told_of_the_cards_device_nodes(driver, strat
         (0, {"device_nodes": True}),
     ],
 )
-def test_none_is_named_that_is_not_there_or_that_nobody_asked_for_or_that_a_cdi_device_brings(
-    driver, minor, options
-):
+def test_device_nodes_that_are_missing_unwanted_or_in_a_cdi_device_are_left_out(driver, minor, options):
     async def allocate():
         async with served(card(0, minor=minor), driver_root=str(driver), **options) as (_, kubelet):
             assert not (await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")).devices
@@ -233,7 +231,7 @@ async def test_with_envvar_two_gpus_in_one_container_do_not_start():
 
 
 @run
-async def test_our_specification_is_written_again_where_somebody_removed_it():
+async def test_our_specification_is_written_again_after_it_was_removed():
     async with served(card(0)) as (node, kubelet):
         before = node.specification(0)
         for path in node.cdi.glob("clearml-injector*"):
@@ -261,7 +259,7 @@ async def test_a_container_that_got_its_slices_under_another_policy_may_start_ag
         await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 3, 12, 13))
 
 
-def test_cards_that_nvidias_toolkit_names_anew_go_by_their_new_names(monkeypatch, capfd):
+def test_cards_that_nvidias_toolkit_renames_get_their_new_names(monkeypatch, capfd):
     monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
 
     async def rename():

@@ -94,7 +94,7 @@ WORDS = {
     "held": ({}, "held"),
     "an older driver": ({"can": False}, "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
     "an older toolkit": ({"hook": "update-ldcache"}, "container toolkit 1.20.1 or newer has it"),
-    "another strategy": ({"strategy": "envvar"}, "where the policy has a limiter"),
+    "another strategy": ({"strategy": "envvar"}, "a policy with a limiter"),
     "not asked to": ({"driver_limits": False}, "None"),
 }
 
@@ -166,7 +166,7 @@ def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
     asyncio.run(limited(look))
 
 
-def test_a_share_has_the_hook_beside_its_limiter_and_a_whole_gpu_has_none():
+def test_a_share_has_the_hook_next_to_its_limiter_and_a_whole_gpu_has_none():
     async def look(node, kubelet, process):
         edits = node.specification(0)["clearml-injector.io/slices=GPU-0-3-of-8"]
         assert "CUDA_DEVICE_MEMORY_LIMIT_0=15360m" in edits["env"]

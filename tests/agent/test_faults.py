@@ -18,7 +18,7 @@ def file(tmp_path):
     return tmp_path / NAME / FILE
 
 
-def test_they_are_there_again_for_whoever_comes_next_in_this_boot(tmp_path, file):
+def test_the_next_agent_of_this_boot_has_them_again(tmp_path, file):
     assert Faults(tmp_path, "boot").of("GPU-0") == Fault(79)
     assert Faults(tmp_path, "boot").of("GPU-1") is None
     assert Faults(tmp_path, "other").of("GPU-0") is None
@@ -31,7 +31,7 @@ def test_what_was_removed_stays_removed(tmp_path, file):
     assert Faults(tmp_path, "boot").of("GPU-0") is None
 
 
-def test_without_a_boot_that_can_be_told_nothing_is_kept(tmp_path):
+def test_without_a_boot_id_nothing_is_stored(tmp_path):
     faults = Faults(tmp_path, "")
     faults.set("GPU-0", Fault(79))
     faults.save()
@@ -69,7 +69,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path, file, capfd):
     assert "faults of GPUs from before are not known" in capfd.readouterr().err
 
 
-def test_a_folder_that_cannot_be_written_is_told_of_and_the_fault_stays_in_the_memory(tmp_path, capfd):
+def test_a_folder_that_cannot_be_written_is_logged_and_the_fault_stays_in_memory(tmp_path, capfd):
     (tmp_path / NAME).write_text("in the way")
     faults = Faults(tmp_path, "boot")
     faults.set("GPU-0", Fault(79))

@@ -46,13 +46,13 @@ def watch_of(state, folder, registry=None, *, boot="first", source=None):
 
 
 @pytest.mark.parametrize("xid", APPLICATION_XIDS)
-def test_errors_of_programs_say_nothing_of_the_gpu(watch, state, xid):
+def test_errors_of_programs_do_not_mark_the_gpu(watch, state, xid):
     watch.take_event(HealthEvent("GPU-0", xid))
     assert state.unhealthy == {}
 
 
 @pytest.mark.parametrize("xid", [48, 62, 63, 74, 79, 94, 95, 119])
-def test_every_other_xid_marks_its_own_gpu_alone(watch, state, registry, xid):
+def test_every_other_xid_marks_only_its_own_gpu(watch, state, registry, xid):
     watch.take_event(HealthEvent("GPU-1", xid))
     assert state.unhealthy == {"GPU-1": f"Xid {xid}"}
     value = registry.get_sample_value
@@ -67,7 +67,7 @@ def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
     assert "error of a GPU that is not offered" in capfd.readouterr().err
 
 
-def test_a_lost_gpu_is_well_again_when_it_answers(watch, state):
+def test_a_lost_gpu_is_healthy_again_when_it_answers(watch, state):
     watch.take_condition(CARDS[0], AWAY)
     assert state.unhealthy == {"GPU-0": "it does not answer"}
     watch.take_condition(CARDS[0], WELL)
@@ -102,9 +102,7 @@ def test_an_xid_stays_while_nothing_was_done_about_it(watch, state):
 
 
 @pytest.mark.parametrize("xid", [94, 154, 63])
-def test_a_gpu_that_goes_on_after_an_xid_is_offered_again_once_it_was_well_for_a_while(
-    watch, state, registry, xid
-):
+def test_a_gpu_that_survives_an_xid_is_offered_again_after_good_checks(watch, state, registry, xid):
     check(watch, WELL, 100)
     watch.take_event(HealthEvent("GPU-0", xid))
     check(watch, WELL, GOOD_CHECKS - 1)
@@ -150,7 +148,7 @@ def test_no_xid_is_both_a_programs_and_survived():
     assert SURVIVED_XIDS.isdisjoint({46, 48, 62, 64, 74, 79, 95, 109, 119, 120, 140, 143})
 
 
-def test_a_driver_without_events_for_a_gpu_is_told_of_once(watch, state, registry, capfd):
+def test_a_driver_without_events_for_a_gpu_is_logged_once(watch, state, registry, capfd):
     check(watch, GpuCondition(answers=True, tells_xids=False), 3)
     assert state.unhealthy == {}
     assert capfd.readouterr().err.count("its Xids are not seen") == 1
@@ -229,7 +227,7 @@ class BrokenWait:
         return WELL
 
 
-def test_an_error_of_waiting_condemns_no_gpu(state, registry, tmp_path, capfd, monkeypatch):
+def test_an_error_of_waiting_marks_no_gpu(state, registry, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0)
     watch = watch_of(state, tmp_path, registry, source=BrokenWait())
 
@@ -252,7 +250,7 @@ def test_an_error_of_waiting_condemns_no_gpu(state, registry, tmp_path, capfd, m
     assert capfd.readouterr().err.count("waiting for events of GPUs failed") == 1
 
 
-def test_the_kubelet_is_told_of_the_slices_of_an_ill_gpu_alone():
+def test_only_slices_of_an_unhealthy_gpu_are_reported_to_the_kubelet():
     async def fall_ill():
         async with served(card(0), card(1)) as (node, kubelet):
             node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
@@ -271,7 +269,7 @@ class SlowDriver(Nvml):
         return super().condition_of(uuid)
 
 
-def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
+def test_an_agent_that_starts_offers_no_unhealthy_gpu():
     async def start():
         with node_folder() as node:
             node.write_gpus(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET))
@@ -285,7 +283,7 @@ def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
     asyncio.run(start())
 
 
-def test_a_gpu_that_fell_ill_since_the_kubelet_chose_it_is_refused():
+def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():
     async def fall_ill():
         async with served(card(0), card(1)) as (node, kubelet):
             node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))

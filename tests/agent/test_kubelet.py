@@ -1,12 +1,13 @@
-"""What the kubelet answers is bounded: an agent has little memory."""
+"""What the kubelet answers is bounded, and asked for no more often than need be."""
 
 import asyncio
 
 import pytest
 
+from agent import ownership, usage
 from agent.kubelet import MAX_ANSWER, Kubelet, KubeletError
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import ids, node_folder
+from tests.agent.support.node import card, ids, node_folder, served, until
 
 
 def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_is_read():
@@ -23,3 +24,35 @@ def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_is_read():
 
     assert MAX_ANSWER <= 16 * 1024 * 1024
     asyncio.run(ask())
+
+
+def test_a_list_of_holders_is_used_again_until_it_is_too_old():
+    async def ask():
+        with node_folder() as node:
+            async with kubelet_in(node.root) as kubelet:
+                asked = Kubelet(node.root)
+                assert await asked.recent_holders(60) == []
+                kubelet.held = {("pod", "main"): {"nvidia.com/gpu-0": ids(0, 0)}}
+                assert await asked.recent_holders(60) == []
+                assert kubelet.listings == 1
+                [holder] = await asked.recent_holders(0)
+                assert holder.pod == "pod"
+                assert await asked.recent_holders(60) == [holder]
+                assert kubelet.listings == 2
+
+    asyncio.run(ask())
+
+
+def test_an_agent_lists_holders_once_for_all_that_it_does_with_them(monkeypatch):
+    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.02)
+    monkeypatch.setattr(usage, "PERIOD_SECONDS", 0.02)
+
+    async def serve():
+        async with served(card(0)) as (_, kubelet):
+            await until(lambda: kubelet.looks > 1)  # from here on the agent compares by the period
+            looks, listings = kubelet.looks, kubelet.listings
+            await until(lambda: kubelet.looks >= looks + 30)
+            # One more may be on its way, and one is made for the devices that nobody needs.
+            assert kubelet.listings - listings <= kubelet.looks - looks + 2
+
+    asyncio.run(serve())

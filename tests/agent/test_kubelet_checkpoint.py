@@ -33,7 +33,7 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
     assert divisions_of(checkpoint.allocations()) == {}
 
 
-def test_a_card_alone_says_nothing_of_its_slices(kubelet, checkpoint):
+def test_without_our_device_the_slices_per_gpu_are_unknown(kubelet, checkpoint):
     kubelet.write_checkpoint(
         ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0",)),
     )
@@ -69,7 +69,7 @@ def said(slices_per_gpu):
         b"\x00" * 4096,
     ],
 )
-def test_a_strange_file_tells_nothing(kubelet, checkpoint, content):
+def test_an_invalid_file_has_no_allocations(kubelet, checkpoint, content):
     content = content if isinstance(content, bytes) else content.encode()
     (kubelet.root / "device-plugins" / NAME).write_bytes(content)
     assert checkpoint.allocations() == ()

@@ -120,7 +120,7 @@ def test_a_library_that_is_not_there_is_missed(state_dir, source):
 
 
 @pytest.mark.parametrize("what", ["a link", "a folder"])
-def test_a_library_that_is_there_and_no_file_is_not_said_to_be_missing(state_dir, source, what):
+def test_a_library_that_exists_and_is_no_file_is_not_reported_as_missing(state_dir, source, what):
     library = source / "libvgpu.so"
     library.rename(source / "libvgpu.so.2")
     library.mkdir() if what == "a folder" else library.symlink_to("libvgpu.so.2")

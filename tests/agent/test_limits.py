@@ -55,7 +55,7 @@ def test_variables_that_speak_of_the_pod_are_left_out_where_it_has_no_cache_of_i
     }
 
 
-def test_a_whole_gpu_beside_a_share_is_refused_because_the_shares_limit_would_hold_it_too():
+def test_a_whole_gpu_next_to_a_share_is_refused_because_the_shares_limit_would_apply_to_it():
     why, _ = limits_of([share(0, 8), share(1, 4)])
     assert why == (
         "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too: ask for equal shares of equal"

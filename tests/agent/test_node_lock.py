@@ -72,5 +72,5 @@ def test_a_state_folder_that_another_user_owns_is_refused(tmp_path):
     os.chown(tmp_path, 0, 0)
 
 
-def test_where_it_cannot_be_made_nobody_is_kept_waiting():
+def test_a_lock_that_cannot_be_created_stops_no_agent():
     assert NodeLock(Path("/dev/null/none")).take()

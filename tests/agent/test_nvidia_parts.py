@@ -172,7 +172,7 @@ async def plugin_of(programs, driver, plugins):
         await process.wait()
 
 
-def test_the_device_plugin_registers_whole_cards_prefers_some_and_tells_of_an_xid(programs, driver):
+def test_the_device_plugin_registers_whole_cards_prefers_some_and_reports_an_xid(programs, driver):
     async def fall_ill():
         with node_folder() as node:
             async with (

@@ -43,13 +43,13 @@ def test_gpus_have_the_kernels_numa_node(node, source):
     )
 
 
-def test_what_the_driver_keeps_is_told_apart_from_what_programs_can_have(node, source):
+def test_reserved_memory_is_separate_from_the_memory_that_programs_can_use(node, source):
     node.write_gpus(replace(FIRST, reserved_mib=600), SECOND)
     found = source.list_gpus()
     assert [(gpu.memory_mib, gpu.usable_mib) for gpu in found] == [(81559, 80959), (81559, 81559)]
 
 
-def test_a_driver_that_does_not_say_what_it_keeps_keeps_nothing(node, source, monkeypatch):
+def test_without_a_figure_of_reserved_memory_none_is_reserved(node, source, monkeypatch):
     def asked(device, version=None):
         if version is not None:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
@@ -67,7 +67,7 @@ def test_a_gpu_says_whether_it_was_put_into_mig_mode(node, source):
     assert source.condition_of("GPU-1") == GpuCondition(answers=True, mig=True)
 
 
-def test_a_gpu_that_gets_lost_is_told_of_as_it_was(node, source):
+def test_a_gpu_that_gets_lost_is_still_listed(node, source):
     before = source.list_gpus()
     node.write_gpus(FIRST, LOST[1])
     assert source.list_gpus() == before
@@ -128,7 +128,7 @@ NO_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_NOT_SUPPORTED)
 BROKEN_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_UNKNOWN)
 
 
-def test_a_gpu_without_events_is_well_and_says_so(node):
+def test_a_gpu_without_events_is_healthy_and_says_so(node):
     node.write_gpus(NO_EVENTS, SECOND)
     source = node.open_driver()
     assert source.condition_of("GPU-0") == GpuCondition(answers=True, tells_xids=False)

@@ -66,7 +66,7 @@ def test_a_card_says_what_stands_in_the_file(say):
     assert error(pynvml.nvmlDeviceGetHandleByUUID, "GPU-z") == "Not Found"
 
 
-def test_what_the_driver_keeps_is_in_the_total_and_told_by_version_2_alone(say):
+def test_reserved_memory_is_in_the_total_and_only_version_2_states_it(say):
     first = pynvml.nvmlDeviceGetMemoryInfo(card(0))
     second = pynvml.nvmlDeviceGetMemoryInfo(card(0), version=pynvml.nvmlMemory_v2)
     assert (first.total, first.used) == (40960 * MIB, 683 * MIB)
@@ -110,7 +110,7 @@ def test_a_driver_asks_for_a_reset_or_does_not_know_the_field(say):
     assert recovery(1)[0] == pynvml.NVML_ERROR_NOT_SUPPORTED
 
 
-def test_a_set_tells_each_event_after_it_of_its_cards_once(say):
+def test_a_set_reports_each_later_event_of_its_cards_once(say):
     say(A100, T4, events=(Xid("GPU-a", 1),))
     events = pynvml.nvmlEventSetCreate()
     pynvml.nvmlDeviceRegisterEvents(card(0), pynvml.nvmlEventTypeXidCriticalError, events)
@@ -123,7 +123,7 @@ def test_a_set_tells_each_event_after_it_of_its_cards_once(say):
     pynvml.nvmlEventSetFree(events)
 
 
-def test_an_event_wakes_whoever_waits_for_it(say):
+def test_an_event_wakes_a_thread_that_waits_for_it(say):
     events, told = pynvml.nvmlEventSetCreate(), []
     pynvml.nvmlDeviceRegisterEvents(card(0), pynvml.nvmlEventTypeXidCriticalError, events)
     waiting = threading.Thread(target=lambda: told.append(pynvml.nvmlEventSetWait_v2(events, 60_000)))

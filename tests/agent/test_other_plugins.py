@@ -81,10 +81,10 @@ def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd):
     log = capfd.readouterr().err
     assert log.count("GPU is offered twice: it gets no new pods") == 1
     assert WHY in log
-    assert "GPU is ours alone again" in log
+    assert "GPU is offered again: no other plugin has it" in log
 
 
-def test_an_agent_that_starts_beside_another_plugin_never_offers_its_card():
+def test_an_agent_that_starts_next_to_another_plugin_never_offers_its_card():
     async def offer():
         with node_folder() as node:
             node.write_gpus(card(0), card(1))
@@ -122,7 +122,7 @@ def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the_pod_h
     asyncio.run(offer())
     log = capfd.readouterr().err
     assert log.count("GPU is held under another name: it gets no new pods") == 1
-    assert "GPU is ours alone again" in log
+    assert "GPU is offered again: no other plugin has it" in log
 
 
 @pytest.mark.usefixtures("quick_looks")

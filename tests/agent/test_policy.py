@@ -42,7 +42,7 @@ def test_with_limits_by_admission_nothing_is_put_over_what_the_pod_brings():
     assert read(POLICIES).limiter == LimiterPart("none")
 
 
-def test_what_is_wrong_is_said(policies):
+def test_what_is_wrong_is_reported(policies):
     with pytest.raises(PolicyUnusableError, match='has no policy "other": name one of its policies'):
         read(policies, "other")
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nslicesPerGpu: none\n")

@@ -66,12 +66,12 @@ def test_a_file_that_says_nothing_is_not_trusted(tmp_path, content):
     if content is not None:
         file.write_bytes(content)
     options = AgentOptions(runtime_file=str(file))
-    assert "nobody asked the container runtime" in cdi_problem(options)
+    assert "the container runtime was not asked" in cdi_problem(options)
     assert len(cdi_problem(options)) <= 200
-    assert "nobody asked the container runtime" in cdi_problem(AgentOptions())
+    assert "the container runtime was not asked" in cdi_problem(AgentOptions())
 
 
 def test_a_file_is_not_read_without_end(tmp_path):
     file = tmp_path / "runtime"
     file.write_bytes(msgspec.json.encode(Runtime("containerd://2.4.2", cdi=True)) + b" " * MAX_BYTES)
-    assert "nobody asked the container runtime" in cdi_problem(AgentOptions(runtime_file=str(file)))
+    assert "the container runtime was not asked" in cdi_problem(AgentOptions(runtime_file=str(file)))

@@ -47,7 +47,7 @@ REAL_CARDS = [(40960, 583), (16384, 450), (81559, 600), (81920, 1024)]
 
 
 @pytest.mark.parametrize(("memory", "reserved"), REAL_CARDS)
-def test_eight_equal_shares_fit_beside_what_the_driver_keeps(memory, reserved):
+def test_eight_equal_shares_fit_next_to_the_reserved_memory(memory, reserved):
     card = Gpu(0, "GPU-0", "NVIDIA A100", memory, reserved_mib=reserved)
     share = memory_mib(card, 1, 8, 0)
     assert memory - reserved - 8 < 8 * share <= memory - reserved

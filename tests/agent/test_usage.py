@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
+from agent.kubelet import Kubelet
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
 from agent.settings import LimiterPart
@@ -44,7 +45,7 @@ def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_G
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
             state = AgentState(gpus)
             source = node.open_driver()
-            usage = Usage(options, policy, state, source, registry)
+            usage = Usage(options, policy, state, source, Kubelet(node.root), registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)
@@ -168,13 +169,13 @@ def test_limited_programs_are_counted_as_none():
     ],
     ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings"],
 )
-def test_nothing_is_said_of_programs_that_need_no_limiter_or_cannot_be_looked_at(held, maps, policy):
+def test_programs_that_need_no_limiter_or_cannot_be_checked_are_not_counted(held, maps, policy):
     samples = of_one_pod(held, {10: maps}, policy=policy)
     assert UNLIMITED not in samples
     assert samples["unlimited"] == ()
 
 
-def test_nobody_can_tell_without_the_containers_names_or_without_a_library_to_look_for():
+def test_it_is_unknown_without_the_containers_names_or_without_a_library_to_look_for():
     no_library = msgspec.structs.replace(PER_GPU, limiter=LimiterPart(name="none"))
     assert of_one_pod(SHARE, {10: CUDA}, policy=no_library)["unlimited"] is None
     assert measured(SHARE, card(0, processes=(RunningProcess(10, 10),)))["unlimited"] is None

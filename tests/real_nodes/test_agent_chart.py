@@ -157,7 +157,7 @@ def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does
     installation.helm.apply(unknown)
     eventually(lambda: HELD in taints(cluster), "the node is held", 150)
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
-    assert "nobody asked the container runtime" in json.loads(stored.stdout)["status"]["missing"]
+    assert "the container runtime was not asked" in json.loads(stored.stdout)["status"]["missing"]
     cluster.api.create(labelled("fourth", "0.125"), WORK)
     eventually(lambda: waits(cluster, "fourth"), "fourth waits")
     installation.helm.apply(values)

@@ -48,13 +48,13 @@ def test_a_card_is_what_its_label_says_whatever_the_driver_keeps_of_it(memory, r
     assert layout(node) is None
 
 
-def test_a_gpu_that_stays_whole_is_told_as_such_and_no_other_so_that_an_older_schema_takes_the_object():
+def test_only_whole_gpus_are_marked_as_whole_so_that_an_older_schema_accepts_the_object():
     report = NodeReport({}, None, "", whole={"GPU-b"})
     told = manifest("n", "uid", [SMALL, MIG], report)["status"]["gpus"]
     assert [each.get("whole") for each in told] == [None, True]
 
 
-def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
+def test_every_gpu_is_listed_with_its_memory_and_whether_it_is_in_mig_mode():
     told = status()
     assert [(gpu["index"], gpu["memoryMiB"], gpu["mig"]) for gpu in told["gpus"]] == [
         (0, 40960, False),
@@ -65,7 +65,7 @@ def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
     assert [(gpu.get("heldSlices"), gpu.get("heldPods")) for gpu in told["gpus"]] == [(5, 2), (None, None)]
 
 
-def test_an_unhealthy_gpu_and_a_missing_registration_are_told_with_the_reason():
+def test_an_unhealthy_gpu_and_a_missing_registration_are_listed_with_the_reason():
     told = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
     assert told["unhealthy"] == 1
     assert (told["gpus"][0]["healthy"], told["gpus"][0]["why"]) == (False, "Xid 79")
@@ -104,19 +104,19 @@ def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
     }
 
 
-def test_what_nobody_looked_for_or_asked_for_is_not_told():
+def test_what_was_not_searched_or_requested_is_not_reported():
     assert not {"unlimited", "driverLimits"} & status().keys()
     told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
     assert told["status"]["unlimited"] == {"count": 0, "containers": []}
     assert told["status"]["driverLimits"] == "x" * MAX_REASON
 
 
-def test_what_the_driver_keeps_of_a_card_is_told():
+def test_the_reserved_memory_of_a_card_is_reported():
     told = status([replace(SMALL, reserved_mib=583)])
     assert told["gpus"][0]["reservedMiB"] == 583
 
 
-def test_numa_nodes_are_told_where_the_kernel_does_as_far_as_the_schema_takes_them():
+def test_numa_nodes_are_reported_if_the_kernel_and_the_schema_know_them():
     gpus = [
         replace(SMALL, index=at, numa_node=node) for at, node in enumerate((0, None, MAX_NUMA_NODE, 1024))
     ]

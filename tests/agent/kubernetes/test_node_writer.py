@@ -95,13 +95,13 @@ def test_what_could_not_be_written_is_tried_again():
     assert len(writes(Api(failures=3))) == 1
 
 
-def test_an_object_that_somebody_may_have_deleted_is_written_again(monkeypatch):
+def test_an_object_that_may_have_been_deleted_is_written_again(monkeypatch):
     monkeypatch.setattr(node_writer, "SECONDS_UNTIL_WRITTEN_AGAIN", 0.001)
     first, second, *_ = writes(Api(), wanted=2)
     assert first == second
 
 
-def test_an_agent_that_is_told_to_end_takes_its_word_back():
+def test_an_agent_that_ends_withdraws_its_report():
     def register(state):
         state.set_registration("nvidia.com/gpu-0", None)
 
@@ -111,7 +111,7 @@ def test_an_agent_that_is_told_to_end_takes_its_word_back():
     assert last["gpus"] == before["gpus"]
 
 
-def test_the_nodes_boot_is_told(tmp_path):
+def test_the_nodes_boot_is_reported(tmp_path):
     file = tmp_path / BOOT_ID
     file.parent.mkdir(parents=True)
     file.write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
@@ -124,7 +124,7 @@ def test_a_boot_that_is_not_known_is_left_open():
     assert status["bootID"] == ""
 
 
-def test_the_object_of_a_node_that_was_made_anew_is_written_once_its_kubelet_started_again(monkeypatch):
+def test_the_object_of_a_recreated_node_is_written_when_its_kubelet_has_restarted(monkeypatch):
     """It went with the Node of before, and says of the new one just the same."""
     monkeypatch.setattr(node_writer, "SECONDS_UNTIL_FIRST_WRITE", 30.0)
     api = Api()
@@ -143,7 +143,7 @@ def test_the_object_of_a_node_that_was_made_anew_is_written_once_its_kubelet_sta
 @pytest.mark.parametrize(
     ("divide", "whole"), [((), None), (("0",), None), (("A100",), None), (("H100",), True)]
 )
-def test_a_card_that_is_not_divided_is_told_as_whole(divide, whole):
+def test_a_card_that_is_not_divided_is_reported_as_whole(divide, whole):
     api = Api()
     writes(api, divide=divide)
     [card] = api.applied[0][1]["gpus"]

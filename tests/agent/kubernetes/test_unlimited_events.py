@@ -36,7 +36,7 @@ def written(api, *rounds):
     return api.made
 
 
-def test_a_pod_is_told_once_which_container_runs_without_its_limiter_and_what_to_do():
+def test_a_pod_gets_one_event_that_names_the_container_without_its_limiter_and_what_to_do():
     [(path, body)] = written(Api(), [FOUND], [FOUND])
     assert path == "/api/v1/namespaces/team/events"
     assert body["involvedObject"] == {
@@ -55,13 +55,13 @@ def test_the_line_is_short_enough_for_the_longest_name_of_a_container():
     assert len(body["message"]) <= 200 + 63
 
 
-def test_each_container_that_runs_anew_is_told_under_a_name_of_its_own_and_the_same_one_under_the_same():
+def test_each_start_of_a_container_has_an_event_of_its_own_name():
     made = written(Api(), [FOUND], [], [FOUND], [replace(FOUND, container_id="b" * 64)])
     names = [body["metadata"]["name"] for _, body in made]
     assert names[0] == names[1] != names[2]
 
 
-def test_one_pod_that_cannot_be_told_keeps_no_other_from_it_and_is_tried_again():
+def test_an_event_that_fails_stops_no_other_and_is_tried_again():
     api = Api(refused=["train"])
     other = replace(FOUND, pod="other", container_id="b" * 64)
     assert [body["involvedObject"]["name"] for _, body in written(api, [FOUND, other])] == ["other"]
@@ -73,7 +73,7 @@ def test_one_pod_that_cannot_be_told_keeps_no_other_from_it_and_is_tried_again()
     assert len(api.made) == 1
 
 
-def test_so_many_are_told_at_a_time():
+def test_the_events_of_one_period_are_bounded():
     many = [replace(FOUND, container_id=f"{number:064d}") for number in range(MAX_EVENTS + 5)]
     assert len(written(Api(), many)) == MAX_EVENTS
     assert len(written(Api(), many, many)) == MAX_EVENTS + 5

@@ -36,6 +36,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         may_list: Cleared, pod-resources does not answer.
         lists: False, pod-resources answers with an error.
         looks: How often it was asked what it counts.
+        listings: How often it was asked what containers hold.
         registrations: Endpoints in their order, by resource.
         held: What pod-resources says: (pod, container) to device ids by resource.
     """
@@ -48,6 +49,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         self.may_list.set()
         self.lists = True
         self.looks = 0
+        self.listings = 0
         self.topology: dict[str, list[int]] = {}
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
@@ -159,6 +161,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         await self._stubs[resource].PreStartContainer(request, timeout=PATIENCE_S)
 
     async def List(self, request, context):  # noqa: N802 - the interface's name
+        self.listings += 1
         await self.may_list.wait()
         if not self.lists:
             await context.abort(grpc.StatusCode.INTERNAL, "cannot list")

@@ -227,7 +227,7 @@ CREATING = {"waiting": {"reason": "PodInitializing"}}
         ),
         (
             status_of([container("agent", {"waiting": {"reason": "ContainerCreating"}})]),
-            "agent: ContainerCreating: FailedCreatePodSandBox: no runtime for nvidia -- create the Run",
+            "agent: ContainerCreating: FailedCreatePodSandBox: no runtime for nvidia -- restart k3s",
         ),
         (status_of(PodScheduled="False"), "scheduler: Unscheduled: m -- kubectl describe pod"),
     ],
