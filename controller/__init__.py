@@ -20,6 +20,7 @@ PUBLIC = (
     "certificates.loop",
     "certificates.rotate",
     "certificates.store",
+    "node_agents.coverage",
     "options",
     "pods.pending_pod",
     "pods.pod_summary",

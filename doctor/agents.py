@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from controller.node_agents.coverage import Coverage
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
@@ -109,17 +110,20 @@ def _missing(says: AgentSays, node: SeenNode) -> Iterator[Diagnosis]:
 def taints(seen: Seen) -> Iterator[Diagnosis]:
     """No node that could take pods has our taint."""
     for node in gpu_nodes(seen):
-        if node.taints.ours is not None:
+        if node.taints.ours is None:
+            continue
+        if is_left(seen, node):
+            what = "its agent left, and it takes no new pods until those that use its slices have ended"
+            advice = f"fraction-injector ledger --node {node.fact.name} names them"
+            yield Diagnosis("warning", what, advice, node.fact.name)
+        else:
             advice = "make its agent serve; if it does, see the controller's log"
             yield Diagnosis("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
 
 
 def cards(seen: Seen) -> Iterator[Diagnosis]:
     """Every GPU that an agent knows is healthy."""
-    chosen = {node.fact.name for node in gpu_nodes(seen)}
-    for name, says in seen.reports.value.items():
-        if name not in chosen:
-            continue
+    for name, says in current_reports(seen):
         if not says.count:
             yield Diagnosis("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
         for index, why in says.unhealthy:
@@ -136,6 +140,22 @@ def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:
     ]
 
 
+def current_reports(seen: Seen) -> Iterator[tuple[str, AgentSays]]:
+    """Yield (node, report) of the nodes to check, without the last reports of agents that left."""
+    chosen = {node.fact.name for node in gpu_nodes(seen) if not is_left(seen, node)}
+    for name, says in seen.reports.value.items():
+        if name in chosen:
+            yield name, says
+
+
+def is_left(seen: Seen, node: SeenNode) -> bool:
+    """Whether the agent's DaemonSet neither covers a node nor still has a pod there."""
+    agents, fact = known(seen.agents, None), node.fact
+    if agents is None or any(pod.node == fact.name for pod in known(seen.agent_pods, ())):
+        return False
+    return not Coverage(agents.pods).covers(fact.name, fact.labels, fact.taints)
+
+
 def _shows_gpu(node: SeenNode) -> bool:
     fact = node.fact
     offers = fact.has_gpus
@@ -143,9 +163,11 @@ def _shows_gpu(node: SeenNode) -> bool:
 
 
 def with_agent(seen: Seen) -> Iterator[SeenNode]:
-    """Yield the nodes with an agent, or with our taint."""
+    """Yield the nodes with an agent, or with our taint; not those whose agent left."""
     on = {pod.node for pod in known(seen.agent_pods, ())}
     reports = known(seen.reports, {})
     for node in gpu_nodes(seen):
+        if is_left(seen, node):
+            continue
         if node.fact.name in on or node.fact.name in reports or node.taints.ours is not None:
             yield node

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doctor.agents import gpu_nodes
+from doctor.agents import current_reports, gpu_nodes
 from doctor.finding import Diagnosis
-from doctor.seen import AgentSays, Seen
+from doctor.seen import Seen
 from kube.names import GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL
 from modes.mig_profiles import card_of_product
 
@@ -19,7 +19,7 @@ _OTHER_IMAGE = "use an image with glibc 2.28 or newer that is not Alpine, and no
 
 def unlimited(seen: Seen) -> Iterator[Diagnosis]:
     """Every program that has a share of a GPU has its limiter loaded."""
-    found = dict(_told(seen))
+    found = dict(current_reports(seen))
     if found and all(says.unlimited is None for says in found.values()):
         what = "no agent looks for programs that run without their limiter"
         yield Diagnosis("skipped", what, "set agent.podMetrics: true to have them found")
@@ -37,7 +37,7 @@ def unlimited(seen: Seen) -> Iterator[Diagnosis]:
 
 def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
     """The driver holds shares where it is asked to."""
-    for node, says in _told(seen):
+    for node, says in current_reports(seen):
         if says.driver_limits not in {"", HELD}:
             what = f"the driver does not hold shares (agent.driverLimits): {says.driver_limits}"
             advice = "upgrade driver or toolkit there; until then the limiter alone limits programs"
@@ -46,7 +46,7 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
 
 def reserved(seen: Seen) -> Iterator[Diagnosis]:
     """Shares are of what programs can have of a GPU."""
-    for node, says in _told(seen):
+    for node, says in current_reports(seen):
         if says.reserve_unknown:
             named = ", ".join(map(str, says.reserve_unknown))
             what = f"the driver does not say what it keeps of GPU {named}: the last full share may not fit"
@@ -57,7 +57,7 @@ def reserved(seen: Seen) -> Iterator[Diagnosis]:
 
 def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
     """The MIG profiles of every card that is divided are known."""
-    told = dict(_told(seen))
+    told = dict(current_reports(seen))
     for node in gpu_nodes(seen):
         name, labels = node.fact.name, node.fact.labels
         product = labels.get(GPU_PRODUCT_LABEL, "")
@@ -66,10 +66,3 @@ def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
         if product and (divided or (says is not None and says.has_mig)) and card_of_product(product) is None:
             what = f"the MIG profiles of {product} are not known: no share is placed on its instances"
             yield Diagnosis("warning", what, _OTHER_CARDS, name)
-
-
-def _told(seen: Seen) -> Iterator[tuple[str, AgentSays]]:
-    chosen = {node.fact.name for node in gpu_nodes(seen)}
-    for name, says in seen.reports.value.items():
-        if name in chosen:
-            yield name, says

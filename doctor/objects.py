@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from controller.node_agents.coverage import AgentPods
 from controller.publish.gpu_ledger import Condition
 from doctor.seen import (
     AgentPod,
@@ -194,17 +195,28 @@ class _SetStatus(msgspec.Struct, rename="camel"):
     current_number_scheduled: int = 0
 
 
+class _Template(msgspec.Struct):
+    spec: AgentPods = AgentPods()
+
+
+class _SetSpec(msgspec.Struct):
+    template: _Template = msgspec.field(default_factory=_Template)
+
+
 class DaemonSetObject(NamedObject):
     """A DaemonSet."""
 
+    spec: _SetSpec = msgspec.field(default_factory=_SetSpec)
     status: _SetStatus = msgspec.field(default_factory=_SetStatus)
 
 
 def agents(found: DaemonSetObject | None) -> AgentSet | None:
-    """Return how many pods the agent's DaemonSet has."""
+    """Return how many pods the agent's DaemonSet has, and for which nodes."""
     if found is None:
         return None
-    return AgentSet(found.status.desired_number_scheduled, found.status.current_number_scheduled)
+    status = found.status
+    pods = found.spec.template.spec
+    return AgentSet(status.desired_number_scheduled, status.current_number_scheduled, pods)
 
 
 class _Waits(msgspec.Struct, rename="camel"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import msgspec
 
+from controller.node_agents.coverage import AgentPods
 from controller.publish.gpu_ledger import Condition
 from controller.watch.gpu_node import AgentReport, UnlimitedContainer
 from controller.watch.resources import SeenNode
@@ -104,6 +105,8 @@ class AgentSet(msgspec.Struct, frozen=True):
 
     desired: int
     current: int
+    pods: AgentPods = AgentPods()
+    """Demands of its pods on a node."""
 
 
 class Waiting(msgspec.Struct, frozen=True):

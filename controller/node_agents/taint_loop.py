@@ -11,13 +11,14 @@ from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
 from controller.node_agents.coverage import AgentPods, Coverage
-from controller.node_agents.decision import Action, decide
+from controller.node_agents.decision import LEFT, Action, decide, decide_left
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.agent_taint import hold_patch, release_patch
+from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
-from kube.names import AGENT_TAINT
+from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL
 from service.log import get_logger
 
 STEP_SECONDS = 1.0
@@ -83,7 +84,7 @@ class TaintLoop:
         name, is_held = node.fact.name, node.taints.ours is not None
         report = self._state.agents.get(name)
         if not self._is_covered(node):
-            return ("release", "no agent is meant to run there") if is_held else ("leave", "")
+            return self._decided_without_agent(node, report)
         why = why_not_ready(report, node)
         if why is None:
             self._since.pop(name, None)
@@ -91,6 +92,30 @@ class TaintLoop:
         waited = self._clock() - self._since.setdefault(name, self._clock())
         urgent = is_urgent(report, node)
         return decide(is_held=is_held, why=why, urgent=urgent, waited_seconds=waited), why
+
+    def _decided_without_agent(self, node: SeenNode, report: AgentReport | None) -> tuple[Action, str]:
+        """Decide on a node that the DaemonSet does not cover."""
+        name, is_held = node.fact.name, node.taints.ours is not None
+        if self._coverage is None or report is None or not self._uses_slices(node, report):
+            self._since.pop(name, None)
+            return ("release", "no agent is meant to run there") if is_held else ("leave", "")
+        may_be_offered = not (report.is_registered or node.offers_nothing)
+        if not may_be_offered:
+            self._since.pop(name, None)
+        waited = self._clock() - self._since.setdefault(name, self._clock()) if may_be_offered else 0.0
+        action = decide_left(is_held=is_held, may_be_offered=may_be_offered, waited_seconds=waited)
+        return action, "another device plugin offers its slices" if action == "release" else LEFT
+
+    def _uses_slices(self, node: SeenNode, report: AgentReport) -> bool:
+        """Whether pods still use slices of the node's agent.
+
+        A paused agent comes back, and with the driver away no other device plugin serves.
+        """
+        view = self._state.ledger.node(node.fact.name)
+        if view is None or node.fact.labels.get(DEPLOY_CLIENT_LABEL, "true") != "true":
+            return False
+        cards = {index for index, _ in report.cards}
+        return any(gpu.held for gpu in view.gpus if gpu.index in cards)
 
     def _is_covered(self, node: SeenNode) -> bool:
         coverage, fact = self._coverage, node.fact

@@ -2,9 +2,10 @@
 
 import pytest
 
+from controller.node_agents.coverage import read_agent_pods
 from controller.watch.agent_taint import NodeTaints
 from controller.watch.resources import SeenNode
-from doctor.seen import AgentPod, AgentSet, Waiting
+from doctor.seen import AgentPod, AgentSet, NotRead, Waiting
 from modes.facts import NodeFact
 from tests.doctor.support import lines, node, says
 
@@ -71,6 +72,26 @@ def test_pods_that_are_refused_show_the_event_and_what_to_do():
             "Library Not Found -- check agent.runtimeClassName and agent.driverRoot",
         ),
         (
+            Waiting("ask-runtime", "PodInitializing"),
+            {
+                ("Pod", "agent-a"): 'FailedMount: MountVolume.SetUp failed for volume "runtime" : hostPath'
+                " type check failed: /run/containerd/containerd.sock is not a socket file"
+            },
+            "is not a socket file -- set agent.runtimeSocket: /run/k3s/containerd/containerd.sock on k3s",
+        ),
+        (
+            # As on a node of k3s that also has Docker.
+            Waiting(
+                "ask-runtime",
+                "CrashLoopBackOff",
+                "the container runtime does not answer on /run/containerd/containerd.sock: unknown service"
+                " runtime.v1.RuntimeService",
+                1,
+            ),
+            {},
+            "unknown service runtime.v1.RuntimeService -- set agent.runtimeSocket",
+        ),
+        (
             Waiting("agent", "ContainerCreating"),
             {("Pod", "agent-a"): "FailedMount: hostPath type check failed: no folder"},
             "agent: ContainerCreating: FailedMount: hostPath type check failed: no folder -- d",
@@ -134,6 +155,36 @@ def test_a_held_node_is_a_warning():
     [(level, text)] = lines("taints", nodes=(node(taints=TAINTED),))
     assert level == "warning"
     assert text.startswith("node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ")
+
+
+ELSEWHERE = AgentSet(0, 0, read_agent_pods('{"nodeSelector":{"pool":"other"}}'))
+
+
+def test_a_node_whose_agent_left_is_held_for_the_pods_that_use_its_slices():
+    held = {"nodes": (node(taints=TAINTED),), "agents": ELSEWHERE, "agent_pods": ()}
+    [(level, text)] = lines("taints", **held)
+    assert level == "warning"
+    assert text.startswith("node gpu-1: its agent left, and it takes no new pods until those that use its")
+    assert text.endswith("fraction-injector ledger --node gpu-1 names them")
+
+
+@pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits", "reserved"])
+def test_the_last_report_of_an_agent_that_left_is_no_fault(check):
+    report = says(
+        registered=False,
+        missing="the agent has ended",
+        unhealthy=[(0, "it is held")],
+        driver_limits="no hook",
+        reserve_unknown=(0,),
+        unlimited_count=1,
+    )
+    given = {"agent_pods": (), "reports": {"gpu-1": report}}
+    assert [level for level, _ in lines(check, agents=ELSEWHERE, **given)] == ["ok"]
+    assert [level for level, _ in lines(check, **given)] != ["ok"]
+    # Its pod is still there, or nobody knows which nodes have one.
+    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
+    assert [level for level, _ in lines(check, agents=ELSEWHERE, **{**given, "agent_pods": pods})] != ["ok"]
+    assert [level for level, _ in lines(check, **given, agents=NotRead("no right"))] != ["ok"]
 
 
 def test_a_held_node_without_any_gpu_offered_is_looked_at_all_the_same():

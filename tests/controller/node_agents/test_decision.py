@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.node_agents.decision import GRACE_SECONDS, decide
+from controller.node_agents.decision import GRACE_SECONDS, decide, decide_left
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,18 @@ from controller.node_agents.decision import GRACE_SECONDS, decide
 )
 def test_a_short_absence_holds_nothing_and_releases_nothing(held, why, urgent, waited, action):
     assert decide(is_held=held, why=why, urgent=urgent, waited_seconds=waited) == action
+
+
+@pytest.mark.parametrize(
+    ("held", "offered", "waited", "action"),
+    [
+        (False, False, 0, "hold"),
+        (True, False, 0, "leave"),
+        # The node's status may be older than its agent's end.
+        (True, True, GRACE_SECONDS - 1, "leave"),
+        (True, True, GRACE_SECONDS, "release"),
+        (False, True, GRACE_SECONDS, "leave"),
+    ],
+)
+def test_a_node_whose_agent_left_in_use_is_held_unless_others_offer_its_slices(held, offered, waited, action):
+    assert decide_left(is_held=held, may_be_offered=offered, waited_seconds=waited) == action

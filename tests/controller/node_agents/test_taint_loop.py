@@ -12,10 +12,10 @@ from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import nodes
+from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.objects import node, read_object
+from tests.cluster.objects import node, pod, read_object
 
 TAINT = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 ON_GPUS = read_agent_pods(
@@ -43,17 +43,28 @@ class Cluster:
         self.fake = FakeApi()
         self.steps = [0.0]
 
-    def add(self, name, *taints, boot="boot-1", gpu=True, offered="8"):
+    def add(self, name, *taints, boot="boot-1", gpu=True, offered="8", **labels):
         found = node(name)
         found["status"]["allocatable"] |= {f"nvidia.com/gpu-{index}": offered for index in (0, 1)}
         found["spec"]["taints"] = list(taints)
         found["status"]["nodeInfo"] = {"bootID": boot}
-        found["metadata"]["labels"] |= {"nvidia.com/gpu.present": "true"} if gpu else {}
+        found["metadata"]["labels"] |= ({"nvidia.com/gpu.present": "true"} if gpu else {}) | labels
         self.store.set_node(read_object(nodes(ResourceNames()), found))
         return self
 
+    def run_pod(self, name, node, **more):
+        """A pod with slices of GPU 0, or with whole GPUs."""
+        found = pod(name, node=node)
+        resources = found["spec"]["containers"][0]["resources"]
+        for amounts in resources.values():
+            amounts |= {f"nvidia.com/{resource}": count for resource, count in more.items()}
+            amounts.pop("nvidia.com/gpu-0" if more else "", None)
+        self.store.set_pod(read_object(pods(ResourceNames()), found))
+        return self
+
     def report(self, name, *, registered=True, boot="boot-1"):
-        said = AgentReport(name, (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
+        cards = (0, 81920), (1, 81920)
+        said = AgentReport(name, cards, has_healthy_cards=True, is_registered=registered, boot_id=boot)
         self.store.set_agent(said)
         return self
 
@@ -122,6 +133,54 @@ def test_nodes_without_an_agent_to_be_are_never_held(agents):
 
 def test_a_node_that_the_daemon_set_no_longer_covers_is_let_go():
     assert Cluster().add("n", TAINT, gpu=False, boot="boot-2").report("n").patches() == [("n", "remove")]
+
+
+def test_a_node_whose_agent_leaves_is_held_while_pods_use_its_slices():
+    # At once: the next device plugin does not know of them.
+    leaving = Cluster().add("n", gpu=False).report("n").run_pod("half", "n")
+    assert leaving.patches() == [("n", "add")]
+    left = Cluster().add("n", gpu=False, offered="0").report("n", registered=False).run_pod("half", "n")
+    assert left.patches() == [("n", "add")]
+
+
+def test_it_stays_held_until_the_last_of_these_pods_has_ended():
+    def left():
+        return Cluster().add("n", TAINT, gpu=False, offered="0").report("n", registered=False)
+
+    used, ended = left().run_pod("half", "n"), left().run_pod("half", "n")
+    used.steps = [0.0, 10 * GRACE_SECONDS]
+    assert used.patches() == []
+    ended.store.remove_pod(("team", "half"))
+    assert ended.patches() == [("n", "remove")]
+
+
+def test_it_stays_held_though_its_status_is_older_than_the_end_of_its_agent():
+    cluster = Cluster().add("n", TAINT, gpu=False).report("n", registered=False).run_pod("half", "n")
+    cluster.steps = [0.0, GRACE_SECONDS - 1]
+    assert cluster.patches() == []
+
+
+def test_another_device_plugin_with_the_same_names_may_have_the_node():
+    cluster = Cluster().add("n", gpu=False).report("n", registered=False).run_pod("half", "n")
+    cluster.steps = [0.0, GRACE_SECONDS]
+    assert cluster.patches() == []
+    cluster = Cluster().add("n", TAINT, gpu=False).report("n", registered=False).run_pod("half", "n")
+    cluster.steps = [0.0, GRACE_SECONDS]
+    assert cluster.patches() == [("n", "remove")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "whole"),
+    [({"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}, {}), ({}, {"gpu": "1"})],
+    ids=["paused by the GPU operator", "in use by whole GPUs"],
+)
+def test_a_node_is_not_held_that_is(labels, whole):
+    cluster = Cluster().add("n", gpu=False, offered="0", **labels).report("n", registered=False)
+    assert cluster.run_pod("user", "n", **whole).patches() == []
+
+
+def test_a_node_that_never_had_an_agent_is_not_held_by_what_pods_use_there():
+    assert Cluster().add("n", gpu=False, offered="0").run_pod("half", "n").patches() == []
 
 
 def test_with_the_agent_off_our_taint_goes_everywhere_and_no_other_does():
