@@ -179,6 +179,15 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         self._node = replace(self._node, driver=version)
         self._driver.install(self._node)
 
+    def discover_features(self) -> dict[str, str]:
+        """Run NVIDIA's GPU feature discovery once, and return the labels that it writes."""
+        file = self._folder / "features"
+        once = "--oneshot", "--use-node-feature-api=false", "--no-timestamp", "--machine-type-file=/dev/null"
+        where = f"--output-file={file}", f"--driver-root-ctr-path={self._driver.folder}"
+        program = str(self._programs.feature_discovery)
+        self._sandbox.check(program, *once, *where, environment=self._driver.environment)
+        return dict(line.split("=", 1) for line in file.read_text().splitlines())
+
     def run_device_plugin(self) -> list[str]:
         """Return the command by which a pod with the node's root at /host runs NVIDIA's own device plugin."""
         libraries = f"{OPERATORS_DRIVER}/{LIBRARIES}"

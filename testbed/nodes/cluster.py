@@ -15,6 +15,7 @@ from testbed.cluster import Cluster
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.gpu_nodes import GpuNode
 from testbed.nodes import stub_images
+from testbed.nodes.layout import PLAIN, Layout
 from testbed.nodes.node import Node, Place, start_proxy
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Reaper, Sandbox
@@ -52,6 +53,7 @@ class RealCluster(Cluster):
         archives: Images for every node, beside the stand-ins.
         agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
         agent_from_chart: The chart runs that agent, so that nodes are ready without offering anything.
+        layout: Where the nodes keep their container runtime.
 
     Attributes:
         nodes: The nodes by name.
@@ -67,6 +69,7 @@ class RealCluster(Cluster):
         archives: Sequence[Path] = (),
         agent_gpus: Sequence[Card] = (),
         agent_from_chart: bool = False,
+        layout: Layout = PLAIN,
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
@@ -79,6 +82,7 @@ class RealCluster(Cluster):
         self._gpus = len(agent_gpus) or gpus
         self._agent_gpus = agent_gpus
         self._agent_from_chart = agent_from_chart
+        self._layout = layout
         self._control = Sandbox(CONTROL_PLANE, folder / CONTROL_PLANE, self._reaper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
         self.nodes: dict[str, Node] = {}
@@ -189,6 +193,7 @@ class RealCluster(Cluster):
             gpus=self._gpus,
             agent_gpus=self._agent_gpus,
             agent_from_chart=self._agent_from_chart,
+            layout=self._layout,
         )
         return Node(Sandbox(name, self.home.folder / f"n{number}", self._reaper), self._parts, place)
 

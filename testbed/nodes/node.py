@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from testbed.components import LESS_GARBAGE_COLLECTION
-from testbed.nodes.agent import AgentOnNode
+from testbed.nodes.agent import OPERATORS_TOOLKIT, TOOLKIT, AgentOnNode
+from testbed.nodes.layout import PLAIN, Layout
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Sandbox
 from testbed.nodes.stub_images import PAUSE
 from testbed.nvidia.cards import Card
 from testbed.process import Process
 
-SOCKET = "/run/containerd.sock"
+SOCKET = PLAIN.socket
+RUNTIME_OF_TOOLKIT = "nvidia-container-runtime"
 READY_S = 180
 PODS = "10.88.0.0/16"
 
@@ -32,6 +34,7 @@ class Place:
         gpus: GPUs that the device plugin offers.
         agent_gpus: GPUs that the product's agent offers in place of the device plugin.
         agent_from_chart: The agent is not started here: the chart's DaemonSet is to be.
+        layout: Where it keeps its container runtime.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Place:
     gpus: int
     agent_gpus: Sequence[Card] = ()
     agent_from_chart: bool = False
+    layout: Layout = PLAIN
 
     @property
     def address(self) -> str:
@@ -78,7 +82,7 @@ class Node:
     def __init__(self, sandbox: Sandbox, parts: Parts, place: Place) -> None:
         self.sandbox = sandbox
         self.place = place
-        self._parts = parts
+        self.parts = parts
         self._folder = sandbox.folder
         self._write_configurations()
 
@@ -86,7 +90,6 @@ class Node:
         network = self._folder / "cni"
         network.mkdir()
         (network / "10-bridge.conflist").write_text(json.dumps(_network(self._folder, self.place)))
-        (self._folder / "containerd.toml").write_text(containerd_configuration(self._folder, self._parts))
         (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
 
     def start(self, *, agent: bool = True) -> None:
@@ -104,13 +107,14 @@ class Node:
         self.start_kubelet()
         if self.place.agent_gpus:
             if "agent" not in vars(self):  # its driver outlives a reboot, as the disk does
-                self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
+                socket, cards = self.place.layout.socket, self.place.agent_gpus
+                self.agent = AgentOnNode(self.sandbox, socket, cards, self.parts.environment)
             self.agent.show_folder()
             if agent and not self.place.agent_from_chart:
                 self.agent.start()
         else:
             self.start_device_plugin()
-        self.proxy = start_proxy(self.sandbox, self._parts, self.place.name, self.place.proxy_kubeconfig)
+        self.proxy = start_proxy(self.sandbox, self.parts, self.place.name, self.place.proxy_kubeconfig)
 
     def start_device_plugin(self) -> None:
         """Start the stand-in device plugin."""
@@ -120,8 +124,24 @@ class Node:
         """Start containerd and wait until it serves kubelets too, which end where it does not yet."""
         log = self._folder / "containerd.log"
         before = _boots(log)
-        self.containerd = self._run("containerd", f"--config={self._folder / 'containerd.toml'}")
+        self.containerd = self._run("containerd", f"--config={self._write_containerd()}")
         self.containerd.until_ready(lambda: _boots(log) > before, READY_S)
+
+    def _write_containerd(self) -> str:
+        """Write containerd's configuration, as k3s does at each start, and return its path on the node."""
+        layout, file = self.place.layout, self._folder / "containerd.toml"
+        if layout.home:
+            disk = self._folder / "home"
+            file = disk / Path(layout.configuration).relative_to(layout.home)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if self.sandbox.run("test", "-e", layout.configuration).code != 0:
+                self.sandbox.check("mkdir", "-p", layout.home)
+                self.sandbox.check("mount", "--bind", str(disk), layout.home)
+        # The folder of the toolkit is on the node's disk, and shown at its place a little later.
+        found = (self._folder / TOOLKIT / RUNTIME_OF_TOOLKIT).exists()
+        nvidia = f"{OPERATORS_TOOLKIT}/{RUNTIME_OF_TOOLKIT}" if found else None
+        file.write_text(containerd_configuration(self._folder, self.parts, layout=layout, nvidia=nvidia))
+        return layout.configuration or str(file)
 
     def start_kubelet(self) -> None:
         """Start the kubelet; it is ready when the API server says so."""
@@ -136,17 +156,17 @@ class Node:
         )
 
     def _run(self, program: str, *arguments: str) -> Process:
-        environment = {**self._parts.environment, **LESS_GARBAGE_COLLECTION}
+        environment = {**self.parts.environment, **LESS_GARBAGE_COLLECTION}
         return self.sandbox.start(program, [program, *arguments], environment)
 
     def ctr(self, *arguments: str) -> str:
         """Run ctr among the pods' containers and return what it prints."""
-        command = ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
-        return self.sandbox.check(*command, environment=self._parts.environment)
+        command = ["ctr", f"--address={self.place.layout.socket}", "--namespace=k8s.io", *arguments]
+        return self.sandbox.check(*command, environment=self.parts.environment)
 
     def held_slices(self) -> dict[tuple[str, str, str], int]:
         """Slices by namespace, pod and resource, as the kubelet's own books have them."""
-        printed = self.sandbox.check("deviceplugin", "pods", environment=self._parts.environment)
+        printed = self.sandbox.check("deviceplugin", "pods", environment=self.parts.environment)
         held: dict[tuple[str, str, str], int] = {}
         for line in printed.splitlines():
             namespace, pod, resource, count = line.split()
@@ -200,7 +220,7 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         "authorization": {"mode": "AlwaysAllow"},
         "address": place.address,
         "readOnlyPort": 0,
-        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "containerRuntimeEndpoint": f"unix://{place.layout.socket}",
         "clusterDomain": "cluster.local",
         "clusterDNS": [place.dns],
         # As sandboxes are: control groups without systemd, no swap of their own, no right to lower scores.
@@ -221,35 +241,47 @@ def _boots(log: Path) -> int:
     return log.read_text(errors="replace").count("containerd successfully booted") if log.exists() else 0
 
 
-def containerd_configuration(folder: Path, parts: Parts, *, cdi: bool = True) -> str:
-    """Return containerd's configuration; from 2.4 on it obeys CDI whatever is said here."""
+def containerd_configuration(
+    folder: Path, parts: Parts, *, cdi: bool = True, layout: Layout = PLAIN, nvidia: str | None = None
+) -> str:
+    """Return containerd's configuration; from 2.4 on it obeys CDI whatever is said here.
+
+    Args:
+        folder: Of the node.
+        parts: Programs of the node.
+        cdi: Whether CDI is on.
+        layout: Where everything is.
+        nvidia: Path of the toolkit's runtime, where the configuration has it only if it was found.
+    """
+    of_cdi = f"""
+  enable_cdi = {"true" if cdi else "false"}
+  cdi_spec_dirs = ["{folder}/cdi", "/var/run/cdi"]"""
+    # That of NVIDIA's toolkit adds nothing to a container that no driver can serve.
+    of_toolkit = nvidia if layout.finds_toolkit else str(parts.runc)
     return f"""version = 3
-root = "{folder}/containerd"
-state = "/run/containerd"
+root = "{layout.root or folder / "containerd"}"
+state = "{layout.state}"
 oom_score = 0
 [grpc]
-  address = "{SOCKET}"
+  address = "{layout.socket}"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "{PAUSE}"
 [plugins."io.containerd.cri.v1.runtime"]
   # Without the right to lower the score of a process, every sandbox would fail.
   restrict_oom_score_adj = true
-  disable_apparmor = true
-  enable_cdi = {"true" if cdi else "false"}
-  cdi_spec_dirs = ["{folder}/cdi", "/var/run/cdi"]
+  disable_apparmor = true{of_cdi if layout.has_cdi_settings else ""}
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["{parts.cni}"]
     conf_dir = "{folder}/cni"
-{_runtime("runc", parts)}
-  # That of NVIDIA's toolkit adds nothing to a container that no driver can serve.
-{_runtime("nvidia", parts)}"""
+{_runtime("runc", str(parts.runc))}
+{_runtime("nvidia", of_toolkit) if of_toolkit is not None else ""}"""
 
 
-def _runtime(name: str, parts: Parts) -> str:
+def _runtime(name: str, program: str) -> str:
     table = f'plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{name}'
     return f"""  [{table}]
     runtime_type = "io.containerd.runc.v2"
     [{table}.options]
-      BinaryName = "{parts.runc}"
+      BinaryName = "{program}"
       SystemdCgroup = false
 """

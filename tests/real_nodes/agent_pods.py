@@ -9,6 +9,7 @@ import pytest
 from testbed import binaries
 from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
+from testbed.nodes.layout import PLAIN, Layout
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
@@ -28,7 +29,11 @@ STARTED = {"Running", "Succeeded", "Failed"}
 
 @contextmanager
 def agent_cluster(
-    say: Say, pytestconfig: pytest.Config, gpus: Sequence[Card] = GPUS, image: Path | None = None
+    say: Say,
+    pytestconfig: pytest.Config,
+    gpus: Sequence[Card] = GPUS,
+    image: Path | None = None,
+    layout: Layout = PLAIN,
 ) -> Iterator[RealCluster]:
     """A cluster of one node, whose GPUs the agent offers; its logs are shown where a test fails.
 
@@ -39,7 +44,13 @@ def agent_cluster(
     before = pytestconfig.stash.get(CLUSTER, None)
     archives = [image] if image is not None else []
     with RealCluster(
-        built, node_parts, nodes=1, archives=archives, agent_gpus=gpus, agent_from_chart=image is not None
+        built,
+        node_parts,
+        nodes=1,
+        archives=archives,
+        agent_gpus=gpus,
+        agent_from_chart=image is not None,
+        layout=layout,
     ) as cluster:
         pytestconfig.stash[CLUSTER] = cluster
         yield cluster

@@ -4,16 +4,12 @@ NVIDIA's device plugin runs as the operator's DaemonSet has it, over NVIDIA's to
 operator has them. The test does what the operator does with labels. Its cluster is one of its own.
 """
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from testbed.api import Object
-from testbed.chart import CHART, RELEASE, Helm
+from testbed.chart import Helm
 from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
@@ -22,14 +18,33 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
 from tests.real_nodes.conftest import WORK, Say
-from tests.real_nodes.installation import COMPONENTS, READY_S, VALUES, Installation
+from tests.real_nodes.installation import COMPONENTS, READY_S, Installation
+from tests.real_nodes.operator_node import (
+    CLIENT,
+    HELD,
+    PLUGIN,
+    cards,
+    discover_features,
+    each_slice_is_held_once,
+    gpu_node,
+    has_share,
+    is_let_in,
+    libraries,
+    of_page,
+    offered,
+    pod,
+    ready_agents,
+    run,
+    running,
+    serve,
+    set_label,
+    share,
+    taints,
+    until_another_serves,
+)
 
-PAGE = CHART.parents[1] / "docs" / "getting-started" / "gpu-operator.md"
 OPERATOR = "gpu-operator"
-PLUGIN, CLIENT = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.client"
-LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
-SLICES = ("nvidia.com/gpu-0", "nvidia.com/gpu-1")
-SOCKETS = {"containerd": "/run/containerd/containerd.sock", "k3s": "/run/k3s/containerd/containerd.sock"}
+USUAL_SOCKET = "/run/containerd/containerd.sock"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +53,7 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
     with agent_cluster(say, pytestconfig, GPUS, image) as cluster:
         for namespace in (WORK, OPERATOR, OWN_NAMESPACE):
             cluster.create_namespace(namespace)
-        show_sockets(cluster)
+        show_socket(cluster)
         set_label(cluster, PLUGIN, "true")
         set_label(cluster, CLIENT, "true")
         runtime_class = {
@@ -63,21 +78,12 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     return installation
 
 
-def of_page(**agent: Any) -> Mapping[str, Any]:
-    """The page's values, with this test's images, and without a folder of the machine's own /etc."""
-    [block] = re.findall(r"```yaml\n# values.yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    values = yaml.safe_load(block)
-    changed = {"cdiDirs": ["/run/gpu-node/cdi", "/var/run/cdi"], **agent}
-    return {**values, **VALUES, "agent": {**values["agent"], **changed}}
-
-
-def show_sockets(cluster: RealCluster) -> None:
-    """Have containerd's socket where most nodes have it, and where k3s has it."""
+def show_socket(cluster: RealCluster) -> None:
+    """Have containerd's socket where most nodes have it."""
     sandbox = cluster.nodes[NODE].sandbox
-    for place in SOCKETS.values():
-        sandbox.check("mkdir", "-p", place.rpartition("/")[0])
-        sandbox.check("touch", place)
-        sandbox.check("mount", "--bind", SOCKET, place)
+    sandbox.check("mkdir", "-p", USUAL_SOCKET.rpartition("/")[0])
+    sandbox.check("touch", USUAL_SOCKET)
+    sandbox.check("mount", "--bind", SOCKET, USUAL_SOCKET)
 
 
 def device_plugin(agent: AgentOnNode) -> Object:
@@ -94,6 +100,8 @@ def device_plugin(agent: AgentOnNode) -> Object:
         "metadata": {"labels": {"app": "nvidia-device-plugin-daemonset"}},
         "spec": {
             "nodeSelector": {PLUGIN: "true"},
+            # Of the page's first command.
+            "tolerations": [{"key": HELD["key"], "operator": "Exists", "effect": HELD["effect"]}],
             "terminationGracePeriodSeconds": 1,
             "containers": [container],
             "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
@@ -105,87 +113,6 @@ def device_plugin(agent: AgentOnNode) -> Object:
         "metadata": {"name": "nvidia-device-plugin-daemonset"},
         "spec": {"selector": {"matchLabels": template["metadata"]["labels"]}, "template": template},
     }
-
-
-def set_label(cluster: RealCluster, label: str, value: str) -> None:
-    """Label the node, as kubectl does."""
-    cluster.api.patch("Node", NODE, {"metadata": {"labels": {label: value}}})
-
-
-def offered(cluster: RealCluster) -> list[str | None]:
-    """What the node offers of whole cards, and of slices of each."""
-    found = cluster.api.get("Node", NODE)["status"]["allocatable"]
-    return [found.get(name) for name in ("nvidia.com/gpu", *SLICES)]
-
-
-def pod(name: str, labels: Mapping[str, str], **resources: str) -> Object:
-    """A pod of one container that sleeps."""
-    container = {"name": "main", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
-    limits = {"limits": {f"nvidia.com/{key}": count for key, count in resources.items()}}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [{**container, "resources": limits}]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": dict(labels)},
-        "spec": spec,
-    }
-
-
-def share(name: str, fraction: str) -> Object:
-    return pod(name, {"clearml-injector/fraction": fraction})
-
-
-def run(cluster: RealCluster, wanted: Object) -> str:
-    """Create a pod, wait until it runs, and return what tells its container from a later one."""
-    name = wanted["metadata"]["name"]
-    cluster.api.create(wanted, WORK)
-    return eventually(lambda: running(cluster, name), f"{name} runs", 120)
-
-
-def running(cluster: RealCluster, name: str) -> str | None:
-    """The id of a pod's container, where it runs."""
-    [found] = cluster.api.get("Pod", name, WORK)["status"].get("containerStatuses") or [{}]
-    return found.get("containerID") if "running" in found.get("state", {}) else None
-
-
-def inside(cluster: RealCluster, name: str, *command: str) -> str:
-    """Run a command in a pod."""
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, "--", *command)
-    assert ended.code == 0, ended.stderr
-    return ended.stdout
-
-
-def cards(cluster: RealCluster, name: str) -> list[str]:
-    """The device nodes of cards that a pod has."""
-    return inside(cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()
-
-
-def limit(cluster: RealCluster, name: str) -> str | None:
-    """The limit in the environment of a pod's first process."""
-    variables = inside(cluster, name, "cat", "/proc/1/environ").split("\0")
-    return dict(each.split("=", 1) for each in variables if each).get(LIMIT)
-
-
-def has_share(cluster: RealCluster, name: str, eighths: int) -> None:
-    """See that a pod has one card, its limit, and the limiter."""
-    [card] = cards(cluster, name)
-    assert limit(cluster, name) == f"{GPUS[int(card[-1])].memory_mib * eighths // 8}m"
-    assert inside(cluster, name, "cat", "/etc/ld.so.preload").strip() == "/usr/local/vgpu/libvgpu.so"
-
-
-def libraries(cluster: RealCluster, name: str) -> set[str]:
-    """Which versions of the driver's libraries are mounted into a pod."""
-    return set(re.findall(r"/libcuda\.so\.(\d\S+) ", inside(cluster, name, "cat", "/proc/mounts")))
-
-
-def gpu_node(cluster: RealCluster) -> Mapping[str, Any]:
-    """What the agent says of the node."""
-    stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
-    return json.loads(stored.stdout)["status"]
-
-
-def taints(cluster: RealCluster) -> list[Object]:
-    return cluster.api.get("Node", NODE)["spec"].get("taints", [])
 
 
 def test_the_walk_of_the_page(installation, cluster):
@@ -215,33 +142,16 @@ def test_the_walk_of_the_page(installation, cluster):
     assert installation.objects("agent") == []
     assert running(cluster, "first") == first
     has_share(cluster, "first", 1)
-    assert taints(cluster) == []
+    assert taints(cluster) == [HELD]
 
     set_label(cluster, PLUGIN, "false")
     eventually(lambda: offered(cluster) == ["0", "8", "8"], "the agent is back", 150)
     assert running(cluster, "first") == first
+    eventually(lambda: not taints(cluster), "the node takes pods again", 60)
     cluster.api.delete("Pod", "first", WORK)
 
 
-def serve(installation: Installation, **agent: Any) -> None:
-    """Install with other values of the agent, and wait until the new one serves."""
-    installation.helm.apply(of_page(**agent))
-    eventually(lambda: rolled_out(installation.cluster), "the agent of these values is ready", 150)
-    eventually(lambda: offered(installation.cluster)[1:] == ["8", "8"], "slices are offered", 60)
-
-
-def rolled_out(cluster: RealCluster) -> bool:
-    """Whether the agent's newest pods serve, and no others are left."""
-    found = cluster.api.get("DaemonSet", f"{RELEASE}-agent", OWN_NAMESPACE, "apps/v1")
-    status = found["status"]
-    counts = [
-        status.get(name, 0) for name in ("updatedNumberScheduled", "numberReady", "currentNumberScheduled")
-    ]
-    return status.get("observedGeneration") == found["metadata"]["generation"] and counts == [1, 1, 1]
-
-
 LAYOUTS = {
-    "k3s": {"runtimeSocket": SOCKETS["k3s"]},
     "operator with its NRI plugin, no runtime class": {"runtimeClassName": "", "privileged": True},
     "driver of the node's own": {"driverRoot": "/"},
     "driver and toolkit of the node's own": {
@@ -263,45 +173,105 @@ def test_a_share_on_a_node_of_another_layout(installation, cluster, agent):
     cluster.api.delete("Pod", "laid-out", WORK)
 
 
-def ready_agents(installation: Installation) -> set[str]:
-    """The containers of agents that serve."""
-    found = [each["status"].get("containerStatuses") or [{}] for each in installation.objects("agent")]
-    return {one["containerID"] for [one] in found if one.get("ready") and "running" in one["state"]}
+EIGHTHS = {f"{number / 8:.3f}": number for number in range(1, 9)}
+TOGETHER = ((8, 7, 1), (6, 2, 5, 3), (4, 4, 4, 4))
+"""Shares that fill both cards."""
 
 
-def until_another_serves(installation: Installation, before: set[str]) -> None:
-    """Wait until another agent serves: the node's status may be that of before for a while."""
-    eventually(lambda: ready_agents(installation) - before, "another agent serves", 200)
-    eventually(lambda: offered(installation.cluster)[1:] == ["8", "8"], "slices are offered", 60)
+def test_shares_of_every_size_fill_the_cards(installation, cluster):
+    set_label(cluster, PLUGIN, "false")
+    labels = discover_features(cluster)
+    assert labels["nvidia.com/gpu.count"] == str(len(GPUS))
+    serve(installation, policies={"default": {"limits": {"from": "agent"}, "fractions": EIGHTHS}})
+    eventually(lambda: is_let_in(cluster, share("whole", "1.000")), "the policy is in force", 150)
+    for sizes in TOGETHER:
+        names = {f"share-{number}": size for number, size in enumerate(sizes)}
+        for name, size in names.items():
+            run(cluster, share(name, f"{size / 8:.3f}"))
+        for name, size in names.items():
+            has_share(cluster, name, size)
+        each_slice_is_held_once(cluster)
+        for name in names:
+            cluster.api.delete("Pod", name, WORK)
+        eventually(lambda: not cluster.held_slices(), "no slice is held", 60)
 
 
-def test_an_upgrade_of_the_driver_and_a_reboot(installation, cluster):
+def resident(cluster: RealCluster) -> str | None:
+    """The name of the Deployment's pod, where it runs."""
+    found = cluster.api.list("Pod", WORK, labels="app=resident")
+    names = [each["metadata"]["name"] for each in found if "deletionTimestamp" not in each["metadata"]]
+    return next((name for name in names if running(cluster, name)), None)
+
+
+def deployment(fraction: str) -> Object:
+    """A Deployment of one pod with a share."""
+    template = share("resident", fraction)
+    labels = {**template["metadata"]["labels"], "app": "resident"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "resident"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "resident"}},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
+        },
+    }
+
+
+@pytest.mark.timeout(900, func_only=True)
+def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
-    before = run(cluster, share("before", "0.125"))
-    assert libraries(cluster, "before") == {"595.71.05"}
+    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", 150)
+    cluster.api.create(deployment("0.125"), WORK)
+    name = eventually(lambda: resident(cluster), "the share runs", 120)
+    before = running(cluster, name)
+    assert libraries(cluster, name) == {"595.71.05"}
 
     # As the operator's driver manager does it.
     of_before = ready_agents(installation)
     set_label(cluster, CLIENT, "paused-for-driver-upgrade")
     eventually(lambda: not installation.objects("agent"), "the agent's pod is gone", 90)
     cluster.nodes[NODE].agent.upgrade_driver("615.10.02")
+    assert taints(cluster) == []
     set_label(cluster, CLIENT, "true")
     until_another_serves(installation, of_before)
-    assert running(cluster, "before") == before
+    assert running(cluster, name) == before
 
     # What starts again gets the files of the new driver, under the name that it was given.
     cluster.nodes[NODE].ctr("tasks", "kill", "--signal=SIGKILL", before.removeprefix("containerd://"))
-    eventually(lambda: running(cluster, "before") not in {None, before}, "it starts again", 90)
-    assert libraries(cluster, "before") == {"615.10.02"}
-    has_share(cluster, "before", 1)
+    eventually(lambda: running(cluster, name) not in {None, before}, "it starts again", 90)
+    assert libraries(cluster, name) == {"615.10.02"}
+    has_share(cluster, name, 1)
 
     # The folder of CDI specifications is empty then.
     of_before = ready_agents(installation)
     cluster.reboot(NODE, agent=False)
-    show_sockets(cluster)
+    show_socket(cluster)
     until_another_serves(installation, of_before)
     eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 150)
-    run(cluster, share("after", "0.125"))
-    has_share(cluster, "after", 1)
-    assert libraries(cluster, "after") == {"615.10.02"}
+    name = eventually(lambda: resident(cluster), "the share runs again", 150)
+    has_share(cluster, name, 1)
+    assert libraries(cluster, name) == {"615.10.02"}
+    run(cluster, share("beside", "0.875"))
+    has_share(cluster, "beside", 7)
+    each_slice_is_held_once(cluster)
+    cluster.api.delete("Pod", "beside", WORK)
+
+    # NVIDIA's plugin knows nothing of the share: nobody else may get its card.
+    set_label(cluster, PLUGIN, "true")
+    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", 150)
+    assert taints(cluster) == [HELD]
+    has_share(cluster, name, 1)
+    cluster.api.create(pod("neighbour", {}, gpu="1"), WORK)
+    eventually(lambda: "untolerated taint" in str(why_pending(cluster, "neighbour")), "it waits", 60)
+    cluster.api.delete("Deployment", "resident", WORK, "apps/v1")
+    eventually(lambda: running(cluster, "neighbour"), "it runs when the share has ended", 120)
+    assert len(cards(cluster, "neighbour")) == 1
+    assert taints(cluster) == []
+    cluster.api.delete("Pod", "neighbour", WORK)
+
+
+def why_pending(cluster: RealCluster, name: str) -> object:
+    """What the scheduler says of a pod."""
+    return cluster.api.get("Pod", name, WORK)["status"].get("conditions")
