@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from controller.node_agents.coverage import AgentPods, read_agent_pods
+from controller.watch.agent_coverage import AgentPods, read_agent_pods
 from kube.names import DRA_DRIVER
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
 from service.options import (

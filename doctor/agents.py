@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from controller.node_agents.coverage import Coverage
+from controller.watch.agent_coverage import Coverage
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis

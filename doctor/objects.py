@@ -8,8 +8,8 @@ from datetime import datetime
 
 import msgspec
 
-from controller.node_agents.coverage import AgentPods
 from controller.publish.gpu_ledger import Condition
+from controller.watch.agent_coverage import AgentPods
 from doctor.seen import (
     AgentPod,
     AgentSet,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 import msgspec
 
-from controller.node_agents.coverage import AgentPods
 from controller.publish.gpu_ledger import Condition
+from controller.watch.agent_coverage import AgentPods
 from controller.watch.gpu_node import AgentReport, UnlimitedContainer
 from controller.watch.resources import SeenNode
 from doctor.finding import Level

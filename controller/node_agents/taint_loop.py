@@ -10,9 +10,9 @@ from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS,
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
-from controller.node_agents.coverage import AgentPods, Coverage
 from controller.node_agents.decision import LEFT, Action, decide, decide_left
 from controller.node_agents.metrics import NodeAgentMetrics
+from controller.watch.agent_coverage import AgentPods, Coverage
 from controller.watch.agent_readiness import is_urgent, why_not_ready
 from controller.watch.agent_taint import hold_patch, release_patch
 from controller.watch.gpu_node import AgentReport

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from controller.node_agents.coverage import Coverage, read_agent_pods
+from controller.watch.agent_coverage import Coverage, read_agent_pods
 
 CLIENT = "nvidia.com/gpu.deploy.client"
 GPU = {"nvidia.com/gpu.present": "true"}

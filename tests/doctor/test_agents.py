@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.node_agents.coverage import read_agent_pods
+from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.agent_taint import NodeTaints
 from controller.watch.resources import SeenNode
 from doctor.seen import AgentPod, AgentSet, NotRead, Waiting
@@ -75,9 +75,10 @@ def test_pods_that_are_refused_show_the_event_and_what_to_do():
             Waiting("ask-runtime", "PodInitializing"),
             {
                 ("Pod", "agent-a"): 'FailedMount: MountVolume.SetUp failed for volume "runtime" : hostPath'
-                " type check failed: /run/containerd/containerd.sock is not a socket file"
+                " type check failed, /run/containerd/containerd.sock is not a socket file, unable to"
+                ' determine its type: path "/run/containerd/containerd.sock" does not exist'
             },
-            "is not a socket file -- set agent.runtimeSocket: /run/k3s/containerd/containerd.sock on k3s",
+            "does not exist -- set agent.runtimeSocket: /run/k3s/containerd/containerd.sock on k3s",
         ),
         (
             # As on a node of k3s that also has Docker.

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.watch_health import WatchHealth
-from controller.node_agents.coverage import read_agent_pods
 from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
+from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods

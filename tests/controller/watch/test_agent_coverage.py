@@ -2,7 +2,8 @@
 
 import json
 
-from controller.node_agents.coverage import Coverage, read_agent_pods
+from controller.watch.agent_coverage import Coverage, read_agent_pods
+
 from kube.scheduling import Taint
 
 OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
