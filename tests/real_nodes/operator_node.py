@@ -123,8 +123,13 @@ def taints(cluster: RealCluster) -> list[Object]:
 def serve(installation: Installation, policies: Mapping[str, Any] | None = None, **agent: Any) -> None:
     """Install with other policies or values of the agent, and wait until the new one serves."""
     installation.helm.apply(of_page(policies, **agent))
-    eventually(lambda: rolled_out(installation.cluster), "the agent of these values is ready", 150)
-    eventually(lambda: offered(installation.cluster)[1:] == ["8", "8"], "slices are offered", 60)
+    until_it_serves(installation.cluster)
+
+
+def until_it_serves(cluster: RealCluster) -> None:
+    """Wait until the agent of the last values serves."""
+    eventually(lambda: rolled_out(cluster), "the agent of these values is ready", 200)
+    eventually(lambda: offered(cluster)[1:] == ["8", "8"], "slices are offered", 100)
 
 
 def rolled_out(cluster: RealCluster) -> bool:

@@ -27,10 +27,12 @@ from tests.real_nodes.operator_node import (
     is_let_in,
     of_page,
     offered,
+    ready_agents,
     run,
-    serve,
     set_label,
     share,
+    until_another_serves,
+    until_it_serves,
 )
 
 OF_K3S = {"runtimeSocket": K3S.socket, "cdiDirs": ["/var/run/cdi"]}
@@ -104,8 +106,8 @@ def until_said(cluster: RealCluster, *texts: str) -> None:
         raise
 
 
-@pytest.mark.timeout(1200, func_only=True)
-def test_a_node_of_k3s_by_what_doctor_says(installation, cluster):
+@pytest.mark.timeout(1500, func_only=True)
+def test_a_node_of_k3s_serves_after_what_doctor_says_and_after_a_reboot(installation, cluster):
     until_said(cluster, "is not a socket file", f"-- set agent.runtimeSocket: {K3S.socket} on k3s")
 
     installation.helm.apply(of_page(**OF_K3S))
@@ -113,18 +115,15 @@ def test_a_node_of_k3s_by_what_doctor_says(installation, cluster):
     assert offered(cluster)[1:] == [None, None]
 
     restart_k3s(cluster)
-    serve(installation, **OF_K3S)
+    until_it_serves(cluster)
     assert says(cluster, "agent-pods") == says(cluster, "serving") == ""
     eventually(lambda: is_let_in(cluster, share("half", "0.500")), "labelled pods are let in", 150)
     run(cluster, share("half", "0.500"))
     has_share(cluster, "half", 4)
 
-
-@pytest.mark.timeout(900, func_only=True)
-def test_it_starts_again(installation, cluster):
-    serve(installation, **OF_K3S)
+    of_before = ready_agents(installation)
     cluster.reboot(NODE, agent=False)
-    eventually(lambda: offered(cluster)[1:] == ["8", "8"], "slices are offered", 200)
+    until_another_serves(installation, of_before)
     eventually(lambda: is_let_in(cluster, share("after", "0.250")), "labelled pods are let in", 150)
     run(cluster, share("after", "0.250"))
     has_share(cluster, "after", 2)

@@ -3,7 +3,6 @@
 import json
 
 from controller.watch.agent_coverage import Coverage, read_agent_pods
-
 from kube.scheduling import Taint
 
 OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
