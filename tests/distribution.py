@@ -31,7 +31,7 @@ FOLDERS = (NODES, IMAGE, SECOND_LOCK, f"{CONTROL_PLANE}controller_writes/")
 WITH_NODES_OF_ITS_OWN = {
     f"{NODES}test_{name}.py": together
     for together, names in {
-        "agents of the chart": ("agent_chart", "gpu_operator"),
+        "agents of the chart": ("agent_chart", "gpu_operator", "k3s"),
         "agents without a chart": ("agent", "agent_pod_features", "leftovers", "unequal_cards"),
     }.items()
     for name in names
