@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             # The first build takes minutes, and every wait of the fixtures has its own end.
-            item.add_marker(pytest.mark.timeout(300, func_only=True))
+            item.add_marker(pytest.mark.timeout(900, func_only=True))
 
 
 @pytest.hookimpl(wrapper=True)

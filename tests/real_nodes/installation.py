@@ -17,7 +17,8 @@ from testbed.nodes.stub_images import LIMITER
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 
-READY_S = 150
+READY_S = 400
+"""A machine may be busy with much else."""
 COMPONENTS = ("controller", "webhook")
 VALUES: Mapping[str, Any] = {
     # The tests ask whether a create fails. On a busy machine it may take longer than the chart's 5 s.

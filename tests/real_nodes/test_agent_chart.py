@@ -18,7 +18,7 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
 from tests.real_nodes.conftest import WORK, Say
-from tests.real_nodes.installation import VALUES, Installation
+from tests.real_nodes.installation import READY_S, VALUES, Installation
 
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
@@ -39,7 +39,7 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
     policies = {"default": {"limits": {"from": "agent"}, "memory": {"decimal": True}}}
     installation.helm.apply({**VALUES, **chart_values(SOCKET), "policies": policies})
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", 150)
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation
 
@@ -155,13 +155,13 @@ def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does
     # Room on both cards: the index is chosen while the node offers nothing of either.
     cluster.api.delete("Pod", "third", WORK)
     installation.helm.apply(unknown)
-    eventually(lambda: HELD in taints(cluster), "the node is held", 150)
+    eventually(lambda: HELD in taints(cluster), "the node is held", READY_S)
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
     assert "the container runtime was not asked" in json.loads(stored.stdout)["status"]["missing"]
     cluster.api.create(labelled("fourth", "0.125"), WORK)
     eventually(lambda: waits(cluster, "fourth"), "fourth waits")
     installation.helm.apply(values)
-    eventually(lambda: HELD not in taints(cluster), "the node is let go", 150)
+    eventually(lambda: HELD not in taints(cluster), "the node is let go", READY_S)
     eventually(lambda: phase(cluster, "fourth") == "Running", "fourth runs")
     assert environment(cluster, "fourth")[LIMIT] in {"5120m", "10240m"}
     assert phase(cluster, "first") == "Running"
@@ -174,7 +174,7 @@ def test_the_agent_lets_go_of_the_driver_while_the_gpu_operator_upgrades_it(
     values = {**VALUES, **chart_values(SOCKET)}
     label(cluster, "true")
     installation.helm.apply({**values, "agent": {**values["agent"], "gpuOperator": waits_for_agents}})
-    eventually(lambda: cluster.is_ready(NODE) and users_of_driver(cluster), "an agent serves", 150)
+    eventually(lambda: cluster.is_ready(NODE) and users_of_driver(cluster), "an agent serves", READY_S)
     started = {each["containerID"] for each in containers(cluster, "first")}
     label(cluster, "paused-for-driver-upgrade")
     eventually(lambda: not agents(cluster), "the agent's pod is gone")
@@ -182,7 +182,7 @@ def test_the_agent_lets_go_of_the_driver_while_the_gpu_operator_upgrades_it(
     assert {each["containerID"] for each in containers(cluster, "first")} == started
     assert environment(cluster, "first")[LIMIT].endswith("m")
     label(cluster, "true")
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", 150)
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", READY_S)
     assert users_of_driver(cluster)
     assert {each["containerID"] for each in containers(cluster, "first")} == started
 

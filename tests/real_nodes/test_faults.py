@@ -8,7 +8,7 @@ from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import LABEL
 from tests.real_nodes.conftest import WORK
-from tests.real_nodes.installation import COMPONENTS, first, until
+from tests.real_nodes.installation import COMPONENTS, READY_S, first, until
 from tests.real_nodes.ledgers import until_true
 from tests.real_nodes.load import Load, task
 
@@ -47,7 +47,7 @@ def roll(installation, cluster):
     names = [f"deployment/{RELEASE}-{component}" for component in COMPONENTS]
     assert installation.kubectl("rollout", "restart", *names).code == 0
     for component in COMPONENTS:
-        eventually(lambda c=component: installation.rolled_out(c), f"{component} is updated", 150)
+        eventually(lambda c=component: installation.rolled_out(c), f"{component} is updated", READY_S)
         assert {pod.node for pod in installation.pods(component)} == set(cluster.nodes)
 
 

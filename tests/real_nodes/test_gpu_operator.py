@@ -70,7 +70,7 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The page's file, installed."""
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
-    eventually(lambda: offered(cluster) == ["2", None, None], "NVIDIA's plugin offers both cards", 150)
+    eventually(lambda: offered(cluster) == ["2", None, None], "NVIDIA's plugin offers both cards", READY_S)
     installation.helm.apply(of_page())
     # No labelled pod is let in yet: no node offers slices.
     for component in COMPONENTS:
@@ -124,7 +124,9 @@ def test_the_walk_of_the_page(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     held = int(of_whole[-1])
     wanted = ["0", *("0" if index == held else "8" for index in range(len(GPUS)))]
-    eventually(lambda: offered(cluster) == wanted, "slices of the card that nobody holds are offered", 150)
+    eventually(
+        lambda: offered(cluster) == wanted, "slices of the card that nobody holds are offered", READY_S
+    )
     assert running(cluster, "whole") == whole
     eventually(lambda: "why" in gpu_node(cluster)["gpus"][held], "the agent says why", 60)
     assert gpu_node(cluster)["gpus"][held]["why"].startswith(f"pod {WORK}/whole holds it as nvidia.com/gpu")
@@ -138,14 +140,14 @@ def test_the_walk_of_the_page(installation, cluster):
     eventually(lambda: offered(cluster)[1:] == ["8", "8"], "the other card is offered, too", 60)
 
     set_label(cluster, PLUGIN, "true")
-    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", 150)
+    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", READY_S)
     assert installation.objects("agent") == []
     assert running(cluster, "first") == first
     has_share(cluster, "first", 1)
     assert taints(cluster) == [HELD]
 
     set_label(cluster, PLUGIN, "false")
-    eventually(lambda: offered(cluster) == ["0", "8", "8"], "the agent is back", 150)
+    eventually(lambda: offered(cluster) == ["0", "8", "8"], "the agent is back", READY_S)
     assert running(cluster, "first") == first
     eventually(lambda: not taints(cluster), "the node takes pods again", 60)
     cluster.api.delete("Pod", "first", WORK)
@@ -183,7 +185,7 @@ def test_shares_of_every_size_fill_the_cards(installation, cluster):
     # Of unequal cards NVIDIA's GPU feature discovery labels any; the agent limits by each card's own memory.
     assert discover_features(cluster)["nvidia.com/gpu.memory"] in {str(card.memory_mib) for card in GPUS}
     serve(installation, policies={"default": {"limits": {"from": "agent"}, "fractions": EIGHTHS}})
-    eventually(lambda: is_let_in(cluster, share("whole", "1.000")), "the policy is in force", 150)
+    eventually(lambda: is_let_in(cluster, share("whole", "1.000")), "the policy is in force", READY_S)
     for sizes in TOGETHER:
         names = {f"share-{number}": size for number, size in enumerate(sizes)}
         for name, size in names.items():
@@ -222,7 +224,7 @@ def deployment(fraction: str) -> Object:
 def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(installation, cluster):
     set_label(cluster, PLUGIN, "false")
     serve(installation)
-    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", 150)
+    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
     cluster.api.create(deployment("0.125"), WORK)
     name = eventually(lambda: resident(cluster), "the share runs", 120)
     before = running(cluster, name)
@@ -249,8 +251,8 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     cluster.reboot(NODE, agent=False)
     show_socket(cluster)
     until_another_serves(installation, of_before)
-    eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", 150)
-    name = eventually(lambda: resident(cluster), "the share runs again", 150)
+    eventually(lambda: not refuses(probe(cluster.api, WORK)), "labelled pods are let in", READY_S)
+    name = eventually(lambda: resident(cluster), "the share runs again", READY_S)
     has_share(cluster, name, 1)
     assert libraries(cluster, name) == {"615.10.02"}
     run(cluster, share("beside", "0.875"))
@@ -260,7 +262,7 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
 
     # NVIDIA's plugin knows nothing of the share: nobody else may get its card.
     set_label(cluster, PLUGIN, "true")
-    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", 150)
+    eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", READY_S)
     assert taints(cluster) == [HELD]
     has_share(cluster, name, 1)
     cluster.api.create(pod("neighbour", {}, gpu="1"), WORK)

@@ -117,13 +117,13 @@ def test_a_node_of_k3s_serves_after_what_doctor_says_and_after_a_reboot(installa
     restart_k3s(cluster)
     until_it_serves(cluster)
     assert says(cluster, "agent-pods") == says(cluster, "serving") == ""
-    eventually(lambda: is_let_in(cluster, share("half", "0.500")), "labelled pods are let in", 150)
+    eventually(lambda: is_let_in(cluster, share("half", "0.500")), "labelled pods are let in", READY_S)
     run(cluster, share("half", "0.500"))
     has_share(cluster, "half", 4)
 
     of_before = ready_agents(installation)
     cluster.reboot(NODE, agent=False)
     until_another_serves(installation, of_before)
-    eventually(lambda: is_let_in(cluster, share("after", "0.250")), "labelled pods are let in", 150)
+    eventually(lambda: is_let_in(cluster, share("after", "0.250")), "labelled pods are let in", READY_S)
     run(cluster, share("after", "0.250"))
     has_share(cluster, "after", 2)

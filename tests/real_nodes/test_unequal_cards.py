@@ -20,7 +20,7 @@ from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import agent_cluster
 from tests.real_nodes.conftest import WORK, Say
-from tests.real_nodes.installation import VALUES, Installation
+from tests.real_nodes.installation import READY_S, VALUES, Installation
 from tests.real_nodes.test_agent_chart import LIMIT, NODE, environment, labelled, phase
 
 SMALL, LARGE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"
@@ -47,7 +47,7 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
     installation.helm.apply({**VALUES, **chart_values(SOCKET)})
-    eventually(lambda: cluster.is_ready(NODE), "the agent offers its GPUs", 150)
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers its GPUs", READY_S)
     installation.until_served()
     eventually(lambda: "of 81920 MiB" in shown(cluster), "the ledger shows the cards")
     return installation
@@ -129,9 +129,9 @@ def test_in_a_pool_no_share_spans_cards(installation, cluster, pods):
     values = chart_values(SOCKET)
     pooled = {"default": {**values["policies"]["default"], "resources": {"mode": "pooled"}}}
     installation.helm.apply({**VALUES, **values, "policies": pooled})
-    eventually(lambda: offered(cluster) == "24", "the agent offers a pool", 150)
+    eventually(lambda: offered(cluster) == "24", "the agent offers a pool", READY_S)
     installation.until_served()
-    eventually(lambda: asks_the_pool(cluster), "pods get slices of the pool", 150)
+    eventually(lambda: asks_the_pool(cluster), "pods get slices of the pool", READY_S)
     for name in ("first", "second", "third"):
         pods.run(name, "0.625")
     # Nine are free, three of each card: half a card is there only in pieces.
