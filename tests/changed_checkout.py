@@ -8,16 +8,18 @@ import sys
 from tests.product import ROOT
 
 
-def changed_checkout(folder, changes):
+def changed_checkout(folder, changes, *, tests=False):
     """Copy the product and add text to its files.
 
     Args:
         folder: where the copy goes.
         changes: for each file, the texts to add, each after the text that it precedes; a file that does not
             exist gets one text, before "".
+        tests: whether the tests are copied too.
     """
     packages = [each.parent.name for each in ROOT.glob("*/__init__.py")]
-    for name in {"charts", *packages} - {"tests", "testbed", "bench"}:
+    left_out = {"testbed", "bench"} if tests else {"tests", "testbed", "bench"}
+    for name in {"charts", *packages} - left_out:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for file, additions in changes.items():
         for before, added in additions:

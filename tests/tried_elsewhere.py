@@ -129,7 +129,7 @@ TRIED_BY = {
     "tests/webhook/admission/test_refusals.py": ["webhook/admission/validate.py"],
     "tests/webhook/patch_cache/test_cache.py": ["webhook/patch_cache/template.py"],
     "tests/webhook/patch_cache/test_differential.py": ["webhook/patch_cache/representative_pod.py"],
-    "tests/webhook/patch_cache/test_json.py": ["webhook/patch_cache/partial_pod.py"],
+    "tests/webhook/patch_cache/test_table.py": ["webhook/patch_cache/partial_pod.py"],
     "tests/webhook/placing/test_controller.py": [
         "webhook/placing/client.py",
         "webhook/placing/http_client.py",

@@ -86,7 +86,7 @@ def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
         pod=request.pod_identity() if rules else "",
         owner=request.owner(resolved.queues) if policy.demands.need_owner else "",
         quotas=tuple([rule.quota for rule in rules]),
-        quotas_when_degraded="deny" if any(rule.when_degraded == "deny" for rule in rules) else "admit",
+        quotas_when_degraded="deny" if "deny" in [rule.when_degraded for rule in rules] else "admit",
     )
 
 

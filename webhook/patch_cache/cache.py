@@ -25,7 +25,7 @@ from webhook.admission.validate import Validated, validate
 from webhook.admission_request import PodObject, Request
 from webhook.decision import Decider, Pending
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
-from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
+from webhook.patch_cache.partial_pod import POD_TYPE, PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_body, representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
@@ -57,7 +57,7 @@ class Entry:
         self._body = body
         self._plan = validated
         self._reserve = reserve
-        self.request = request
+        self.share, self.demands = request.share, request.demands
         """The placement request without what is specific to one pod."""
         regular = [ref for ref in validated.every if not ref.is_init]
         self._chosen = regular.index(validated.containers.chosen)
@@ -123,7 +123,7 @@ class Entry:
 class PatchCache:
     """Decides like the rules, but faster for known keys. Bounded, because authors of pods choose the keys."""
 
-    pod_type: type[PodObject] = PartialPod
+    pod_type: type[PodObject] = POD_TYPE
 
     def __init__(self, rules: Decider) -> None:
         self._rules = rules
@@ -139,7 +139,7 @@ class PatchCache:
             entry = self.find(pod, request.namespace, policy)
             if entry is not None:
                 accounting = accounting_of(request, resolved)
-                asked = msgspec.structs.replace(entry.request, accounting=accounting)
+                asked = PlacementRequest(entry.share, entry.demands, accounting)
                 return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
         return self._rules.begin(request, resolved)
 
@@ -177,7 +177,7 @@ class PatchCache:
     def _miss(self, key: PlainKey, policy: EffectivePolicy) -> Entry | None:
         """Add an entry when a key is seen for the second time: rules are cheaper for a key seen only once."""
         if hash(key) in self._seen_once:
-            return self._add(Key.of(key), policy)
+            return self._add(Key._make(key), policy)
         if len(self._seen_once) >= MAX_SEEN_ONCE:
             self._seen_once.clear()
         self._seen_once.add(hash(key))

@@ -24,26 +24,16 @@ from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, ref
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.patch_cache.harmless_names import HarmlessNames
 from webhook.patch_cache.partial_pod import (
-    ABSENT,
+    CONTAINER,
+    SPEC,
+    VOLUME,
     PartialContainer,
     PartialMount,
     PartialPod,
-    PartialSpec,
+    PartialVolume,
 )
+from webhook.patch_cache.table import Part
 from webhook.patch_cache.template import holds_mark
-
-
-class ContainerKey(NamedTuple):
-    """Every field of a container on which the patch depends, except names.
-
-    Bytes are JSON; they are empty if the field is absent.
-    """
-
-    resources: bytes
-    has_env: bool
-    has_mounts: bool
-    is_privileged: bool
-    is_native_sidecar: bool
 
 
 class Key(NamedTuple):
@@ -55,40 +45,23 @@ class Key(NamedTuple):
     label: str | msgspec.UnsetType
     memory_label: str | msgspec.UnsetType
     has_annotations: bool
-    has_volumes: bool
-    has_host_pid: bool
-    has_runtime_class: bool
-    node_selector: bytes
-    tolerations: bytes
-    init: tuple[ContainerKey, ...]
-    regular: tuple[ContainerKey, ...]
-
-    @classmethod
-    def of(cls, key: PlainKey) -> Key:
-        """Return the key with named fields."""
-        *of_pod, init, regular = key
-        return cls._make(
-            (*of_pod, tuple(map(ContainerKey._make, init)), tuple(map(ContainerKey._make, regular)))
-        )
+    spec: Part
+    init: tuple[Part, ...]
+    regular: tuple[Part, ...]
 
 
-PlainContainerKey = tuple[bytes, bool, bool, bool, bool]
-"""A ContainerKey as read from a review: plain tuples take a fifth of the time to create and compare."""
 PlainKey = tuple[
     str,
     str,
     str | msgspec.UnsetType,
     str | msgspec.UnsetType,
     bool,
-    bool,
-    bool,
-    bool,
-    bytes,
-    bytes,
-    tuple[PlainContainerKey, ...],
-    tuple[PlainContainerKey, ...],
+    Part,
+    tuple[Part, ...],
+    tuple[Part, ...],
 ]
-"""A Key as read from a review."""
+"""A Key as read from a review: plain tuples take a fifth of the time to create and compare."""
+_read_spec, _read_container, _names_of_volumes = SPEC.read, CONTAINER.read, VOLUME.names
 
 
 class KeyReader:
@@ -108,58 +81,45 @@ class KeyReader:
     def read(self, pod: PartialPod, namespace: str) -> PlainKey | None:
         """Return the key of a labelled pod; None if the rules must check the pod itself."""
         metadata, spec = pod.metadata, pod.spec
-        if not self._has_keys or metadata is None or spec is None or _has_rare_fields(spec):
+        if not self._has_keys or metadata is None or spec is None:
             return None
-        annotations = metadata.annotations
-        if annotations and len(annotations) > MAX_ANNOTATIONS:
+        of_spec, labels, annotations = _read_spec(spec), metadata.labels, metadata.annotations
+        if of_spec is None or (spec.volumes and not _are_harmless_volumes(spec.volumes)):
             return None
-        if annotations and not (_ANNOTATIONS.issuperset(annotations) or _ANNOTATIONS.learn(annotations)):
+        if annotations and not (
+            len(annotations) <= MAX_ANNOTATIONS
+            and (_ANNOTATIONS.issuperset(annotations) or _ANNOTATIONS.learn(annotations))
+        ):
             return None
         names: set[str] = set()
         init = self._containers(spec.init_containers, names) if spec.init_containers else ()
         regular = self._containers(spec.containers, names) if spec.containers else None
-        if init is None or regular is None:
-            return None
-        if len(names) < len(init) + len(regular):
+        if init is None or regular is None or len(names) < len(init) + len(regular):
             return None
         return (
             self._policy,
             namespace if self._uses_namespace else "",
-            metadata.labels.fraction if metadata.labels is not None else msgspec.UNSET,
-            metadata.labels.memory if metadata.labels is not None else msgspec.UNSET,
+            labels.fraction if labels is not None else msgspec.UNSET,
+            labels.memory if labels is not None else msgspec.UNSET,
             annotations is not None,
-            bool(spec.volumes),
-            bool(spec.host_pid),
-            spec.runtime_class_name is not None,
-            b"" if spec.node_selector is ABSENT else bytes(spec.node_selector),
-            b"" if spec.tolerations is ABSENT else bytes(spec.tolerations),
+            of_spec,
             init,
             regular,
         )
 
-    def _containers(
-        self, containers: Sequence[PartialContainer], names: set[str]
-    ) -> tuple[PlainContainerKey, ...] | None:
-        keys = []
+    def _containers(self, containers: Sequence[PartialContainer], names: set[str]) -> tuple[Part, ...] | None:
+        parts = []
         for container in containers:
-            if self._needs_rules(container):
+            part = _read_container(container)
+            if part is None or self._needs_rules(container):
                 return None
             names.add(container.name)
-            context = container.security_context
-            keys.append(
-                (
-                    b"" if container.resources is ABSENT else bytes(container.resources),
-                    bool(container.env),
-                    bool(container.volume_mounts),
-                    context is not None and context.privileged is True,
-                    container.restart_policy == "Always",
-                )
-            )
-        return tuple(keys)
+            parts.append(part)
+        return tuple(parts)
 
     def _needs_rules(self, container: PartialContainer) -> bool:
         name, env, mounts = container.name, container.env, container.volume_mounts
-        if OUR_NAMES in name or len(name) > MAX_CONTAINER_NAME or container.volume_devices is not ABSENT:
+        if OUR_NAMES in name or len(name) > MAX_CONTAINER_NAME:
             return True
         if env:
             names = [variable.name for variable in env]
@@ -188,25 +148,11 @@ def _are_harmless_capabilities(capabilities: Sequence[str]) -> bool:
     )
 
 
-def _has_rare_fields(spec: PartialSpec) -> bool:
-    """Whether a spec has a rare field that a rule must check."""
-    if (
-        spec.affinity is not ABSENT
-        or spec.node_name is not None
-        or spec.host_ipc
-        or spec.resource_claims is not ABSENT
-        or spec.overhead is not ABSENT
-        or spec.resources is not ABSENT
-    ):
-        return True
-    volumes = spec.volumes
-    if not volumes:
+def _are_harmless_volumes(volumes: Sequence[PartialVolume]) -> bool:
+    names, count = _names_of_volumes(volumes), len(volumes)
+    if len(names) < count or OUR_NAMES in "\n".join(names):
         return False
-    for volume in volumes:
-        if volume.host_path is not ABSENT or OUR_NAMES in volume.name:
-            return True
-    count = len(volumes)
-    return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
+    return count == 1 or (count <= MAX_VOLUMES and len(set(names)) == count)
 
 
 def _is_one_of(path: str, places: Sequence[str]) -> bool:

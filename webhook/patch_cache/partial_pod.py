@@ -1,17 +1,20 @@
 """A pod decoded in part, in one pass: names, and raw JSON for fields that are only compared.
 
-It holds the fields of a cache key (webhook/patch_cache/key.py). The fields that rules read are in
-webhook/admission/pod.py; they are decoded only for pods that the rules decide. The types of other fields are
-not checked: the API server has already decoded the object.
+The fields that rules read are in webhook/admission/pod.py; they are decoded only for pods that the rules
+decide. `Keyed` fields are in the cache key; key.py checks the texts of the others. The types of fields that
+are not listed here are not checked: the API server has already decoded the object.
 """
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import msgspec
 
+from webhook.admission import pod as rules
 from webhook.admission_request import PodObject
-
-ABSENT = msgspec.Raw()
+from webhook.patch_cache.table import ABSENT, AS_WRITTEN, Keyed, Table, if_any
+from webhook.patch_cache.template import MARK
 
 
 class Named(msgspec.Struct, gc=False):
@@ -28,10 +31,9 @@ class PartialMount(msgspec.Struct, rename="camel", gc=False):
 
 
 class PartialVolume(msgspec.Struct, rename="camel", gc=False):
-    """A volume, and whether it is a hostPath."""
+    """A volume."""
 
     name: str
-    host_path: msgspec.Raw = ABSENT
 
 
 class PartialCapabilities(msgspec.Struct, gc=False):
@@ -51,34 +53,42 @@ class PartialContainer(msgspec.Struct, rename="camel", gc=False):
     """A regular or init container."""
 
     name: str
-    env: list[Named] | None = None
-    resources: msgspec.Raw = ABSENT
-    volume_mounts: list[PartialMount] | None = None
-    volume_devices: msgspec.Raw = ABSENT
+    env: Annotated[list[Named] | None, if_any([{"name": MARK}])] = None
+    resources: Annotated[msgspec.Raw, AS_WRITTEN] = ABSENT
+    restart_policy: Annotated[str | None, Keyed('{0} == "Always"', "Always")] = None
+    volume_mounts: Annotated[list[PartialMount] | None, if_any([{"name": MARK, "mountPath": f"/{MARK}"}])] = (
+        None
+    )
     termination_message_path: str | None = None
-    security_context: PartialSecurityContext | None = None
-    restart_policy: str | None = None
+    security_context: Annotated[
+        PartialSecurityContext | None,
+        Keyed("{0} is not None and {0}.privileged is True", {"privileged": True}),
+    ] = None
 
 
 class PartialSpec(msgspec.Struct, rename="camel", gc=False):
     """The pod's spec."""
 
-    containers: list[PartialContainer] | None = None
+    volumes: Annotated[list[PartialVolume] | None, if_any([{"name": MARK}])] = None
     init_containers: list[PartialContainer] | None = None
-    volumes: list[PartialVolume] | None = None
-    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
-    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
-    node_name: str | None = None
-    node_selector: msgspec.Raw = ABSENT
-    affinity: msgspec.Raw = ABSENT
-    tolerations: msgspec.Raw = ABSENT
-    runtime_class_name: str | None = None
-    resource_claims: msgspec.Raw = ABSENT
-    overhead: msgspec.Raw = ABSENT
-    resources: msgspec.Raw = ABSENT
+    containers: list[PartialContainer] | None = None
+    node_selector: Annotated[msgspec.Raw, AS_WRITTEN] = ABSENT
+    host_pid: Annotated[bool | None, if_any(example=True)] = msgspec.field(default=None, name="hostPID")
+    tolerations: Annotated[msgspec.Raw, AS_WRITTEN] = ABSENT
+    runtime_class_name: Annotated[str | None, Keyed("{0} is not None", MARK)] = None
 
 
 class PartialPod(PodObject, gc=False):
     """A pod."""
 
     spec: PartialSpec | None = None
+
+
+VOLUME = Table(PartialVolume, rules.Volume)
+# Policies to which images matter have no keys.
+CONTAINER = Table(PartialContainer, rules.Container, "image")
+SPEC = Table(PartialSpec, rules.PodSpec, volumes=VOLUME, init_containers=CONTAINER, containers=CONTAINER)
+POD_TYPE: Any = msgspec.defstruct(
+    "PartialPod", [("spec", SPEC.type | None, None)], bases=(PartialPod,), gc=False
+)
+"""A partial pod with the other fields that rules read, as raw JSON."""

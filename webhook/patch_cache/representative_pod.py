@@ -8,7 +8,9 @@ import msgspec
 
 from webhook.admission.json_patch import encode
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Pod
-from webhook.patch_cache.key import ContainerKey, Key
+from webhook.patch_cache.key import Key
+from webhook.patch_cache.partial_pod import CONTAINER, SPEC
+from webhook.patch_cache.table import Part
 from webhook.patch_cache.template import MARK
 
 _decode = msgspec.json.Decoder(Pod).decode
@@ -31,30 +33,13 @@ def representative_body(key: Key) -> bytes:
     metadata: dict[str, Any] = {"name": MARK, "labels": asked}
     if key.has_annotations:
         metadata["annotations"] = {}
-    spec: dict[str, Any] = {
+    spec = {
+        **SPEC.example(key.spec),
         "containers": [_container(one, f"{MARK}{at}{MARK}") for at, one in enumerate(key.regular)],
         "initContainers": [_container(one, f"{MARK}init-{at}{MARK}") for at, one in enumerate(key.init)],
-        "hostPID": key.has_host_pid,
     }
-    if key.has_volumes:
-        spec["volumes"] = [{"name": MARK}]
-    if key.has_runtime_class:
-        spec["runtimeClassName"] = MARK
-    spec |= _present(nodeSelector=key.node_selector, tolerations=key.tolerations)
     return encode({"metadata": metadata, "spec": spec})
 
 
-def _container(key: ContainerKey, name: str) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": name, "securityContext": {"privileged": key.is_privileged}}
-    if key.has_env:
-        container["env"] = [{"name": MARK}]
-    if key.has_mounts:
-        container["volumeMounts"] = [{"name": MARK, "mountPath": f"/{MARK}"}]
-    if key.is_native_sidecar:
-        container["restartPolicy"] = "Always"
-    return container | _present(resources=key.resources)
-
-
-def _present(**texts: bytes) -> dict[str, msgspec.Raw]:
-    """Return only the fields that are present."""
-    return {name: msgspec.Raw(text) for name, text in texts.items() if text}
+def _container(part: Part, name: str) -> dict[str, Any]:
+    return {"name": name, **CONTAINER.example(part)}
