@@ -51,17 +51,60 @@ def with_containers(count: int, variants: int = 4) -> list[bytes]:
     return _variants(review, variants)
 
 
-def unlike(variants: int = MAX_SEEN_ONCE + 904) -> list[bytes]:
-    """ClearML's pod, each with a CPU request of its own: new to a webhook, also when it comes round again."""
-    review = _fixture("clearml-half")
+UNLIKE = MAX_SEEN_ONCE + 904
+"""So many that each is new to the webhook, also when it comes round again."""
+
+
+def unlike(variants: int = UNLIKE) -> list[bytes]:
+    """ClearML's pod, each with its own names, CPU and memory, and a value of a variable."""
+    return _unlike(_fixture("clearml-half"), variants)
+
+
+def small(variants: int = VARIANTS) -> list[bytes]:
+    """A pod with variables and amounts, 3.5 kB."""
+    return _variants(_small(), variants)
+
+
+def small_unlike(variants: int = UNLIKE) -> list[bytes]:
+    """The same, each with its own names, CPU and memory, and a value of a variable."""
+    return _unlike(_small(), variants)
+
+
+def small_misses(variants: int = UNLIKE) -> list[bytes]:
+    """The same, each with a node selector of its own, on which its placement depends."""
+    review = _small()
     uid = review["request"]["uid"][8:]
-    requests = review["request"]["object"]["spec"]["containers"][0]["resources"]["requests"]
     made = []
     for number in range(variants):
-        requests["cpu"] = f"{1001 + number}m"
+        review["request"]["object"]["spec"]["nodeSelector"] = {"example.com/rack": f"rack-{number}"}
         review["request"]["uid"] = f"{number:08x}{uid}"
         made.append(_compact(review))
     return made
+
+
+def _unlike(review: Review, variants: int) -> list[bytes]:
+    pod = review["request"]["object"]
+    [container] = pod["spec"]["containers"]
+    resources, uid = container["resources"], review["request"]["uid"][8:]
+    amounts = [resources["requests"], *([resources["limits"]] if "cpu" in resources["limits"] else [])]
+    made = []
+    for number in range(variants):
+        for each in amounts:
+            each |= {"cpu": f"{1001 + number}m", "memory": f"{8000 + number}Mi"}
+        container["env"][0] |= {"value": f"value of {number}"}
+        review["request"]["name"] = pod["metadata"]["name"] = container["name"] = f"task-{number}"
+        review["request"]["uid"] = f"{number:08x}{uid}"
+        made.append(_compact(review))
+    return made
+
+
+def _small() -> Review:
+    review = _fixture("bare")
+    [container] = review["request"]["object"]["spec"]["containers"]
+    amounts = {"cpu": "4", "memory": "16Gi"}
+    container["env"] = [{"name": f"SETTING_{each}", "value": f"value of {each}"} for each in range(16)]
+    container["resources"] = {"limits": amounts | {"nvidia.com/gpu": "1"}, "requests": dict(amounts)}
+    return review
 
 
 def pretty(sample: Sequence[bytes]) -> list[bytes]:
@@ -77,6 +120,9 @@ KINDS: dict[str, Callable[[], list[bytes]]] = {
     "300 kB": lambda: padded(300_000),
     "1 MiB": lambda: padded(1024 * 1024),
     "ClearML pods, no two alike": unlike,
+    "small pod": small,
+    "small pods, no two alike": small_unlike,
+    "small pods, each a miss": small_misses,
 }
 
 

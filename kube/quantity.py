@@ -22,6 +22,9 @@ _SUFFIXES = {
     **{letter: Fraction(1000**power) for power, letter in enumerate(["", "k", "M", "G", "T", "P", "E"])},
     **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
 }
+_THOUSANDTHS = {each: int(_SUFFIXES[each] * 1000) for each in ("", "m", "k", "M", "G", "Ki", "Mi", "Gi")}
+"""Of quantities as most are written; with at most _MAX_USUAL digits they are within 64 bits."""
+_MAX_USUAL = 9
 _MAX_TEXT = 64
 _MAX_EXPONENT = 40
 """Beyond it, a value is either not representable or zero; 10**999999999 would take all memory."""
@@ -50,24 +53,32 @@ def whole(quantity: str | int) -> int:
     return value.numerator
 
 
-@lru_cache(maxsize=4096)
-def milli(quantity: str | int) -> int:
+def read_milli(quantity: str | int) -> int:
     """Thousandths, rounded up as Kubernetes does: "0.1" and "100m" of CPU are 100 milli-CPU.
 
     Raises:
         ValueError: it is not a quantity.
     """
+    if isinstance(quantity, str):
+        # Integers give the value of a usual quantity in a tenth of the time.
+        digits = quantity.rstrip("mkKMGi")
+        each = _THOUSANDTHS.get(quantity[len(digits) :])
+        if each is not None and len(digits) <= _MAX_USUAL and digits.isdecimal() and digits.isascii():
+            return int(digits) * each
     return ceil(parse_quantity(quantity) * 1000)
 
 
-@lru_cache(maxsize=4096)
+milli = lru_cache(maxsize=4096)(read_milli)
+"""The same, of quantities that come again."""
+
+
 def rounded_up(quantity: str | int) -> int:
     """Units, rounded up as Kubernetes does: "1Ki" of memory is 1024 bytes, "1500m" are 2.
 
     Raises:
         ValueError: it is not a quantity.
     """
-    return ceil(parse_quantity(quantity))
+    return -(-milli(quantity) // 1000)
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,9 @@ from webhook.patch_cache.cache import MAX_SEEN_ONCE
         ("300 kB", 295_000, 305_000),
         ("1 MiB", 1_040_000, 1_060_000),
         ("ClearML pods, no two alike", 12_000, 14_000),
+        ("small pod", 3_300, 3_700),
+        ("small pods, no two alike", 3_300, 3_700),
+        ("small pods, each a miss", 3_300, 3_700),
     ],
 )
 def test_a_body_has_the_size_that_its_name_says(kind: str, least: int, most: int):
@@ -50,10 +53,23 @@ def test_bare_pods_have_names_of_their_own_and_containers_named_like_them():
     assert [request["name"] for request in requests] == names
 
 
-def test_unlike_pods_have_requests_of_their_own():
-    found = [json.loads(body)["request"]["object"]["spec"]["containers"][0] for body in bodies.unlike()]
-    requests = {container["resources"]["requests"]["cpu"] for container in found}
-    assert len(requests) == len(found) > MAX_SEEN_ONCE
+@pytest.mark.parametrize("make", [bodies.unlike, bodies.small_unlike])
+def test_of_unlike_pods_each_has_its_own_name_amounts_and_value(make):
+    found = [json.loads(body)["request"]["object"]["spec"]["containers"][0] for body in make()]
+    for read in (
+        lambda container: container["name"],
+        lambda container: container["resources"]["requests"]["cpu"],
+        lambda container: container["resources"]["requests"]["memory"],
+        lambda container: container["env"][0]["value"],
+    ):
+        assert len(set(map(read, found))) == len(found) > MAX_SEEN_ONCE
+
+
+def test_misses_differ_only_in_their_node_selector_and_uid():
+    found = [json.loads(body)["request"] for body in bodies.small_misses()]
+    selectors = {str(request["object"]["spec"].pop("nodeSelector")) for request in found}
+    assert len(selectors) == len(found) > MAX_SEEN_ONCE
+    assert all(request["object"] == found[0]["object"] for request in found)
 
 
 def test_a_pod_has_as_many_containers_as_were_asked_for():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
-from ledger.placement_request import Accounting, Placement, PlacementRequest
+from kube.resource_requests import EffectiveRequest
+from ledger.placement_request import Accounting, Placement, PlacementRequest, RequestedShare
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
 from webhook.admission.mutate import Injection, mutate
@@ -24,7 +25,8 @@ from webhook.admission.sizes import (
 from webhook.admission.validate import Validated, validate
 from webhook.admission_request import PodObject, Request
 from webhook.decision import Decider, Pending
-from webhook.patch_cache.key import Key, KeyReader, PlainKey
+from webhook.patch_cache.amounts import Requests, marks_of, without_amounts
+from webhook.patch_cache.key import Key, KeyReader, PlainKey, SizedKey
 from webhook.patch_cache.partial_pod import POD_TYPE, PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_body, representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
@@ -37,10 +39,20 @@ MAX_BYTES = 2**24
 """Approximate size of all entries; beyond it the cache is flushed, and new pods fill it again."""
 MAX_KEY = 2**15
 """Maximum characters of a cached key."""
-_BYTES_OF_AN_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**8
-"""Of an entry without its key and templates, and of the key of a template."""
+_BYTES_OF_AN_ENTRY, _BYTES_OF_A_SIZED_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**10, 2**8
+"""Of an entry without its key and templates, of one for certain amounts, and of the key of a template."""
+NO_AMOUNTS = EffectiveRequest(0, 0, {})
 MAX_SEEN_ONCE = 4096
 """Keys seen once; only their hashes are kept."""
+
+
+class SizedEntry(msgspec.Struct, frozen=True, gc=False):
+    """An entry for pods with certain amounts of CPU and memory."""
+
+    entry: Entry
+    share: RequestedShare
+    amounts: Sequence[bytes]
+    """JSON texts without quotes."""
 
 
 class Entry:
@@ -51,19 +63,38 @@ class Entry:
         body: bytes,
         validated: Validated,
         request: PlacementRequest,
+        marks: Sequence[str],
         reserve: Callable[[int], None],
     ) -> None:
-        """Store what the rules decided for the representative pod; `reserve` counts bytes of templates."""
+        """Store what the rules decided for the representative pod.
+
+        Args:
+            body: the representative pod.
+            validated: what the rules found in it.
+            request: its placement request without amounts, and without what is specific to one pod.
+            marks: stand for the amounts in it.
+            reserve: counts bytes of templates.
+        """
         self._body = body
         self._plan = validated
         self._reserve = reserve
-        self.share, self.demands = request.share, request.demands
-        """The placement request without what is specific to one pod."""
+        self._share, self.demands = request.share, request.demands
+        self._marks = marks
+        self._requests = Requests(validated.spec, marks)
         regular = [ref for ref in validated.every if not ref.is_init]
         self._chosen = regular.index(validated.containers.chosen)
         self._templates: dict[tuple[object, ...], Template | None] = {}
 
-    def render(self, pod: PartialPod, placement: Placement) -> Injection | None:
+    def sized(self, amounts: Sequence[bytes]) -> SizedEntry | None:
+        """Return the entry for pods with these amounts; None if one of them is no quantity."""
+        try:
+            cpu_milli, memory_bytes = self._requests.of(amounts)
+        except ValueError:
+            return None
+        share = msgspec.structs.replace(self._share, cpu_milli=cpu_milli, memory_bytes=memory_bytes)
+        return SizedEntry(self, share, amounts)
+
+    def render(self, pod: PartialPod, placement: Placement, amounts: Sequence[bytes]) -> Injection | None:
         """Return the patch of a pod with this key; None if a rule denies the placement."""
         key = (
             placement.indices,
@@ -84,7 +115,7 @@ class Entry:
         if template is None or pod.spec is None or pod.spec.containers is None:
             return None
         name = pod.spec.containers[self._chosen].name
-        patch = template.render(name, placement)
+        patch = template.render(name, placement, amounts)
         return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
@@ -95,7 +126,8 @@ class Entry:
         """
         template = self._template(placement)
         if template is not None:
-            patch = template.render(self._plan.containers.chosen.container.name, placement)
+            amounts = [mark.encode() for mark in self._marks]
+            patch = template.render(self._plan.containers.chosen.container.name, placement, amounts)
             check_patch(_decode(self._body), patch, self._plan.namespace, self._plan.policy, placement)
         # Counted first: the review may be interrupted at any point.
         self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
@@ -117,7 +149,7 @@ class Entry:
             instance=placement.instance,
         )
         injection = mutate(self._plan, marked)
-        return None if isinstance(injection, Denial) else Template.of(injection)
+        return None if isinstance(injection, Denial) else Template.of(injection, self._marks)
 
 
 class PatchCache:
@@ -128,41 +160,44 @@ class PatchCache:
     def __init__(self, rules: Decider) -> None:
         self._rules = rules
         self._readers: dict[tuple[str, str | None], KeyReader] = {}
+        self._sized: dict[SizedKey, SizedEntry] = {}
         self._entries: dict[PlainKey, Entry | None] = {}
         self._bytes = 0
-        self._seen_once: set[int] = set()
+        self._seen_once, self._sized_once = SeenOnce(), SeenOnce()
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request on which it depends."""
         pod, policy = request.object, resolved.policy
         if isinstance(pod, PartialPod) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
-            entry = self.find(pod, request.namespace, policy)
-            if entry is not None:
+            sized = self.find(pod, request.namespace, policy)
+            if sized is not None:
                 accounting = accounting_of(request, resolved)
-                asked = PlacementRequest(entry.share, entry.demands, accounting)
-                return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
+                asked = PlacementRequest(sized.share, sized.entry.demands, accounting)
+                return Pending(asked, partial(self._finish, sized, pod, request, resolved), policy)
         return self._rules.begin(request, resolved)
 
     def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
         """Return what the rules decide: a pod in another system's syntax has no key."""
         return self._rules.begin_alias(request, resolved)
 
-    def find(self, pod: PartialPod, namespace: str, policy: EffectivePolicy) -> Entry | None:
+    def find(self, pod: PartialPod, namespace: str, policy: EffectivePolicy) -> SizedEntry | None:
         """Return the entry of the pod's key; None if the rules must decide the pod itself."""
         reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
         key = reader.read(pod, namespace)
         if key is None:
             return None
-        try:
-            return self._entries[key]
-        except KeyError:
-            return self._miss(key, policy)
+        return self._sized.get(key) or self._miss(key, policy)
 
     def _finish(
-        self, entry: Entry, pod: PartialPod, request: Request, resolved: ResolvedPolicy, placement: Placement
+        self,
+        sized: SizedEntry,
+        pod: PartialPod,
+        request: Request,
+        resolved: ResolvedPolicy,
+        placement: Placement,
     ) -> Injection | Denial:
         """Render the template; if a rule denies the placement, let the rules decide the pod itself."""
-        injection = entry.render(pod, placement)
+        injection = sized.entry.render(pod, placement, sized.amounts)
         if injection is not None:
             return injection
         begun = self._rules.begin(request, resolved)
@@ -174,18 +209,27 @@ class PatchCache:
         reader = self._readers[policy.marker, policy.queue] = KeyReader(policy)
         return reader
 
-    def _miss(self, key: PlainKey, policy: EffectivePolicy) -> Entry | None:
-        """Add an entry when a key is seen for the second time: rules are cheaper for a key seen only once."""
-        if hash(key) in self._seen_once:
-            return self._add(Key._make(key), policy)
-        if len(self._seen_once) >= MAX_SEEN_ONCE:
-            self._seen_once.clear()
-        self._seen_once.add(hash(key))
-        return None
+    def _miss(self, sized_key: SizedKey, policy: EffectivePolicy) -> SizedEntry | None:
+        """Find the entry by the key without amounts."""
+        split = without_amounts(sized_key)
+        if split is None:
+            return None
+        key, amounts = split
+        try:
+            entry = self._entries[key]
+        except KeyError:
+            # Rules are cheaper for a key that is seen only once.
+            entry = self._add(Key._make(key), policy) if self._seen_once.again(key) else None
+        sized = entry.sized(amounts) if entry is not None else None
+        if sized is not None and self._sized_once.again(sized_key):
+            # Counted first: the review may be interrupted at any point.
+            self._reserve(_BYTES_OF_A_SIZED_ENTRY + 2 * len(repr(sized_key)))
+            self._sized[sized_key] = sized
+        return sized
 
     def _add(self, key: Key, policy: EffectivePolicy) -> Entry | None:
         # Ignore line ends: they cannot hide a mark. A backslash before an n is written as two backslashes.
-        text = repr(key).replace("\\n", "")
+        text = repr(key).replace("\\n", "").replace("\\x00", "")
         # A text that needs escaping could contain a mark.
         if len(text) > MAX_KEY or "\\" in text or not text.isascii():
             return None
@@ -195,9 +239,24 @@ class PatchCache:
 
     def _reserve(self, size: int) -> None:
         if self._bytes + size > MAX_BYTES:
+            self._sized.clear()
             self._entries.clear()
             self._bytes = 0
         self._bytes += size
+
+
+class SeenOnce(set[int]):
+    """Hashes of keys that were seen once, at most MAX_SEEN_ONCE."""
+
+    def again(self, key: PlainKey | SizedKey) -> bool:
+        """Return whether a key was seen before, and remember it."""
+        hashed = hash(key)
+        if hashed in self:
+            return True
+        if len(self) >= MAX_SEEN_ONCE:
+            self.clear()
+        self.add(hashed)
+        return False
 
 
 def _is_small(spec: PartialSpec | None) -> bool:
@@ -229,8 +288,10 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
         or not _chosen_by_amounts(validated)
     ):
         return None
-    request = placement_request(validated, Accounting(namespace=validated.namespace))
-    return None if isinstance(request, Denial) else Entry(body, validated, request, reserve)
+    request = placement_request(validated, Accounting(namespace=validated.namespace), NO_AMOUNTS)
+    if isinstance(request, Denial):
+        return None
+    return Entry(body, validated, request, marks_of(key.resources), reserve)
 
 
 def _chosen_by_amounts(validated: Validated) -> bool:

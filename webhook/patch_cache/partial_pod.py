@@ -54,7 +54,8 @@ class PartialContainer(msgspec.Struct, rename="camel", gc=False):
 
     name: str
     env: Annotated[list[Named] | None, if_any([{"name": MARK}])] = None
-    resources: Annotated[msgspec.Raw, AS_WRITTEN] = ABSENT
+    resources: msgspec.Raw = ABSENT
+    """In the key without the amounts of CPU and memory (webhook/patch_cache/amounts.py)."""
     restart_policy: Annotated[str | None, Keyed('{0} == "Always"', "Always")] = None
     volume_mounts: Annotated[list[PartialMount] | None, if_any([{"name": MARK, "mountPath": f"/{MARK}"}])] = (
         None

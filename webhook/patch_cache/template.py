@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any
@@ -28,7 +28,7 @@ def holds_mark(policy: EffectivePolicy) -> bool:
 
 
 class Template(msgspec.Struct, frozen=True, eq=False):
-    """The JSON text of a patch, with gaps for the names of container, reservation, node and GPUs."""
+    """The JSON text of a patch, with gaps for amounts and names of container, reservation, node and GPUs."""
 
     texts: tuple[bytes, ...]
     """The texts between the gaps."""
@@ -43,12 +43,17 @@ class Template(msgspec.Struct, frozen=True, eq=False):
     """Indices of the GPUs as in the annotation."""
 
     @classmethod
-    def of(cls, injection: Injection) -> Template | None:
+    def of(cls, injection: Injection, amounts: Sequence[str]) -> Template | None:
         """Return the template of a representative pod's patch, in which marks replace all names.
 
         None if a mark remains outside the gaps: a text of the pod that would be lost.
+
+        Args:
+            injection: has the patch.
+            amounts: the marks that replace amounts of the pod.
         """
-        gaps = [mark.encode() for mark in (injection.container, RESERVATION, NODE, MEMORY, MODEL)]
+        names = (injection.container, RESERVATION, NODE, MEMORY, MODEL)
+        gaps = [mark.encode() for mark in (*names, *amounts)]
         parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), injection.patch)
         texts = tuple(parts[::2])
         if any(MARK.encode() in text for text in texts):
@@ -62,11 +67,11 @@ class Template(msgspec.Struct, frozen=True, eq=False):
         """Bytes of text."""
         return sum(map(len, self.texts))
 
-    def render(self, container: str, placement: Placement) -> bytes:
+    def render(self, container: str, placement: Placement, amounts: Sequence[bytes]) -> bytes:
         """Return the patch of one pod. What the placement lacks has no gap here, and is not written."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
         place = _of_place(placement.node, placement.memory_values, placement.model)
-        return b"".join(self.order((*own, *place, *self.texts)))
+        return b"".join(self.order((*own, *place, *amounts, *self.texts)))
 
 
 @lru_cache(maxsize=4096)

@@ -61,7 +61,7 @@ def test_a_key_that_is_too_long_is_never_kept():
     policy_set = policies()
     reviewer = reviewer_of(policy_set)
     long = as_body(review_of(pod(nodeSelector={"a": "b" * cache.MAX_KEY})))
-    many = as_body(review_of(pod(containers=[container(f"c-{number}") for number in range(1000)])))
+    many = as_body(review_of(pod(containers=[container(f"c-{number}") for number in range(2000)])))
     for body in (long, many):
         assert not learn(reviewer, policy_set, body)
     assert reviewer.dispatcher.decider._entries == {}

@@ -86,7 +86,10 @@ def test_every_type_of_the_partial_pod_is_compared_with_the_rules_type():
     defined = {
         each for each in vars(partial_pod).values() if getattr(each, "__module__", "") == partial_pod.__name__
     }
-    assert {each for each in defined if isinstance(each, type)} == compared | {partial_pod.PartialPod, partial_pod.POD_TYPE}
+    assert {each for each in defined if isinstance(each, type)} == compared | {
+        partial_pod.PartialPod,
+        partial_pod.POD_TYPE,
+    }
 
 
 class NewVolume(Volume, rename="camel"):
