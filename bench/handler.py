@@ -47,7 +47,11 @@ BARS = {
     "ClearML pod, pretty-printed": Bar("<=", 0.55),
     "mesh-injected pod": Bar("<=", 0.40),
 }
-UNLIKE = {"small pods, no two alike": "small pod", "ClearML pods, no two alike": "ClearML pod"}
+UNLIKE = {
+    "small pods, no two alike": (bodies.small_unlike, bodies.small),
+    "ClearML pods, no two alike": (bodies.unlike, bodies.clearml),
+}
+"""Each with as many pods that differ only in names: as many bodies are as cold in the CPU's caches."""
 LIKE_A_HIT = Bar("<=", 1.3)
 """Pods that differ only in names, CPU, memory and values that no rule reads may cost that much more."""
 LINEAR = Bar("<=", 1.25)
@@ -82,7 +86,10 @@ def main(
     figures = []
     for name, sample in samples.items():
         figures += _against_json(name, sample, {"ours": handle, "with ledger": placing}, rounds)
-    figures += [_against_hit(*pair, samples, handle, rounds) for pair in UNLIKE.items()]
+    figures += [
+        _against_hit(name, unlike(), alike(bodies.UNLIKE), handle, rounds)
+        for name, (unlike, alike) in UNLIKE.items()
+    ]
     figures += [_against_idiomatic(name, samples[name], handle, rounds) for name in BARS]
     by_count, by_count_series = _growth(CONTAINERS, bodies.with_containers, handle, rounds)
     by_size, by_size_series = _growth(KILOBYTES, lambda kb: bodies.padded(kb * 1024), handle, rounds)
@@ -168,10 +175,12 @@ def _against_json(name: str, sample: Sample, handlers: Mapping[str, Work], round
     ]
 
 
-def _against_hit(unlike: str, alike: str, samples: Mapping[str, Sample], handle: Work, rounds: int) -> Figure:
-    subjects = {name: _microseconds(handle, samples[name]) for name in (unlike, alike)}
+def _against_hit(
+    name: str, unlike: Sequence[bytes], alike: Sequence[bytes], handle: Work, rounds: int
+) -> Figure:
+    subjects = {"unlike": _microseconds(handle, unlike), "alike": _microseconds(handle, alike)}
     measured = interleave(subjects, rounds)
-    return Figure(f"{unlike} / alike", "us CPU", measured[unlike], "alike", measured[alike], LIKE_A_HIT)
+    return Figure(f"{name} / alike", "us CPU", measured["unlike"], "alike", measured["alike"], LIKE_A_HIT)
 
 
 def _against_idiomatic(name: str, sample: Sample, handle: Work, rounds: int) -> Figure:
