@@ -18,16 +18,16 @@ from webhook.patch_cache.template import MARK
 
 MAX_BYTES = 2**14
 """Maximum bytes of a pod's resources of which the amounts leave the key."""
-_AMOUNT = re.compile(rb'"(cpu|memory)"\s*:\s*"([^"]*)"')
-"""In JSON without escapes each quote begins or ends a string, and a string before a colon is a name."""
+_AMOUNT = re.compile(rb'"(cpu|memory)"\s*:\s*"([0-9A-Za-z.+-]*)"')
+"""In JSON each quote without a backslash begins or ends a string, and a string before a colon is a name.
+No text with a backslash becomes a key (PatchCache._add)."""
 
 
 def without_amounts(key: SizedKey) -> tuple[PlainKey, Sequence[bytes]] | None:
-    """Take the amounts out of a key; None if a text could hide one, or a mark."""
-    resources = key[-1]
-    if len(resources) > MAX_BYTES or b"\\" in resources or not resources.isascii():
+    """Take the amounts out of a key; None if its resources are too long."""
+    if len(key[-1]) > MAX_BYTES:
         return None
-    texts = _AMOUNT.split(resources)
+    texts = _AMOUNT.split(key[-1])
     amounts = texts[2::3]
     del texts[2::3]
     return (*key[:-1], tuple(texts)), amounts

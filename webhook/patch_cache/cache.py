@@ -39,8 +39,10 @@ MAX_BYTES = 2**24
 """Approximate size of all entries; beyond it the cache is flushed, and new pods fill it again."""
 MAX_KEY = 2**15
 """Maximum characters of a cached key."""
-_BYTES_OF_AN_ENTRY, _BYTES_OF_A_SIZED_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**10, 2**8
-"""Of an entry without its key and templates, of one for certain amounts, and of the key of a template."""
+MAX_SIZED = 128
+"""Keys with amounts that are kept, so that the amounts of pods with one of them are not read again."""
+_BYTES_OF_AN_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**8
+"""Of an entry without its key and templates, and of the key of a template."""
 NO_AMOUNTS = EffectiveRequest(0, 0, {})
 MAX_SEEN_ONCE = 4096
 """Keys seen once; only their hashes are kept."""
@@ -163,7 +165,7 @@ class PatchCache:
         self._sized: dict[SizedKey, SizedEntry] = {}
         self._entries: dict[PlainKey, Entry | None] = {}
         self._bytes = 0
-        self._seen_once, self._sized_once = SeenOnce(), SeenOnce()
+        self._seen_once: set[int] = set()
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request on which it depends."""
@@ -218,14 +220,22 @@ class PatchCache:
         try:
             entry = self._entries[key]
         except KeyError:
-            # Rules are cheaper for a key that is seen only once.
-            entry = self._add(Key._make(key), policy) if self._seen_once.again(key) else None
+            entry = self._new_entry(Key._make(key), policy)
         sized = entry.sized(amounts) if entry is not None else None
-        if sized is not None and self._sized_once.again(sized_key):
-            # Counted first: the review may be interrupted at any point.
-            self._reserve(_BYTES_OF_A_SIZED_ENTRY + 2 * len(repr(sized_key)))
+        if sized is not None:
+            if len(self._sized) >= MAX_SIZED:
+                self._sized.clear()
             self._sized[sized_key] = sized
         return sized
+
+    def _new_entry(self, key: Key, policy: EffectivePolicy) -> Entry | None:
+        """Add an entry when a key is seen for the second time: rules are cheaper for a key seen only once."""
+        if hash(key) in self._seen_once:
+            return self._add(key, policy)
+        if len(self._seen_once) >= MAX_SEEN_ONCE:
+            self._seen_once.clear()
+        self._seen_once.add(hash(key))
+        return None
 
     def _add(self, key: Key, policy: EffectivePolicy) -> Entry | None:
         # Ignore line ends: they cannot hide a mark. A backslash before an n is written as two backslashes.
@@ -243,20 +253,6 @@ class PatchCache:
             self._entries.clear()
             self._bytes = 0
         self._bytes += size
-
-
-class SeenOnce(set[int]):
-    """Hashes of keys that were seen once, at most MAX_SEEN_ONCE."""
-
-    def again(self, key: PlainKey | SizedKey) -> bool:
-        """Return whether a key was seen before, and remember it."""
-        hashed = hash(key)
-        if hashed in self:
-            return True
-        if len(self) >= MAX_SEEN_ONCE:
-            self.clear()
-        self.add(hashed)
-        return False
 
 
 def _is_small(spec: PartialSpec | None) -> bool:

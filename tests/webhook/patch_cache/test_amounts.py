@@ -126,25 +126,26 @@ def test_of_an_amount_that_comes_twice_the_last_counts():
     assert asked(webhook) == (3000, 2**30)
 
 
-def test_sized_entries_keep_to_the_bytes_of_the_cache_under_a_flood(monkeypatch):
-    monkeypatch.setattr(cache, "MAX_BYTES", 50_000)
+def test_only_so_many_keys_with_amounts_are_kept(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_SIZED", 10)
     webhook = Webhook(policies(ASSUME))
-    patch_cache = webhook.reviewer.dispatcher.decider
-    for number in range(100):
-        found = review_of(sized(f"{number}", "1Gi"))
-        for _ in range(3):
-            webhook.learn(found)
-        assert patch_cache._bytes <= 50_000
-        assert len(patch_cache._sized) <= 50
-    assert patch_cache._sized
+    patch_cache, sizes = webhook.reviewer.dispatcher.decider, []
+    for number in range(50):
+        webhook.learn(review_of(sized(f"{number}", "1Gi")))
+        sizes.append(len(patch_cache._sized))
+    assert max(sizes) == 10
+    assert len(patch_cache._entries) == 1
 
 
-def test_amounts_that_are_seen_once_are_only_counted():
+def test_without_kept_amounts_a_pod_is_decided_the_same(rendered):
     webhook = Webhook(policies(ASSUME))
-    patch_cache = webhook.reviewer.dispatcher.decider
-    for number in range(cache.MAX_SEEN_ONCE + 10):
-        patch_cache._sized_once.again((number,))
-        assert len(patch_cache._sized_once) <= cache.MAX_SEEN_ONCE
+    webhook.learn(review_of(sized("2", "1Gi")))
+    patches = []
+    for _ in range(3):
+        patches.append(webhook.send(review_of(sized("2", "1Gi"), dryRun=True), learns=False).patch)
+        webhook.reviewer.dispatcher.decider._sized.clear()
+    assert patches == patches[:1] * 3
+    assert rendered == ["train"] * 3
 
 
 @pytest.mark.parametrize(
@@ -161,11 +162,16 @@ def test_only_amounts_in_quotes_leave_the_key(text, texts, amounts):
     assert without_amounts((*KEY, text)) == ((*KEY, texts), amounts)
 
 
-@pytest.mark.parametrize(
-    "text", [b'{"limits":{"\\u0063pu":"1"}}', '{"limits":{"cpu":"\ue000"}}'.encode(), b" " * (MAX_BYTES + 1)]
-)
-def test_a_text_that_could_hide_an_amount_or_that_is_long_gives_no_key(text):
-    assert without_amounts((*KEY, text)) is None
+def test_long_resources_give_no_key():
+    assert without_amounts((*KEY, b" " * (MAX_BYTES + 1))) is None
+
+
+@pytest.mark.parametrize("name", [r"c\u0070u", r"a\"cpu", "cpu\ue000", r"\"cpu\":\"9\""])
+def test_a_name_that_only_looks_like_an_amounts_gives_no_key(name):
+    webhook = Webhook(policies(ASSUME))
+    body = as_body(review_of(sized("7", "1Gi"))).replace(b'"cpu"', f'"{name}"'.encode())
+    assert not webhook.learn(body)
+    webhook.send(body)
 
 
 valid = st.one_of(
