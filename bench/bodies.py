@@ -102,7 +102,7 @@ def _small() -> Review:
     review = _fixture("bare")
     [container] = review["request"]["object"]["spec"]["containers"]
     amounts = {"cpu": "4", "memory": "16Gi"}
-    container["env"] = [{"name": f"SETTING_{each}", "value": f"value of {each}"} for each in range(16)]
+    container["env"] = [{"name": f"SETTING_{each}", "value": f"value of {each}"} for each in range(10)]
     container["resources"] = {"limits": amounts | {"nvidia.com/gpu": "1"}, "requests": dict(amounts)}
     return review
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 
 from ledger.placement_request import Accounting, Placement
+from policies.model.effective import QuotaRule
 from webhook.admission.alias_words import Alias
 from webhook.admission.aliases import asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
@@ -85,9 +87,13 @@ def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
         reservation=None if request.dry_run else request.uid,
         pod=request.pod_identity() if rules else "",
         owner=request.owner(resolved.queues) if policy.demands.need_owner else "",
-        quotas=tuple([rule.quota for rule in rules]),
-        quotas_when_degraded="deny" if "deny" in [rule.when_degraded for rule in rules] else "admit",
+        quotas=tuple([rule.quota for rule in rules]) if rules else (),
+        quotas_when_degraded="deny" if rules and _deny_when_degraded(rules) else "admit",
     )
+
+
+def _deny_when_degraded(rules: Sequence[QuotaRule]) -> bool:
+    return any(rule.when_degraded == "deny" for rule in rules)
 
 
 def _keep(

@@ -161,6 +161,7 @@ class PatchCache:
 
     def __init__(self, rules: Decider) -> None:
         self._rules = rules
+        self._last: tuple[EffectivePolicy, KeyReader] | None = None
         self._readers: dict[tuple[str, str | None], KeyReader] = {}
         self._sized: dict[SizedKey, SizedEntry] = {}
         self._entries: dict[PlainKey, Entry | None] = {}
@@ -184,7 +185,8 @@ class PatchCache:
 
     def find(self, pod: PartialPod, namespace: str, policy: EffectivePolicy) -> SizedEntry | None:
         """Return the entry of the pod's key; None if the rules must decide the pod itself."""
-        reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
+        last = self._last
+        reader = last[1] if last is not None and last[0] is policy else self._reader_of(policy)
         key = reader.read(pod, namespace)
         if key is None:
             return None
@@ -204,6 +206,11 @@ class PatchCache:
             return injection
         begun = self._rules.begin(request, resolved)
         return begun.finish(placement) if isinstance(begun, Pending) else begun
+
+    def _reader_of(self, policy: EffectivePolicy) -> KeyReader:
+        reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
+        self._last = policy, reader
+        return reader
 
     def _new_reader(self, policy: EffectivePolicy) -> KeyReader:
         if len(self._readers) >= MAX_POLICIES:
