@@ -88,8 +88,8 @@ def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
     view = ledger.node("a")
     assert view is not None
     assert [(gpu.index, gpu.capacity, gpu.used, gpu.free, gpu.over) for gpu in view.gpus] == [
-        (0, 4, 6, -2, 2),
-        (1, 0, 4, -4, 4),
+        (0, 4, 6, 0, 2),
+        (1, 0, 4, 0, 4),
     ]
     answer = ledger.place(eighths(1), 0.0)
     assert isinstance(answer, Placement)
