@@ -133,7 +133,7 @@ class Cluster:
         return None
 
     def _bind(self, pod: PodFact, node: str, lasts: float) -> None:
-        fields = {field: getattr(pod, field) for field in ("namespace", "name", "gpus", "reservation")}
+        fields = {field: getattr(pod, field) for field in ("namespace", "name", "takes", "reservation")}
         bound = PodFact(**fields, node=node)
         self.ledger.set_pod(bound)
         heapq.heappush(self._ends, (self.now + lasts, bound))
