@@ -7,7 +7,7 @@ RUNNABLE := .venv/runnable
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
+.PHONY: help demo test test-oldest test-unit browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -108,6 +108,9 @@ bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 po
 browser: $(READY) ## Install the driver of Debian's Chromium, for the tests of the page and its screenshots
 	$(INSTALL) --require-hashes --no-deps -r requirements/browser.txt
 
+clearml: $(READY) ## Install ClearML's client, for run-queues --clearml and its tests
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/clearml.txt
+
 screenshots: browser ## Make the screenshots of the docs, in Debian's Chromium
 	$(BIN)/python -m testbed.screenshots
 
@@ -136,7 +139,7 @@ sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) o
 audit: $(READY) ## Check all locked packages for known vulnerabilities (asks the Python Package Index), in a separate environment
 	$(PYTHON) -m venv --clear build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/audit.txt
-	for lock in runtime editable build dev browser audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
+	for lock in runtime editable build dev browser clearml audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
 
 references: $(READY) ## Write the reviewed tags and digests of images and actions (requirements/references.toml) into the files that name them
 	$(BIN)/python -m testbed.references
@@ -151,6 +154,7 @@ lock: $(READY) ## Compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:editable -o requirements/editable.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt -o requirements/build.txt -
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:browser -o requirements/browser.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --extra clearml -o requirements/clearml.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:audit -o requirements/audit.txt
 
 clean: ## Remove generated files

@@ -1,4 +1,18 @@
 """The node agent: a device plugin that offers GPUs in slices, watches their health and limits containers."""
 
-PUBLIC = ("options",)
+PUBLIC = (
+    "card_names",
+    "cdi",
+    "cdi_reader",
+    "driver_limits",
+    "files",
+    "gpu",
+    "limits",
+    "nvml",
+    "options",
+    "policy_compiler",
+    "private_folder",
+    "settings",
+    "shares",
+)
 """Modules that other packages import."""

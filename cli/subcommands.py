@@ -28,6 +28,11 @@ SUBCOMMANDS = {
     "certs": "certs:certs_app",
     "policy": "policy:policy_app",
     "queues": "queues:queues_app",
+    "run-queues": "run_queues:run_queues",
+    "submit": "submit:submit",
+    "tasks": "tasks:tasks",
+    "logs": "tasks:logs",
+    "cancel": "tasks:cancel",
 }
 """Module of `cli.commands`, and its function or group of subcommands."""
 

@@ -10,7 +10,7 @@ import os
 from datetime import UTC, date, datetime
 
 QUICK = bool(os.environ.get("QUICK_TESTS"))
-REGIMES = ("agent", "control_plane", "controller", "ledger", "real_nodes", "webhook")
+REGIMES = ("agent", "baremetal", "control_plane", "controller", "ledger", "real_nodes", "webhook")
 """Folders of `tests/` in which some tests take turns."""
 ALL = "all"
 CHOSEN = os.environ.get("REGIME", "")

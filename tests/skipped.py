@@ -31,6 +31,7 @@ PROGRAMS = (
     Program("promtool", "prometheus"),
     Program("buildah", "buildah"),
     Program("mmdebstrap", "mmdebstrap"),
+    Program("podman", "podman runc busybox-static"),
     Program("openssl", "openssl"),
     Program("unshare", "util-linux"),
     Program("nsenter", "util-linux"),
@@ -38,6 +39,7 @@ PROGRAMS = (
     Program("gcc", "gcc libc6-dev"),
     Program("pkg-config", "pkg-config"),
     Program("Playwright", command="make browser"),
+    Program("package clearml", command="make clearml"),
     Program("Go"),
 )
 
@@ -66,6 +68,7 @@ def _cure(wanted: Iterable[Program]) -> str:
     # Whoever lacks the browser has not met the next reason yet: what drives it.
     needs_browser = any(each.name in ("chromium", "Playwright") for each in missing)
     commands += ["make browser"] if needs_browser else []
+    commands += ["make clearml"] if any(each.command == "make clearml" for each in missing) else []
     texts = [" && ".join(commands)] if commands else []
     return "; ".join([*texts, *([f"install {GO_ADVICE}"] if Program("Go") in missing else [])])
 

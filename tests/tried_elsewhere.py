@@ -15,6 +15,8 @@ TRIED_BY = {
     "tests/agent/test_process.py": ["cli/commands/agent.py"],
     "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
     "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py"],
+    "tests/baremetal/test_store.py": ["baremetal/task.py"],
+    "tests/baremetal/test_process.py": ["cli/commands/run_queues.py"],
     "tests/certs/test_live_context.py": ["certs/contexts.py"],
     "tests/certs/test_rotation.py": ["certs/inspection.py", "certs/observation.py", "certs/secret_writes.py"],
     "tests/certs/test_validation.py": ["certs/pem.py", "certs/values.py"],
@@ -26,6 +28,7 @@ TRIED_BY = {
     "tests/cli/commands/test_quota.py": ["describe/quota_report.py"],
     "tests/cli/commands/test_status.py": ["cluster/kube_client.py", "describe/policy_status.py"],
     "tests/cli/commands/test_uninjected.py": ["describe/uninjected.py"],
+    "tests/cli/commands/test_tasks.py": ["cli/commands/submit.py", "cli/task_options.py"],
     "tests/cli/commands/test_why.py": [
         "describe/pod_details.py",
         "describe/pod_groups.py",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import msgspec
 import typer
 
+from baremetal.store import StoreError
 from cli.cluster import ask
 from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
 from cli.printing import say, say_json
+from cli.task_options import MachineOption, StateOption, is_running, open_store, read_report
 
 if TYPE_CHECKING:
     from doctor.finding import ReportLine
@@ -43,6 +46,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
             help="Also create a labelled pod there in a dry run, and show the result.",
         ),
     ] = None,
+    machine: MachineOption = False,
+    state: StateOption = None,
     output: OutputOption = OutputFormat.TABLE,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -52,6 +57,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     It only reads from the API server. A check that needs a right that you lack is skipped, and its line names
     the right. Exit status: 0 nothing failed, 1 a check failed, 2 the API server does not answer.
     """
+    if machine:
+        _print(_machine_lines(state), output)
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from doctor.checks import run_checks  # noqa: PLC0415
     from doctor.reader import read_installation  # noqa: PLC0415
@@ -60,7 +67,21 @@ def doctor(  # noqa: PLR0913 each is an option of the command
         read_installation, namespace=namespace, name=name, node=node, try_namespace=try_namespace
     )
     seen = ask(kubeconfig, context, question, f"{name} in {namespace} cannot be checked")
-    lines = run_checks(seen)
+    _print(run_checks(seen), output)
+
+
+def _machine_lines(state: Path | None) -> list[ReportLine]:
+    from doctor.machine import check_machine  # noqa: PLC0415 as above
+
+    store, folder = open_store(state)
+    try:
+        running, waiting = store.running(), store.waiting(-1)
+        return check_machine(read_report(store), runs=is_running(folder), running=running, waiting=waiting)
+    except StoreError as error:
+        fail(str(error))
+
+
+def _print(lines: Sequence[ReportLine], output: OutputFormat) -> NoReturn:
     if output is OutputFormat.JSON:
         say_json(msgspec.to_builtins(lines))
     else:
@@ -68,7 +89,7 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     _end(lines)
 
 
-def _end(lines: Sequence[ReportLine]) -> None:
+def _end(lines: Sequence[ReportLine]) -> NoReturn:
     if all(line.level == "skipped" for line in lines):
         fail("no check could be made: ask for the rights that the lines name")
     raise typer.Exit(FAILED if any(line.level == "failed" for line in lines) else 0)

@@ -17,11 +17,13 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
+from baremetal.store import StoreError
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines
 from cli.ledger_watch import cut, news, page
 from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
 from cli.printing import say, say_json
+from cli.task_options import MachineOption, StateOption, open_store, read_report
 from cli.terminal import Terminal
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
@@ -80,11 +82,14 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             help="With --controller: directory with tls.crt, tls.key and ca.crt.",
         ),
     ] = None,
+    machine: MachineOption = False,
+    state: StateOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show nodes, their GPUs slice by slice, and the pods that hold them."""
-    source, asked = _source(controller, tls_dir, kubeconfig, context), Filter(node, namespace, queue, free)
+    """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them."""
+    source = _of_machine(state) if machine else _source(controller, tls_dir, kubeconfig, context)
+    asked = Filter(node, namespace, queue, free)
     console = Terminal(soft_wrap=True)
     try:
         if not watch:
@@ -134,6 +139,22 @@ def _follow(read: Read, output: LedgerOutput) -> None:
             say("\n".join(fresh))
         before = now
         time.sleep(POLL_SECONDS)
+
+
+def _of_machine(state: Path | None) -> Read:
+    store, _ = open_store(state)
+
+    def read() -> LedgerView:
+        try:
+            report = read_report(store)
+            running = store.running()
+        except StoreError as error:
+            raise UnreadableLedgerError(str(error)) from error
+        if report is None:
+            raise UnreadableLedgerError("run-queues was never started with this folder of tasks")
+        return report.with_tasks(running).view()
+
+    return read
 
 
 def _source(

@@ -1,0 +1,120 @@
+"""What runs a task in a container of podman or docker, by the CDI devices of its cards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from agent.card_names import choose_names
+from agent.cdi import CdiError, SliceSpecifications
+from agent.cdi_reader import card_devices
+from agent.driver_limits import LimitHook
+from agent.files import write_whole
+from agent.gpu import Gpu
+from agent.limits import loader_list
+from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
+from agent.shares import RefusedError, Share
+from baremetal.job import MARK, JobFile, ShareLimits
+from baremetal.task import Task
+
+LABEL = "fraction-injector.task"
+"""Of a container: store, number and attempt of its task."""
+RUNTIMES = ("podman", "docker")
+
+
+class ContainerJobs:
+    """Makes jobs that run containers.
+
+    Args:
+        runtime: podman or docker, by its path.
+        limits: of the machine.
+        cards: that are given.
+        folder: holds what is mounted.
+        cdi_dirs: folders with CDI specifications; the last one gets ours.
+
+    Raises:
+        CdiError: a card has no CDI device, or ours cannot be written; the text says what to do.
+    """
+
+    def __init__(
+        self, runtime: str, limits: ShareLimits, cards: Sequence[Gpu], folder: Path, cdi_dirs: Sequence[str]
+    ) -> None:
+        self._runtime = runtime
+        self._limits = limits
+        policy = _with_library(limits, folder)
+        found = msgspec.convert(card_devices(map(Path, cdi_dirs)), dict[str, dict[str, LimitHook | None]])
+        self._card_names: Mapping[str, str] = choose_names(found, cards, cdi_dirs)
+        self._slices = SliceSpecifications(Path(cdi_dirs[-1]), policy, str(folder))
+        for card in cards:
+            self._slices.write(card, None)
+
+    def job(self, task: Task, given: Sequence[Share], mark: str, image: str) -> JobFile:
+        """Return what runs a task in a container: its folder is mounted, its variables are the image's.
+
+        Raises:
+            RefusedError: the image does not limit itself, as the limiter wants.
+            CdiError: our CDI device is gone and cannot be written again.
+        """
+        names = [self._card_names[share.gpu.uuid] for share in given]
+        names += filter(None, [self._slices.name_of(share) for share in given])
+        name = f"fraction-injector-{mark.replace('/', '-')}"
+        limiter, folder = self._limits.limiter, task.submission.folder
+        is_limited = any(share.memory_mib is not None for share in given)
+        command = (
+            *(self._runtime, "run", "--name", name, "--label", f"{LABEL}={mark}"),
+            *(f"--device={each}" for each in names),
+            *(("--pid=host", "--ipc=host") if limiter.host_pid and is_limited else ()),
+            *((f"--volume={folder}:{folder}", f"--workdir={folder}") if folder != "/" else ()),
+            self._image(image, given),
+            *task.submission.command,
+        )
+        cleanup = self._runtime, "rm", "--force", name
+        return JobFile(command=command, folder="/", env=dict(os.environ) | {MARK: mark}, cleanup=cleanup)
+
+    def _image(self, wanted: str, given: Sequence[Share]) -> str:
+        """Return the image: where images limit themselves, the one that fits the share."""
+        limiter = self._limits.limiter
+        memory = min((share.memory_mib for share in given if share.memory_mib is not None), default=None)
+        if memory is None or limiter.image_pattern is None:
+            return wanted
+        chosen = limiter.largest_image(memory)
+        if chosen is not None:
+            return chosen.image
+        mib = limiter.limit_of(wanted)
+        if mib is None or mib > memory:
+            raise RefusedError(
+                f"limiter {limiter.name} needs an image that limits itself to at most {memory} MiB, and"
+                f" {wanted[:80]} does not"
+            )
+        return wanted
+
+
+def find_runtime(named: str | None) -> str:
+    """Return the path of a container runtime.
+
+    Raises:
+        CdiError: there is none; the text says what to install.
+    """
+    found = next(filter(None, map(shutil.which, [named] if named is not None else RUNTIMES)), None)
+    if found is None:
+        raise CdiError(f"there is no {named or 'podman or docker'} on PATH, which runs containers")
+    return found
+
+
+def _with_library(limits: ShareLimits, folder: Path) -> AgentPolicy:
+    """Put the limiter's library where containers get it; without one, nothing limits them."""
+    preload = limits.policy.limiter.preload
+    if preload is None:
+        return limits.policy
+    if limits.library is None:
+        return msgspec.structs.replace(limits.policy, limiter=LimiterPart(NO_LIMITER))
+    try:
+        write_whole(folder / "library" / PurePosixPath(preload).name, Path(limits.library).read_bytes())
+        write_whole(folder / loader_list(preload), f"{preload}\n".encode())
+    except OSError as error:
+        raise CdiError(f"{error.filename} cannot be read or written: {error.strerror}") from error
+    return limits.policy

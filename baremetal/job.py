@@ -1,0 +1,105 @@
+"""What is started for a task: a command, its variables, and what limits it to its share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.gpu import Gpu
+from agent.limits import variables
+from agent.settings import AgentPolicy, LimiterPart
+from agent.shares import Share, memory_mib
+from baremetal.task import GPUS, Task
+from policies.model.effective import EffectiveLimiter
+from policies.model.reserved import is_reserved
+
+MARK = "FRACTION_INJECTOR_TASK"
+"""Variable that tells whose task a process is: store, number and attempt."""
+CACHE = "cache"
+"""Folder of an attempt for the limiter's own accounts."""
+
+
+class JobFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What `baremetal.supervisor` reads."""
+
+    command: tuple[str, ...]
+    folder: str
+    env: dict[str, str]
+    cleanup: tuple[str, ...] = ()
+    """Removes a container, whatever became of it; empty for a process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareLimits:
+    """How shares are limited on this machine."""
+
+    policy: AgentPolicy
+    """Slices, reserve, and the limiter as the node agent applies it."""
+    limiter: EffectiveLimiter
+    """The same limiter, with the images that it may name."""
+    library: str | None = None
+    """File of the limiter's library, for processes."""
+
+    @property
+    def why_processes_are_unlimited(self) -> str | None:
+        """Say why a process can use all memory of its card; None if it cannot."""
+        name = self.policy.limiter.name
+        if self.policy.limiter.preload is None:
+            return f"limiter {name} does not limit processes"
+        return None if self.library is not None else f"there is no library of limiter {name}"
+
+
+def shares(task: Task, cards: Mapping[int, Gpu], policy: AgentPolicy) -> list[Share]:
+    """Return the task's share of each of its cards.
+
+    Raises:
+        RefusedError: the policy's reserve leaves nothing.
+    """
+    given = [cards[index] for index in task.indices]
+    per_gpu, reserve = task.slices_per_gpu, policy.reserve_mib
+    return [Share(each, task.slices, memory_mib(each, task.slices, per_gpu, reserve)) for each in given]
+
+
+def process_job(task: Task, given: Sequence[Share], limits: ShareLimits, mark: str, attempt: str) -> JobFile:
+    """Return what runs a task as a process.
+
+    Args:
+        task: with its cards.
+        given: its shares.
+        limits: of the machine.
+        mark: value of `MARK`.
+        attempt: folder of the attempt.
+    """
+    submission = task.submission
+    # By number and not by uuid: HAMi-core reads the numbers, and counts cards as the driver does.
+    cards = ",".join(str(share.gpu.index) for share in given)
+    own = {name: value for name, value in submission.env.items() if not is_reserved(name)}
+    env = own | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": cards, MARK: mark}
+    env |= {"NVIDIA_VISIBLE_DEVICES": cards, "PWD": submission.folder}
+    if limits.why_processes_are_unlimited is None:
+        env |= _limit(given, limits, own, f"{attempt}/{CACHE}")
+    command = submission.command
+    if submission.source_id is not None:
+        command = tuple([cards if each == GPUS else each for each in command])
+    return JobFile(command=command, folder=submission.folder, env=env)
+
+
+def _limit(given: Sequence[Share], limits: ShareLimits, own: Mapping[str, str], cache: str) -> dict[str, str]:
+    """Return what `agent.limits` says, with paths of this machine in place of a container's."""
+    part = limits.policy.limiter
+    limited = [share for share in given if share.memory_mib is not None]
+    if not limited or limits.library is None:
+        return {}
+    found: dict[str, str] = {}
+    for share in limited:
+        found |= variables(share, limits.policy, own_cache=True)
+    found = {name: _moved(value, part, cache) for name, value in found.items()}
+    preload = ":".join(filter(None, [limits.library, own.get("LD_PRELOAD")]))
+    return found | {"LD_PRELOAD": preload, "CUDA_REDIRECT": limits.library}
+
+
+def _moved(value: str, part: LimiterPart, cache: str) -> str:
+    at = part.cache_path
+    return cache + value.removeprefix(at) if at is not None and value.startswith(f"{at}/") else value

@@ -1,0 +1,107 @@
+"""The cards that a machine gives and the queues that it serves, as the command line writes them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from modes.fraction import Fraction
+from policies.model.effective import EffectivePolicy
+
+MAX_QUEUES, MAX_CARDS, MAX_QUEUE_NAME, MAX_SHARE = 64, 64, 128, 16
+"""Queues, numbers in `--gpus`, and characters of a queue's name and of its share."""
+ALL = "all"
+_CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedQueue:
+    """A queue, and the share that each of its tasks gets."""
+
+    name: str
+    share: str
+    """As it was written, such as "0.5" or "2"."""
+    fraction: Fraction
+    image: str | None = None
+    """Image of the containers in which its tasks run; None for processes."""
+
+    @property
+    def cards(self) -> int:
+        """Cards that a task uses."""
+        return self.fraction.gpus
+
+
+def read_gpus(text: str) -> tuple[int, ...] | None:
+    """Return the numbers in "0-2" or "0,1", sorted; None for "all".
+
+    Raises:
+        ValueError: it is neither; the message says how to write it.
+    """
+    if text == ALL:
+        return None
+    parts = [_CARDS.fullmatch(part) for part in text.split(",", MAX_CARDS)]
+    ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part is not None]
+    numbers = [number for each in ranges for number in each]
+    if len(ranges) != len(parts) or not all(ranges) or len(numbers) > MAX_CARDS:
+        raise ValueError(f'--gpus "{text[:40]}": write numbers such as 0-2 or 0,1, or all')
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f'--gpus "{text[:40]}" names a card twice')
+    return tuple(sorted(numbers))
+
+
+def read_queues(
+    texts: Iterable[str], policy: EffectivePolicy, images: Mapping[str, str]
+) -> tuple[ServedQueue, ...]:
+    """Return the queues of NAME=SHARE texts in their order, which is their priority.
+
+    Args:
+        texts: such as "half_gpu=0.5".
+        policy: says which shares of one card there are.
+        images: by queue.
+
+    Raises:
+        ValueError: a text is wrong, a name comes twice, or an image is for no queue.
+    """
+    queues = tuple([_queue(text, policy, images) for text in texts])
+    names = [queue.name for queue in queues]
+    if not queues or len(queues) > MAX_QUEUES:
+        raise ValueError(f"--queue: name 1 to {MAX_QUEUES} queues, such as half_gpu=0.5")
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f'--queue names "{min(twice)}" twice')
+    if strangers := set(images) - set(names):
+        raise ValueError(f'--image names queue "{min(strangers)}", which --queue does not')
+    return queues
+
+
+def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> ServedQueue:
+    name, separator, share = text.rpartition("=")
+    if not separator or not name or len(name) > MAX_QUEUE_NAME or not name.isprintable():
+        raise ValueError(f'--queue "{text[:60]}" must be NAME=SHARE, such as half_gpu=0.5')
+    fraction = share_of(share, policy)
+    if fraction is None:
+        parts = ", ".join(text for text, each in policy.fractions.items() if not each.is_whole)
+        raise ValueError(
+            f'queue "{name[:40]}" asks for {share[:MAX_SHARE]}: use {parts} of one card, or whole cards such'
+            " as 1 or 2"
+        )
+    return ServedQueue(name, share, fraction, images.get(name))
+
+
+def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:
+    """Return what a number such as "0.5" or "2" means; None if it is neither a share of the policy nor whole.
+
+    The number is compared as a fraction, never as a float: "0.5" is the policy's "0.500".
+    """
+    wanted = Fraction.ratio_of_text(text) if len(text) <= MAX_SHARE else None
+    if wanted is None:
+        return None
+    cards, rest = divmod(wanted[0], wanted[1])
+    if rest:
+        parts = (each for each in policy.fractions.values() if not each.is_whole)
+        return next((each for each in parts if _are_equal(each.ratio, wanted)), None)
+    return Fraction(cards * policy.slices_per_gpu, policy.slices_per_gpu) if cards <= MAX_CARDS else None
+
+
+def _are_equal(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] * other[1] == other[0] * one[1]

@@ -1,0 +1,109 @@
+"""fraction-injector run-queues: runs the tasks of queues on the cards of this machine, without Kubernetes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from baremetal.folder import state_folder
+from cli.options import PoliciesOption, fail
+from cli.task_options import StateOption
+from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
+
+
+def run_queues(  # noqa: PLR0913 each is an option of the command
+    more_queues: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=SHARE]...", show_default=False, help="More queues.")
+    ] = None,
+    *,
+    gpus: Annotated[str, typer.Option(metavar="NUMBERS", help="Cards to give: 0-2, or 0,1, or all.")] = "all",
+    queue: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=SHARE",
+            help="Queues in the order of their priority, with the share of each of their tasks: 0.5 of a"
+            " card, or 2 cards.",
+        ),
+    ],
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=IMAGE", help="Run a queue's tasks in containers of this image."),
+    ] = None,
+    state: StateOption = None,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="Policy with shares and limiter.")] = "default",
+    limiter_library: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="where the limiter says, if it is there",
+            help="The limiter's library on this machine.",
+        ),
+    ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(metavar="PROGRAM", show_default="podman, else docker", help="Runs containers."),
+    ] = None,
+    cdi_dir: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            show_default="/etc/cdi, /var/run/cdi",
+            help="Where the runtime reads CDI specifications; the last one gets those of shares.",
+        ),
+    ] = None,
+    clearml: Annotated[
+        bool, typer.Option("--clearml", help="Take tasks from ClearML's queues of these names, too.")
+    ] = False,
+    keep_days: Annotated[
+        int, typer.Option(min=1, help="Days after which ended tasks and their logs are removed.")
+    ] = 30,
+    log_level: Annotated[LogLevel, typer.Option(help="Minimum level that is logged.")] = "info",
+    log_format: Annotated[LogFormat, typer.Option(help="JSON lines, lines for people, or auto.")] = "auto",
+) -> None:
+    """Run queues on the GPUs of this machine: each task gets its share of a card, or whole cards.
+
+    Submit tasks with `fraction-injector submit`, see them with `tasks`. Tasks go on when this stops or is
+    killed; the next start adopts them.
+    """
+    # Here and not above: the other subcommands must start without policies and driver.
+    from agent.nvml import Nvml  # noqa: PLC0415
+    from baremetal.process import CDI_DIRS, CannotRunError, RunnerOptions, run  # noqa: PLC0415
+    from service.log import configure_logging  # noqa: PLC0415
+
+    configure_logging(log_level, log_format)
+    try:
+        run(
+            RunnerOptions(
+                gpus=gpus,
+                queues=_in_order(queue, more_queues or []),
+                images=_images(image or []),
+                state=state_folder(state),
+                policies=policies,
+                policy=policy,
+                limiter_library=limiter_library,
+                runtime=runtime,
+                cdi_dirs=tuple(cdi_dir or CDI_DIRS),
+                clearml=clearml,
+                keep_days=keep_days,
+            ),
+            Nvml,
+        )
+    except CannotRunError as error:
+        fail(str(error))
+
+
+def _in_order(queues: list[str], more: list[str]) -> list[str]:
+    """Return the queues of `--queue A B C`; the command line does not say where others would belong."""
+    if len(queues) > 1 and more:
+        fail("--queue: write it once, with all queues behind it in their order, or before each of them")
+    return queues + more
+
+
+def _images(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not pair[2]), None):
+        fail(f'--image "{wrong[:80]}" must be QUEUE=IMAGE')
+    return {name: image for name, _, image in pairs}

@@ -1,0 +1,150 @@
+"""fraction-injector tasks, logs and cancel: the tasks of this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from baremetal.folder import TASKS
+from baremetal.report import MachineReport, usage
+from baremetal.runner import attempt_folder
+from baremetal.store import StoreError, TaskStore
+from baremetal.supervisor import LOG
+from baremetal.task import OVER, Task
+from cli.options import OutputFormat, OutputOption, fail
+from cli.printing import say, say_json, table
+from cli.task_options import StateOption, is_running, open_store, read_report
+
+NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Number of the task.")]
+MAX_WAITING, MAX_OVER = 200, 10
+"""Tasks that are listed."""
+MAX_COMMAND = 60
+FOLLOW_SECONDS = 0.5
+_CHUNK = 65536
+
+
+def tasks(*, output: OutputOption = OutputFormat.TABLE, state: StateOption = None) -> None:
+    """Show the tasks of this machine: those that run and wait, and the last that ended."""
+    store, folder = open_store(state)
+    try:
+        running = store.running()
+        listed = [*running, *store.waiting(MAX_WAITING), *store.over(MAX_OVER)]
+        report = read_report(store)
+    except StoreError as error:
+        fail(str(error))
+    if output is OutputFormat.JSON:
+        say_json([_shown(task) for task in listed])
+        return
+    lines = list(_machine_lines(report, running, runs=is_running(folder)))
+    rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
+    say("\n".join([*lines, table(rows) if listed else "no tasks"]))
+
+
+def logs(
+    number: NumberArgument,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the task has ended.")] = False,
+    state: StateOption = None,
+) -> None:
+    """Print what a task printed."""
+    store, folder = open_store(state)
+    offset, attempt = 0, 0
+    while True:
+        task = _known(store, number)
+        if task.attempt != attempt:
+            offset, attempt = 0, task.attempt
+        offset += _print(attempt_folder(folder / TASKS, task) / LOG, offset)
+        if not follow or task.state in OVER:
+            break
+        time.sleep(FOLLOW_SECONDS)
+    if task.note:
+        say(f"task {number}: {task.note}", err=True)
+
+
+def cancel(number: NumberArgument, *, state: StateOption = None) -> None:
+    """End a task: one that waits at once, one that runs by SIGTERM, and SIGKILL ten seconds later."""
+    store, folder = open_store(state)
+    try:
+        before = store.cancel(number, time.time())
+    except StoreError as error:
+        fail(str(error))
+    if before is None:
+        fail(f"no task {number}")
+    if before in OVER:
+        fail(
+            f"task {number} has {before}"
+            if before in {"succeeded", "failed"}
+            else f"task {number} is {before}"
+        )
+    if before == "running" and not is_running(folder):
+        say("it is ended once run-queues is started again", err=True)
+
+
+def _known(store: TaskStore, number: int) -> Task:
+    try:
+        task = store.task(number)
+    except StoreError as error:
+        fail(str(error))
+    return task if task is not None else fail(f"no task {number}")
+
+
+def _print(log: Path, offset: int) -> int:
+    """Print a file from an offset on, unchanged, as it is the user's own; return the number of bytes."""
+    try:
+        with log.open("rb") as file:
+            file.seek(offset)
+            count = 0
+            while chunk := file.read(_CHUNK):
+                sys.stdout.buffer.write(chunk)
+                count += len(chunk)
+            sys.stdout.flush()
+            return count
+    except FileNotFoundError:
+        return 0
+
+
+def _machine_lines(report: MachineReport | None, running: list[Task], *, runs: bool) -> Iterator[str]:
+    if report is not None:
+        yield f"{report.name}: {usage(report, running)}"
+        yield from (f"GPU {index} is out of service: {why}" for index, why in sorted(report.faults.items()))
+        yield from (f"warning: {each}" for each in report.warnings)
+    if not runs:
+        yield "no runner works: start fraction-injector run-queues"
+
+
+def _row(task: Task) -> tuple[str, ...]:
+    state = f"{task.state} ({task.exit_code})" if task.exit_code else task.state
+    if task.cancelled and task.state == "running":
+        state = "ending"
+    command = " ".join(task.submission.command)
+    command = command if len(command) <= MAX_COMMAND else f"{command[:MAX_COMMAND]}…"
+    gpus = ",".join(map(str, task.indices)) or "-"
+    return (
+        str(task.number),
+        task.submission.queue,
+        state,
+        gpus,
+        str(task.slices or "-"),
+        _duration(task),
+        f"{command}  [{task.note}]" if task.note else command,
+    )
+
+
+def _duration(task: Task) -> str:
+    """Return how long it ran, or has waited."""
+    since = task.started_at if task.started_at is not None else task.submitted_at
+    seconds = max(0, int((task.ended_at or time.time()) - since))
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours}:{rest // 60:02}:{rest % 60:02}"
+
+
+def _shown(task: Task) -> dict[str, object]:
+    """Return a task without its variables, which may hold secrets."""
+    made: dict[str, object] = msgspec.to_builtins(task)
+    return made | {"submission": msgspec.to_builtins(msgspec.structs.replace(task.submission, env={}))}

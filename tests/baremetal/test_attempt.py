@@ -1,0 +1,168 @@
+"""One attempt: what became of it, and what it leaves."""
+
+import os
+import signal
+import subprocess
+
+import msgspec
+import pytest
+
+from baremetal import attempt as attempts
+from baremetal.attempt import Attempt, Exit, NotBegun, Supervised, Vanished
+from baremetal.job import MARK, JobFile
+from baremetal.supervisor import BEGUN, stat_of
+from testbed.process import eventually
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    made = Attempt(tmp_path / "1", f"{os.getpid()}-{tmp_path.name}/1/1")
+    yield made
+    if (tmp_path / "1" / BEGUN).exists():
+        eventually(made.sweep, "nothing is left")
+
+
+def job(*command, **more):
+    """A job in /."""
+    return JobFile(command=command, folder="/", env=dict(os.environ), **more)
+
+
+def wait_for_end(supervised):
+    """Wait for a supervisor as the runner does."""
+    eventually(lambda: stat_of(supervised.pid) is None, "the end of the supervisor")
+    supervised.reap()
+
+
+def running(attempt):
+    """Its state once its command runs."""
+    eventually((attempt.folder / BEGUN).exists, "the begin")
+    return attempt.state()
+
+
+def test_a_command_that_ended_says_how(attempt):
+    wait_for_end(attempt.start(job("sh", "-c", "echo said; exit 4")))
+    state = attempt.state()
+    assert isinstance(state, Exit)
+    assert state.code == 4
+    assert (attempt.folder / "log").read_text() == "said\n"
+
+
+def test_what_runs_is_found_again_by_another_runner(attempt):
+    started = attempt.start(job("sleep", "1000"))
+    found = running(Attempt(attempt.folder, attempt.mark))
+    assert isinstance(found, Supervised)
+    assert found.pid == started.pid
+    found.end()
+    wait_for_end(started)
+    assert attempt.state().code == -signal.SIGTERM
+
+
+def test_an_attempt_that_nobody_started_never_begins(attempt):
+    assert isinstance(attempt.state(), NotBegun)
+    wait_for_end(attempt.start(job("touch", str(attempt.folder / "ran"))))
+    assert isinstance(attempt.state(), NotBegun)
+    assert not (attempt.folder / "ran").exists()
+
+
+def test_a_supervisor_that_was_killed_has_vanished_and_all_of_its_session_is_swept_away(attempt):
+    started = attempt.start(
+        job(
+            "sh",
+            "-c",
+            "(sleep 1000 & echo $! > pid; wait) & wait",
+        )
+    )
+    assert isinstance(running(attempt), Supervised)
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+    assert attempt.state() == Vanished("its supervisor was killed")
+    eventually(attempt.sweep, "nothing is left")
+    assert list(attempt._processes(attempt._begun())) == []
+
+
+def test_what_went_into_a_session_of_its_own_is_found_by_its_mark(attempt, tmp_path):
+    own = dict(os.environ) | {MARK: attempt.mark}
+    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 1000' & wait"
+    started = attempt.start(JobFile(command=("sh", "-c", script), folder="/", env=own))
+    pid = eventually(
+        lambda: (
+            int(text) if (tmp_path / "pid").exists() and (text := (tmp_path / "pid").read_text()) else None
+        ),
+        "the process",
+    )
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+    eventually(attempt.sweep, "nothing is left")
+    assert stat_of(pid) is None
+
+
+def test_processes_of_others_are_left_alone(attempt):
+    bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    started = attempt.start(job("sleep", "1000"))
+    running(attempt)
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+    eventually(attempt.sweep, "nothing is left")
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_after_a_reboot_what_ran_has_vanished_whoever_has_its_number_now(attempt, monkeypatch):
+    started = attempt.start(job("sleep", "1000"))
+    running(attempt)
+    monkeypatch.setattr(attempts, "boot_id", lambda: "another")
+    assert attempt.state() == Vanished("the machine went down while it ran")
+    assert attempt.sweep()
+    assert stat_of(started.pid) is not None
+    monkeypatch.undo()
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+
+
+def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_supervisor(attempt):
+    started = attempt.start(job("true"))
+    wait_for_end(started)
+    (attempt.folder / "exit.json").unlink()
+    begun = attempt.folder / BEGUN
+    said = msgspec.json.decode(begun.read_bytes())
+    begun.write_bytes(msgspec.json.encode(said | {"pid": os.getpid()}))
+    assert attempt.state() == Vanished("its supervisor was killed")
+
+
+def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
+    cleanup = "sh", "-c", f"echo removed >> {tmp_path}/removed"
+    started = attempt.start(job("sleep", "1000", cleanup=cleanup))
+    running(attempt)
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+    eventually(attempt.sweep, "nothing is left")
+    assert (tmp_path / "removed").read_text() == "removed\n"
+
+
+def test_a_container_that_cannot_be_removed_holds_its_card(attempt):
+    started = attempt.start(job("sleep", "1000", cleanup=("sh", "-c", "exit 1")))
+    running(attempt)
+    os.kill(started.pid, signal.SIGKILL)
+    wait_for_end(started)
+    assert not any(attempt.sweep() for _ in range(3))
+    (attempt.folder / "job.json").unlink()
+
+
+def test_where_systemd_runs_an_attempt_has_a_scope_of_its_own(attempt, tmp_path, monkeypatch):
+    """systemd-run starts the program in its own place, as this stand-in does."""
+    tool = tmp_path / "systemd-run"
+    tool.write_text(
+        '#!/bin/sh\necho "$@" > "${0%/*}/said"\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n'
+    )
+    tool.chmod(0o755)
+    (tmp_path / "systemctl").symlink_to("/bin/true")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path)
+    wait_for_end(attempt.start(job("true")))
+    assert attempt.state().code == 0
+    said = (tmp_path / "said").read_text()
+    unit = f"fraction-injector-{attempt.mark.replace('/', '-')}.scope"
+    assert said.startswith(f"--scope --quiet --collect --unit={unit} -- ")

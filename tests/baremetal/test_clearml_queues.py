@@ -1,0 +1,169 @@
+"""ClearML's queues, mirrored: the rules, and ClearML's own client over HTTP."""
+
+import importlib.util
+import json
+import os
+import re
+from contextlib import closing
+
+import pytest
+
+from baremetal.clearml_queues import MAX_MIRRORED, ClearmlEntry, ClearmlError, ClearmlMirror, mirror
+from baremetal.schedule import Start
+from baremetal.store import TaskStore
+from baremetal.task import OVER
+from testbed.nvidia.cards import Card
+from testbed.process import ProcessError, eventually
+from tests.baremetal.support.clearml import serving
+from tests.baremetal.support.machine import served, submission
+from tests.baremetal.support.processes import Lab
+
+A, B, C = (ClearmlEntry(name, "2026-01-01") for name in ("a", "b", "c"))
+[HALF] = served("half=0.5")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(TaskStore(tmp_path)) as opened:
+        yield opened
+
+
+def waiting(store):
+    """ClearML's ids of waiting tasks, in the order in which they start."""
+    return [task.submission.command[-1] for task in store.waiting(-1)]
+
+
+def test_tasks_wait_here_in_the_order_in_which_they_wait_there(store):
+    mirror({"half": [A, B]}, store, 1.0)
+    assert waiting(store) == ["a", "b"]
+    assert store.task(1).submission.command == (
+        *("clearml-agent", "execute", "--require-queue", "--gpus", "{gpus}", "--id", "a"),
+    )
+
+
+def test_looking_again_changes_nothing_and_writes_nothing(store, tmp_path):
+    mirror({"half": [A, B]}, store, 1.0)
+    with closing(TaskStore(tmp_path)) as other:
+        before = other.version()
+        mirror({"half": [A, B]}, store, 2.0)
+        assert other.version() == before
+    assert waiting(store) == ["a", "b"]
+
+
+def test_what_is_put_first_there_goes_first_here(store):
+    mirror({"half": [A, B]}, store, 1.0)
+    mirror({"half": [C, B, A]}, store, 1.0)
+    assert waiting(store) == ["c", "b", "a"]
+
+
+def test_what_is_taken_out_of_the_queue_there_no_longer_waits_here(store):
+    mirror({"half": [A, B]}, store, 1.0)
+    mirror({"half": [B]}, store, 1.0)
+    assert waiting(store) == ["b"]
+    assert store.task(1).state == "cancelled"
+
+
+def test_what_runs_here_goes_on_when_the_agent_takes_it_off_the_queue(store):
+    mirror({"half": [A]}, store, 1.0)
+    store.begin(Start(1, HALF, (0,), ()), 2.0)
+    mirror({"half": [A]}, store, 3.0)
+    mirror({"half": []}, store, 4.0)
+    assert (store.task(1).state, store.task(1).cancelled) == ("running", False)
+    assert waiting(store) == []
+
+
+def test_a_task_that_is_put_into_the_queue_again_runs_again(store):
+    mirror({"half": [A]}, store, 1.0)
+    store.begin(Start(1, HALF, (0,), ()), 2.0)
+    store.finish(1, "succeeded", 3.0, exit_code=0)
+    mirror({"half": [A]}, store, 4.0)
+    assert waiting(store) == []
+    mirror({"half": [ClearmlEntry("a", "2026-01-02")]}, store, 4.0)
+    assert waiting(store) == ["a"]
+
+
+def test_tasks_that_were_submitted_here_stay(store):
+    store.submit(submission("half", "true"), 1.0)
+    mirror({"half": []}, store, 2.0)
+    assert waiting(store) == ["true"]
+
+
+class Reader:
+    """Answers for queues that it has; others cannot be read."""
+
+    def __init__(self):
+        self.queues = {}
+
+    def entries(self, queue):
+        if queue not in self.queues:
+            raise ClearmlError("ClearML's server does not answer: down")
+        return self.queues[queue]
+
+
+def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, tmp_path, capfd):
+    reader = Reader()
+    reader.queues = {"half": [A], "dual": [B]}
+    clearml = ClearmlMirror(reader, ["half", "dual"], tmp_path)
+    clearml.look(store)
+    reader.queues = {"dual": []}
+    for _ in range(2):
+        clearml.look(store)
+    assert waiting(store) == ["a"]
+    reader.queues["half"] = [A]
+    clearml.look(store)
+    events = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
+    assert events == ["queues are not read", "queues are read"]
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    if importlib.util.find_spec("clearml") is None:
+        reason = "there is no package clearml, ClearML's own client"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    agent = tmp_path / "bin" / "clearml-agent"
+    agent.parent.mkdir()
+    agent.write_text(f'#!/bin/sh\necho "$@" "$CUDA_VISIBLE_DEVICES" >> {tmp_path}/ran\n')
+    agent.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{agent.parent}:{os.environ['PATH']}")
+    made = Lab(tmp_path, 0)
+    made.write(Card("GPU-0"), Card("GPU-1", minor=1))
+    yield made
+    made.close()
+
+
+@pytest.mark.slow
+def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, monkeypatch):
+    with serving() as server:
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        added = "2026-01-01T00:00:00+00:00"
+        server.queues = {"dual": [("task-1", added)], "half": [("task-2", added), *_many(MAX_MIRRORED)]}
+        lab.start("--clearml", "--queue", "dual=2", "half=0.5")
+        ran = lab.folder / "ran"
+        eventually(lambda: ran.exists() and len(ran.read_text().splitlines()) > 2, "tasks run")
+        lines = set(ran.read_text().splitlines())
+    assert "execute --require-queue --gpus 0,1 --id task-1 0,1" in lines
+    assert any(re.fullmatch(r"execute --require-queue --gpus [01] --id task-2 [01]", line) for line in lines)
+    tasks = lab.until(lambda tasks: all(task.state in OVER for task in tasks.values()), "they end")
+    assert len(tasks) == 1 + MAX_MIRRORED
+    assert {task.state for task in tasks.values()} == {"succeeded"}
+
+
+def _many(count):
+    return [(f"more-{number}", "2026-01-01T00:00:00+00:00") for number in range(count)]
+
+
+@pytest.mark.slow
+def test_a_server_that_refuses_us_is_said_in_one_line(lab, monkeypatch):
+    with serving() as server:
+        server.is_down = True
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ProcessError, match="ClearML's server cannot be used: LoginError"):
+            lab.start("--clearml", "--queue", "half=0.5")
+
+
+@pytest.mark.slow
+def test_a_queue_of_clearml_has_no_images_of_ours(lab):
+    with pytest.raises(ProcessError, match="--image goes without --clearml"):
+        lab.start("--clearml", "--queue", "half=0.5", "--image", "half=busybox")

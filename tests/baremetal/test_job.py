@@ -1,0 +1,96 @@
+"""What is started for a task."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.policy_compiler import part_for_nodes
+from agent.shares import RefusedError
+from baremetal.job import MARK, ShareLimits, process_job, shares
+from tests.baremetal.support.machine import cards, policy, submission, task
+
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+PART = part_for_nodes(replace(policy(), limits_from="agent"))
+CARDS = {card.index: card for card in cards(3)}
+
+
+def limits(library=LIBRARY, part=PART):
+    """The built-in limiter."""
+    return ShareLimits(part, policy().limiter, library)
+
+
+def env_of(given, limits, **own):
+    """The variables of a task's process."""
+    given = replace_submission(given, own)
+    job = process_job(given, shares(given, CARDS, limits.policy), limits, "box/1/1", "/state/1/1")
+    assert job.cleanup == ()
+    return job.env
+
+
+def replace_submission(given, own):
+    return type(given)(
+        **{name: getattr(given, name) for name in given.__struct_fields__}
+        | {"submission": submission(given.submission.queue, env=own)}
+    )
+
+
+def test_a_process_sees_its_cards_by_number_in_the_order_of_the_driver():
+    env = env_of(task(indices=(0, 2), slices=8), limits())
+    assert env == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "0,2",
+        "NVIDIA_VISIBLE_DEVICES": "0,2",
+        "PWD": "/",
+        MARK: "box/1/1",
+    }
+
+
+def test_a_share_is_limited_to_its_memory_with_accounts_of_its_own():
+    env = env_of(task(indices=(1,), slices=4), limits())
+    assert env["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
+    assert env["CUDA_DEVICE_MEMORY_SHARED_CACHE"] == "/state/1/1/cache/gpu.cache"
+    assert (env["LD_PRELOAD"], env["CUDA_REDIRECT"]) == (LIBRARY, LIBRARY)
+
+
+def test_a_users_preloaded_library_stays_and_comes_second():
+    assert env_of(task(), limits(), LD_PRELOAD="/own.so")["LD_PRELOAD"] == f"{LIBRARY}:/own.so"
+
+
+def test_a_user_cannot_name_other_cards_or_another_limit():
+    own = {
+        "CUDA_VISIBLE_DEVICES": "0,1,2",
+        "CUDA_DEVICE_MEMORY_LIMIT_0": "0",
+        "CUDA_REDIRECT": "/x",
+        "A": "b",
+    }
+    env = env_of(task(indices=(2,)), limits(), **own)
+    assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_MEMORY_LIMIT_0"]) == ("2", "20480m")
+    assert (env["CUDA_REDIRECT"], env["A"]) == (LIBRARY, "b")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CUDA_DISABLE_CONTROL", "CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_SM_LIMIT", "CUDA_MPS_PIPE_DIRECTORY"],
+)
+def test_variables_that_would_lift_a_limit_are_left_out(name):
+    assert name not in env_of(task(), limits(), **{name: "1"})
+
+
+def test_without_a_library_nothing_is_preloaded_and_it_is_said():
+    env = env_of(task(), limits(library=None))
+    assert not {"LD_PRELOAD", "CUDA_REDIRECT", "CUDA_DEVICE_MEMORY_LIMIT_0"} & env.keys()
+    assert limits(library=None).why_processes_are_unlimited == "there is no library of limiter hami-core"
+    assert limits().why_processes_are_unlimited is None
+
+
+def test_a_limiter_of_containers_does_not_limit_processes():
+    part = part_for_nodes(policy())  # the part for nodes of a policy that limits at admission sets nothing
+    assert limits(part=part).why_processes_are_unlimited == "limiter none does not limit processes"
+
+
+def test_a_share_that_the_reserve_eats_up_is_refused():
+    part = type(PART)(
+        **{name: getattr(PART, name) for name in PART.__struct_fields__} | {"reserve_mib": 30000}
+    )
+    with pytest.raises(RefusedError, match=r"leave no memory after memory\.reserveMiB 30000"):
+        shares(task(), CARDS, part)

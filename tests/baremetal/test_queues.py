@@ -1,0 +1,90 @@
+"""`--gpus` and `--queue` as a user writes them."""
+
+import pytest
+
+from baremetal.queues import MAX_QUEUES, read_gpus, share_of
+from tests.baremetal.support.machine import SEED, policy, served
+
+ADVICE = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875 of one card, or whole cards such as 1 or 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0-2", (0, 1, 2)), ("0,1", (0, 1)), ("3,0-1", (0, 1, 3)), ("7", (7,)), ("all", None)],
+)
+def test_cards_are_named_by_numbers_and_ranges(text, numbers):
+    assert read_gpus(text) == numbers
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a", "2-0", "0,", "-1", "0-", "0--2", "1.5", "ALL", "0-999", "٣", "0," * 99, "9999", "0 ,1"]
+)
+def test_cards_that_are_written_otherwise_are_refused_in_one_line(text):
+    with pytest.raises(ValueError, match="write numbers such as 0-2 or 0,1, or all") as raised:
+        read_gpus(text)
+    assert len(str(raised.value)) < 200
+
+
+def test_a_card_that_is_named_twice_is_refused():
+    with pytest.raises(ValueError, match=r'--gpus "0-2,1" names a card twice'):
+        read_gpus("0-2,1")
+
+
+def test_the_queues_of_the_example_are_two_cards_a_quarter_a_half_and_one_card():
+    queues = served(*SEED)
+    assert [(each.name, each.fraction.slices, each.cards) for each in queues] == [
+        ("dual_gpus", 16, 2),
+        ("quarter_gpu", 2, 1),
+        ("half_gpu", 4, 1),
+        ("single_gpu", 8, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "slices"), [("0.5", 4), ("0.50", 4), ("0.500", 4), ("0.125", 1), ("2.0", 16)]
+)
+def test_a_share_is_a_number_however_many_zeros_it_has(text, slices):
+    assert share_of(text, policy()).slices == slices
+
+
+@pytest.mark.parametrize(
+    "share",
+    ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", "", ".5", "\u0660.5", "65", "0.5000000000000000000"],
+)
+def test_a_share_that_is_neither_of_the_policy_nor_whole_is_refused_with_what_to_write(share):
+    with pytest.raises(ValueError, match='queue "x" asks for') as raised:
+        served(f"x={share}")
+    assert str(raised.value).endswith(ADVICE)
+    assert len(str(raised.value)) < 200
+
+
+def test_one_and_a_quarter_is_refused_with_exactly_this_line():
+    with pytest.raises(ValueError) as raised:
+        served("x=1.25")
+    assert str(raised.value) == f'queue "x" asks for 1.25: {ADVICE}'
+
+
+@pytest.mark.parametrize("text", ["half", "=0.5", "a\n=0.5", f"{'n' * 129}=1"])
+def test_a_queue_needs_a_name_and_a_share(text):
+    with pytest.raises(ValueError, match="must be NAME=SHARE"):
+        served(text)
+
+
+def test_a_name_may_hold_spaces_and_equal_signs():
+    assert [each.name for each in served("my queue=1", "a=b=0.5")] == ["my queue", "a=b"]
+
+
+def test_queues_are_named_once_and_not_too_many():
+    with pytest.raises(ValueError, match='--queue names "a" twice'):
+        served("a=1", "b=1", "a=0.5")
+    with pytest.raises(ValueError, match="name 1 to 64 queues"):
+        served()
+    with pytest.raises(ValueError, match="name 1 to 64 queues"):
+        served(*[f"q{number}=1" for number in range(MAX_QUEUES + 1)])
+
+
+def test_an_image_belongs_to_a_queue_that_is_served():
+    [queue] = served("a=1", images={"a": "busybox"})
+    assert queue.image == "busybox"
+    with pytest.raises(ValueError, match='--image names queue "b"'):
+        served("a=1", images={"b": "busybox"})

@@ -1,0 +1,273 @@
+"""The runner with real processes, step by step."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from baremetal.attempt import Attempt
+from baremetal.job import MARK, JobFile
+from baremetal.machine import Machine
+from baremetal.runner import MAX_ATTEMPTS, Runner, attempt_folder, remove_folder
+from baremetal.store import TaskStore
+from baremetal.supervisor import stat_of
+from baremetal.task import OVER
+from testbed.process import eventually
+from tests.baremetal.support.machine import cards, served, submission
+
+pytestmark = pytest.mark.slow
+
+
+class Box:
+    """A machine with a store; each of its runners goes on where the last was killed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.store = TaskStore(folder)
+        self.faults = {}
+        self.job = lambda task, mark: JobFile(
+            command=task.submission.command, folder="/", env=dict(os.environ) | {MARK: mark}
+        )
+        self.runner = None
+
+    def start(self, *queues, count=1):
+        """A runner as after a start; one of before is forgotten, as if it was killed."""
+        self.runner = Runner(
+            store=self.store,
+            machine=Machine("box", cards(count), 8),
+            queues=served(*queues),
+            attempt_of=self.attempt,
+            job_of=lambda task: self.job(task, self.attempt(task).mark),
+            faults=lambda: self.faults,
+        )
+        self.runner.adopt()
+        self.runner.step()
+
+    def attempt(self, task):
+        return Attempt(
+            attempt_folder(self.folder, task),
+            f"{self.folder.name}-{os.getpid()}/{task.number}/{task.attempt}",
+        )
+
+    def submit(self, queue, *command):
+        return self.store.submit(submission(queue, *command), time.time())
+
+    def states(self, *numbers):
+        return [self.store.task(number).state for number in numbers]
+
+    def turn(self):
+        """One turn of the process's loop; another process's change is told by hand."""
+        self.runner._has_changed = True
+        self.runner.step()
+        self.runner.wait(0.05)
+
+    def until_over(self, *numbers):
+        def check():
+            self.turn()
+            return all(state in OVER for state in self.states(*numbers))
+
+        eventually(check, f"tasks {numbers} are over")
+
+
+@pytest.fixture
+def box(tmp_path):
+    made = Box(tmp_path)
+    yield made
+    for task in made.store.running():
+        eventually(lambda task=task: kill(made.attempt(task)), "nothing is left")
+    made.store.close()
+
+
+def kill(attempt):
+    """Kill a supervisor and what it supervises."""
+    state = attempt.state()
+    if hasattr(state, "pid"):
+        os.kill(state.pid, signal.SIGKILL)
+        time.sleep(0.05)
+        state.reap()
+        return False
+    return attempt.sweep()
+
+
+def begun(box, number):
+    """Wait until a task's attempt has begun, and return its supervisor's pid."""
+    task = box.store.task(number)
+    eventually((attempt_folder(box.folder, task) / "begun").exists, "the begin")
+    return box.runner._supervised[number].pid
+
+
+def test_tasks_run_and_their_ends_are_noted(box):
+    numbers = [box.submit("a", "sh", "-c", text) for text in ("exit 0", "exit 3", "kill -9 $$")]
+    box.start("a=0.125")
+    box.until_over(*numbers)
+    assert [(box.store.task(each).state, box.store.task(each).exit_code) for each in numbers] == [
+        ("succeeded", 0),
+        ("failed", 3),
+        ("failed", -9),
+    ]
+    assert box.runner.is_idle
+    assert box.runner._machine.free() == {0: 8}
+
+
+def test_a_task_is_in_the_store_as_running_before_anything_of_it_starts(box):
+    seen = []
+    box.job = lambda task, mark: (
+        seen.append(box.states(task.number)) or JobFile(command=("true",), folder="/", env={})
+    )
+    number = box.submit("a")
+    box.start("a=0.5")
+    assert seen == [["running"]]
+    box.until_over(number)
+
+
+def test_waiting_tasks_start_as_room_comes(box):
+    first, second = box.submit("a", "sleep", "1000"), box.submit("a", "true")
+    box.start("a=0.75")
+    assert box.states(first, second) == ["running", "waiting"]
+    box.store.cancel(first, time.time())
+    box.until_over(first, second)
+    assert box.states(first, second) == ["cancelled", "succeeded"]
+
+
+def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
+    runs, waits = box.submit("a", "sleep", "1000"), box.submit("a", "true")
+    box.start("a=1")
+    pid = begun(box, runs)
+    box.start("a=1")
+    assert box.runner._supervised[runs].pid == pid
+    assert box.states(runs, waits) == ["running", "waiting"]
+    assert box.runner._machine.free() == {0: 0}
+    os.kill(pid, signal.SIGTERM)
+    box.until_over(runs, waits)
+    assert box.states(runs, waits) == ["failed", "succeeded"]
+
+
+def test_what_ended_while_no_runner_was_there_is_noted(box):
+    number = box.submit("a", "sh", "-c", "exit 7")
+    box.start("a=1")
+    begun(box, number)
+    eventually(lambda: stat_of(box.runner._supervised[number].pid) is None, "the end")
+    box.start("a=1")
+    assert (box.store.task(number).state, box.store.task(number).exit_code) == ("failed", 7)
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_runner_that_was_killed_between_its_note_and_the_start_runs_the_task_once(box, tmp_path, wait):
+    """The note is made; the supervisor was not started, or it is slow and comes too late."""
+    number = box.submit("a", "sh", "-c", f"echo ran >> {tmp_path}/ran")
+    box.job = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        box.start("a=1")
+    task = box.store.task(number)
+    del box.job
+    box.job = lambda task, mark: JobFile(command=task.submission.command, folder="/", env=dict(os.environ))
+    late = box.attempt(task)
+    box.start("a=1")
+    if wait:
+        late.start(box.job(task, late.mark)).reap()
+    box.until_over(number)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert (box.store.task(number).attempt, box.states(number)) == (2, ["succeeded"])
+
+
+def test_a_task_whose_supervisor_was_killed_is_reported_and_not_run_again(box, tmp_path):
+    number = box.submit("a", "sh", "-c", f"echo ran >> {tmp_path}/ran; exec sleep 1000")
+    box.start("a=1")
+    pid = begun(box, number)
+    eventually((tmp_path / "ran").exists, "the command runs")
+    os.kill(pid, signal.SIGKILL)
+    box.until_over(number)
+    task = box.store.task(number)
+    assert (task.state, task.note) == ("lost", "it may not have done all its work: its supervisor was killed")
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    assert box.runner._machine.free() == {0: 8}
+
+
+def test_slices_are_free_only_when_nothing_of_the_task_runs_any_more(box, monkeypatch):
+    number = box.submit("a", "sleep", "1000")
+    box.start("a=1")
+    swept = []
+    monkeypatch.setattr(Attempt, "sweep", lambda _: swept.append(1) or len(swept) > 2)
+    os.kill(begun(box, number), signal.SIGKILL)
+    box.runner.wait(60)
+    assert (box.runner._machine.free(), box.states(number)) == ({0: 0}, ["running"])
+    box.runner.step()
+    assert box.runner._machine.free() == {0: 0}
+    box.runner.step()
+    assert (box.runner._machine.free(), box.states(number)) == ({0: 8}, ["lost"])
+
+
+def test_a_task_that_does_not_begin_is_tried_again_and_then_reported(box, monkeypatch):
+    monkeypatch.setattr("baremetal.supervisor.__file__", "/no/such/file")
+    number = box.submit("a")
+    box.start("a=1")
+    box.until_over(number)
+    task = box.store.task(number)
+    assert (task.state, task.attempt) == ("failed", MAX_ATTEMPTS)
+    assert task.note == "it did not begin in 3 attempts: see its log"
+
+
+def test_a_task_that_cannot_be_started_is_reported_and_others_go_on(box):
+    def job(task, mark):
+        if task.number == 1:
+            raise OSError(28, "No space left on device")
+        return JobFile(command=("true",), folder="/", env={"PATH": os.environ["PATH"]})
+
+    box.job = job
+    numbers = [box.submit("a"), box.submit("a")]
+    box.start("a=1")
+    box.until_over(*numbers)
+    assert box.states(*numbers) == ["failed", "succeeded"]
+    assert box.store.task(1).note == "it could not be started: [Errno 28] No space left on device"
+
+
+def test_cancelling_a_task_that_runs_ends_it_also_after_a_restart(box):
+    number = box.submit("a", "sleep", "1000")
+    box.start("a=1")
+    begun(box, number)
+    assert box.store.cancel(number, time.time()) == "running"
+    box.start("a=1")
+    box.until_over(number)
+    assert (box.store.task(number).state, box.store.task(number).exit_code) == ("cancelled", -15)
+
+
+def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
+    first = box.submit("a", "sleep", "1000")
+    box.start("a=1", count=2)
+    [index] = box.store.task(first).indices
+    box.faults = {index: "it does not answer"}
+    second, third = box.submit("a", "sleep", "1000"), box.submit("a", "true")
+    box.turn()
+    assert box.store.task(first).note == f"GPU {index} is out of service: it does not answer"
+    assert box.states(first, second, third) == ["running", "running", "waiting"]
+    assert box.store.task(second).indices == (1 - index,)
+    box.store.cancel(first, time.time())
+    box.until_over(first)
+    assert box.states(third) == ["waiting"]
+    box.faults = {}
+    box.until_over(third)
+    box.store.cancel(second, time.time())
+    box.until_over(second)
+
+
+def test_a_task_that_ended_on_a_lost_card_keeps_its_report(box):
+    number = box.submit("a", "sleep", "1000")
+    box.start("a=1")
+    box.faults = {0: "it does not answer"}
+    box.turn()
+    os.kill(begun(box, number), signal.SIGTERM)
+    box.until_over(number)
+    task = box.store.task(number)
+    assert (task.state, task.note) == ("failed", "GPU 0 is out of service: it does not answer")
+
+
+def test_logs_of_forgotten_tasks_are_removed_and_links_are_not_followed(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (tmp_path / "7" / "1").mkdir(parents=True)
+    (tmp_path / "7" / "1" / "log").touch()
+    (tmp_path / "7" / "1" / "link").symlink_to(tmp_path / "kept")
+    remove_folder(tmp_path, 7)
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+    assert (tmp_path / "kept" / "file").exists()

@@ -1,0 +1,142 @@
+"""Which task starts next: the example, order, and fairness."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from baremetal.schedule import PATIENCE, FirstInQueue, next_start
+from tests.baremetal.support.machine import SEED, machine, served
+from tests.effort import examples
+
+
+def start_all(queues, waiting, box, overtaken=None):
+    """Start what can start now: the first of each queue, as the store would give it."""
+    overtaken = Counter() if overtaken is None else overtaken
+    started = []
+    while True:
+        first = {
+            name: FirstInQueue(tasks[0], overtaken[tasks[0]]) for name, tasks in waiting.items() if tasks
+        }
+        start = next_start(queues, first, box)
+        if start is None:
+            return started
+        overtaken.update(start.overtook)
+        waiting[start.queue.name].pop(0)
+        started.append(start)
+
+
+def test_the_example_puts_two_cards_a_quarter_and_a_half_on_three_cards_and_the_single_one_waits():
+    queues, box = served(*SEED), machine(3)
+    waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
+    started = start_all(queues, waiting, box)
+    assert [(each.queue.name, each.indices) for each in started] == [
+        ("dual_gpus", (0, 1)),
+        ("quarter_gpu", (2,)),
+        ("half_gpu", (2,)),
+    ]
+    assert waiting["single_gpu"] == [4]
+    assert box.free() == {0: 0, 1: 0, 2: 2}
+
+
+def test_the_example_holds_in_whatever_order_the_tasks_came():
+    queues, box = served(*SEED), machine(3)
+    waiting = {"single_gpu": [1], "half_gpu": [2], "quarter_gpu": [3], "dual_gpus": [4]}
+    started = start_all(queues, waiting, box)
+    assert [each.queue.name for each in started] == ["dual_gpus", "quarter_gpu", "half_gpu"]
+
+
+def test_the_single_one_starts_when_the_two_cards_are_free_again():
+    queues, box = served(*SEED), machine(3)
+    waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
+    start_all(queues, waiting, box)
+    box.release(1)
+    assert [(each.task, each.indices) for each in start_all(queues, waiting, box)] == [(4, (0,))]
+
+
+def test_a_task_without_room_is_not_overtaken_by_another_of_its_queue():
+    queues, box = served("half=0.5"), machine(1)
+    box.adopt(9, "half", 6, (0,))
+    assert next_start(queues, {"half": FirstInQueue(1)}, box) is None
+
+
+def test_earlier_queues_go_first_whenever_there_is_room():
+    queues, box = served("a=0.5", "b=0.5"), machine(1)
+    waiting = {"a": [1, 2, 3], "b": [4]}
+    assert [each.task for each in start_all(queues, waiting, box)] == [1, 2]
+    box.release(1)
+    assert [each.task for each in start_all(queues, waiting, box)] == [3]
+
+
+def test_a_start_says_whom_it_overtook():
+    queues, box = served("whole=1", "half=0.5"), machine(1)
+    box.adopt(9, "half", 4, (0,))
+    start = next_start(queues, {"whole": FirstInQueue(1), "half": FirstInQueue(2)}, box)
+    assert (start.task, start.overtook) == (2, (1,))
+
+
+def test_cards_are_kept_for_a_task_that_was_overtaken_often_and_only_as_many_as_it_needs():
+    queues, box = served("whole=1", "half=0.5"), machine(2)
+    box.adopt(9, "half", 4, (0,))
+    box.adopt(8, "half", 2, (1,))
+    first = {"whole": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)}
+    start = next_start(queues, first, box)
+    assert (start.task, start.indices) == (2, (0,))
+    assert next_start(queues, first | {"half": FirstInQueue(3)}, box) is None
+
+
+def test_no_cards_are_kept_for_a_task_that_the_cards_in_service_cannot_hold():
+    queues, box = served("dual=2", "half=0.5"), machine(2)
+    box.set_out_of_service({0})
+    start = next_start(queues, {"dual": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)}, box)
+    assert start.task == 2
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.integers(1, 4), st.integers(1, 5), st.randoms(use_true_random=False))
+def test_a_stream_of_small_tasks_does_not_keep_a_large_one_of_an_earlier_queue_waiting(count, length, random):
+    """Tasks end, so that a kept card becomes idle; without keeping it never would."""
+    queues = served(f"large={count}", "small=0.5", "tiny=0.125")
+    box, overtaken = machine(count), Counter()
+    waiting = {"large": [], "small": list(range(1000, 1900)), "tiny": list(range(2000, 2900))}
+    running = {each.task: random.randint(1, length) for each in start_all(queues, waiting, box, overtaken)}
+    waiting["large"].append(1)
+    passed = 0
+    for _ in range(1000):
+        running = {task: left - 1 for task, left in running.items()}
+        for task in [task for task, left in running.items() if not left]:
+            box.release(task)
+            del running[task]
+        started = start_all(queues, waiting, box, overtaken)
+        passed += sum(each.task != 1 for each in started)
+        if any(each.task == 1 for each in started):
+            break
+        running |= {each.task: random.randint(1, length) for each in started}
+    else:
+        raise AssertionError(f"the large task waits behind {passed} small ones")
+    # A card in whose place another is kept may fill once more; each card does so once for each slice at most.
+    assert passed <= PATIENCE + 8 * count
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.integers(1, 4), st.randoms(use_true_random=False))
+def test_tasks_of_a_queue_start_in_their_order_and_nothing_waits_that_has_room(count, random):
+    queues = served("dual=2", "half=0.5", "eighth=0.125", "single=1") if count > 1 else served("half=0.5")
+    waiting = {each.name: [] for each in queues}
+    box, running, order = machine(count), [], {each.name: [] for each in queues}
+    number = 0
+    for _ in range(60):
+        for _ in range(random.randint(0, 3)):
+            number += 1
+            waiting[random.choice(queues).name].append(number)
+        for task in [task for task in running if random.random() < 0.4]:
+            running.remove(task)
+            box.release(task)
+        for start in start_all(queues, waiting, box):
+            running.append(start.task)
+            order[start.queue.name].append(start.task)
+        free = box.free().values()
+        for queue in queues:
+            if waiting[queue.name]:
+                assert sum(each >= queue.fraction.slices_on_each for each in free) < queue.cards
+    assert all(tasks == sorted(tasks) for tasks in order.values())

@@ -1,0 +1,194 @@
+"""Tasks on the disk."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from baremetal.schedule import FirstInQueue, Start
+from baremetal.store import FILE, StoreError, TaskStore
+from tests.baremetal.support.machine import served, submission
+
+[HALF, DUAL] = served("half=0.5", "dual=2")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(TaskStore(tmp_path)) as opened:
+        yield opened
+
+
+def begun(store, number, indices=(0,), overtook=()):
+    """A task that may run."""
+    return store.begin(Start(number, HALF, indices, overtook), 5.0)
+
+
+def test_what_was_submitted_is_there_for_the_next_process_with_all_that_was_said(store, tmp_path):
+    wanted = submission("half", "python", "train.py", env={"A": "ä\n"}, priority=3, image="busybox")
+    number = store.submit(wanted, 1.0)
+    with closing(TaskStore(tmp_path)) as other:
+        task = other.task(number)
+    assert (task.number, task.submission, task.state, task.submitted_at) == (1, wanted, "waiting", 1.0)
+
+
+def test_a_commit_is_synchronised_with_the_disk(store):
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_the_first_of_a_queue_is_the_one_of_highest_priority_then_the_oldest(store):
+    numbers = [store.submit(submission("half", priority=each), 1.0) for each in (0, 5, 5, -1)]
+    store.submit(submission("dual"), 0.0)
+    assert store.first(["half", "dual", "none"]) == {"half": FirstInQueue(2), "dual": FirstInQueue(5)}
+    order = []
+    while first := store.first(["half"]).get("half"):
+        order.append(first.task)
+        begun(store, first.task)
+    assert order == [2, 3, 1, 4]
+    assert numbers == [1, 2, 3, 4]
+
+
+def test_a_task_begins_once(store):
+    store.submit(submission("half"), 1.0)
+    task = begun(store, 1, (2,))
+    assert (task.state, task.attempt, task.indices, task.slices, task.slices_per_gpu, task.started_at) == (
+        "running",
+        1,
+        (2,),
+        4,
+        8,
+        5.0,
+    )
+    assert begun(store, 1) is None
+    assert store.running() == [task]
+
+
+def test_whole_cards_are_noted_with_their_slices(store):
+    store.submit(submission("dual"), 1.0)
+    task = store.begin(Start(1, DUAL, (0, 1), ()), 5.0)
+    assert (task.indices, task.slices) == ((0, 1), 8)
+
+
+def test_a_start_counts_for_those_that_it_overtook(store):
+    for queue in ("half", "dual"):
+        store.submit(submission(queue), 1.0)
+    begun(store, 1, overtook=(2,))
+    assert store.first(["dual"]) == {"dual": FirstInQueue(2, overtaken=1)}
+
+
+def test_a_task_that_never_began_waits_again_in_its_place(store):
+    for _ in range(2):
+        store.submit(submission("half"), 1.0)
+    begun(store, 1)
+    store.put_back(1)
+    assert store.first(["half"]) == {"half": FirstInQueue(1)}
+    assert (store.task(1).attempt, store.task(1).indices, store.task(1).started_at) == (1, (), None)
+    assert begun(store, 1).attempt == 2
+
+
+def test_a_task_ends_once(store):
+    store.submit(submission("half"), 1.0)
+    begun(store, 1)
+    assert store.finish(1, "failed", 9.0, exit_code=3, note="why")
+    assert not store.finish(1, "succeeded", 10.0, exit_code=0)
+    store.put_back(1)
+    task = store.task(1)
+    assert (task.state, task.ended_at, task.exit_code, task.note) == ("failed", 9.0, 3, "why")
+
+
+def test_cancelling_ends_what_waits_and_marks_what_runs(store):
+    for _ in range(2):
+        store.submit(submission("half"), 1.0)
+    begun(store, 1)
+    assert [store.cancel(1, 7.0), store.cancel(2, 7.0), store.cancel(9, 7.0)] == ["running", "waiting", None]
+    assert (store.task(1).state, store.task(1).cancelled) == ("running", True)
+    assert (store.task(2).state, store.task(2).ended_at) == ("cancelled", 7.0)
+    assert store.cancel(2, 8.0) == "cancelled"
+    assert begun(store, 2) is None
+
+
+def test_a_task_of_a_source_comes_once(store):
+    wanted = submission("half", source_id="clearml:a")
+    assert [store.submit(wanted, 1.0), store.submit(wanted, 2.0)] == [1, 1]
+    assert store.submit(submission("half"), 1.0) == 2
+    assert store.submit(submission("half"), 1.0) == 3
+
+
+def test_tasks_that_ended_long_ago_are_forgotten_and_their_numbers_are_not_given_again(store):
+    for _ in range(3):
+        store.submit(submission("half"), 1.0)
+    begun(store, 1)
+    store.finish(1, "succeeded", 10.0)
+    store.cancel(3, 20.0)
+    assert store.forget(15.0) == [1]
+    assert [task.number for task in store.over(9)] == [3]
+    store.forget(99.0)
+    assert store.submit(submission("half"), 1.0) == 4
+
+
+def test_lists_are_bounded(store):
+    for _ in range(5):
+        store.submit(submission("half"), 1.0)
+    assert [task.number for task in store.waiting(2)] == [1, 2]
+    for number in range(1, 6):
+        store.cancel(number, float(number))
+    assert [task.number for task in store.over(2)] == [5, 4]
+
+
+def test_a_change_of_another_process_is_seen_and_our_own_is_not(store, tmp_path):
+    before = store.version()
+    store.submit(submission("half"), 1.0)
+    assert store.version() == before
+    with closing(TaskStore(tmp_path)) as other:
+        other.submit(submission("half"), 1.0)
+    assert store.version() != before
+
+
+def test_a_store_has_a_name_of_its_own_that_stays(store, tmp_path):
+    name = store.identity()
+    assert len(name) == 8
+    with closing(TaskStore(tmp_path)) as other:
+        assert other.identity() == name
+
+
+def test_what_the_runner_says_of_the_machine_is_kept(store):
+    assert store.read_machine() is None
+    store.write_machine(b"{}")
+    store.write_machine(b'{"a": 1}')
+    assert store.read_machine() == b'{"a": 1}'
+
+
+def test_a_file_that_is_no_store_or_of_a_newer_release_is_refused_with_its_path(tmp_path):
+    (tmp_path / FILE).write_bytes(b"not a database, but long enough to be read as one" * 99)
+    with pytest.raises(StoreError, match=f"{FILE}: file is not a database"):
+        TaskStore(tmp_path)
+    (tmp_path / FILE).unlink()
+    with closing(TaskStore(tmp_path)) as store:
+        store._db.execute("PRAGMA user_version=9")
+    with pytest.raises(StoreError, match="is of a newer release"):
+        TaskStore(tmp_path)
+
+
+def test_a_broken_store_says_so_whatever_is_asked(store):
+    store._db.close()
+    for ask in (
+        store.running,
+        store.version,
+        lambda: store.cancel(1, 0.0),
+        lambda: begun(store, 1),
+        lambda: store.submit(submission(), 0.0),
+    ):
+        with pytest.raises(StoreError, match="cannot be read or written"):
+            ask()
+
+
+def test_a_killed_writer_leaves_the_store_whole(tmp_path):
+    """SQLite's own promise, seen once: what was not committed is not there, what was is."""
+    with closing(TaskStore(tmp_path)) as store:
+        store.submit(submission("half"), 1.0)
+    torn = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    torn.execute("BEGIN IMMEDIATE")
+    torn.execute("UPDATE task SET state = 'succeeded'")
+    torn.close()
+    with closing(TaskStore(tmp_path)) as store:
+        assert store.task(1).state == "waiting"

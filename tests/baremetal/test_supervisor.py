@@ -1,0 +1,171 @@
+"""The process that runs a command at most once, and what it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from baremetal import supervisor
+from baremetal.supervisor import BEGUN, EXIT, JOB, take
+from testbed.process import eventually
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a supervisor for a command in this folder."""
+    started = []
+
+    def start(*command, cleanup=(), env=None, folder="/"):
+        job = {"command": command, "folder": folder, "env": env or dict(os.environ), "cleanup": cleanup}
+        (tmp_path / JOB).write_text(json.dumps(job))
+        with (tmp_path / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", supervisor.__file__, str(tmp_path)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def code(tmp_path):
+    """The exit code that it wrote."""
+    return json.loads((tmp_path / EXIT).read_text())["code"]
+
+
+def shell(text):
+    """A command."""
+    return "sh", "-c", text
+
+
+def pids(file, count=1):
+    """Wait for numbers that a command writes into a file."""
+    return eventually(
+        lambda: found if len(found := [int(each) for each in _words(file)]) == count else None, "pids"
+    )
+
+
+def _words(file):
+    return Path(file).read_text().split() if Path(file).exists() else []
+
+
+def is_alive(pid):
+    """Whether a process runs."""
+    return supervisor.stat_of(pid) is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [(("true",), 0), (shell("exit 3"), 3), (shell("kill -9 $$"), -9), (("no-such-program",), 127)],
+)
+def test_how_the_command_ended_is_written(start, tmp_path, command, expected):
+    start(*command).wait()
+    assert code(tmp_path) == expected
+
+
+def test_a_command_that_cannot_be_started_says_why_in_its_log(start, tmp_path):
+    start("no-such-program").wait()
+    assert "no-such-program cannot be started: [Errno 2]" in (tmp_path / "log").read_text()
+
+
+def test_the_command_gets_its_variables_its_folder_and_the_usual_signals(start, tmp_path):
+    start(
+        *shell('echo "$A $(pwd)"; yes | head -n 1'), env={"A": "b", "PATH": os.environ["PATH"]}, folder="/usr"
+    ).wait()
+    assert (tmp_path / "log").read_text() == "b /usr\ny\n"
+    assert code(tmp_path) == 0
+
+
+def test_a_job_runs_once_however_often_it_is_started(start, tmp_path):
+    command = shell(f"echo ran >> {tmp_path}/ran")
+    for _ in range(3):
+        start(*command).wait()
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_of_many_that_start_at_once_one_runs(start, tmp_path):
+    command = shell(f"echo ran >> {tmp_path}/ran")
+    for process in [start(*command) for _ in range(8)]:
+        process.wait()
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_a_job_whose_right_was_taken_away_never_runs(start, tmp_path):
+    assert take(tmp_path, {})
+    start(*shell(f"echo ran >> {tmp_path}/ran")).wait()
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / EXIT).exists()
+
+
+def test_the_right_is_taken_once_and_leaves_no_other_files(tmp_path):
+    assert take(tmp_path, {"pid": 1})
+    assert not take(tmp_path, {"pid": 2})
+    assert json.loads((tmp_path / BEGUN).read_text()) == {"pid": 1}
+    assert [each.name for each in tmp_path.iterdir()] == [BEGUN]
+
+
+def test_what_the_command_leaves_behind_ends_with_it_also_in_sessions_of_its_own(start, tmp_path):
+    start(*shell(f"setsid sh -c 'sleep 1000 & echo $! $$ > {tmp_path}/pids; wait' & sleep 1000 & exit 0"))
+    left = pids(tmp_path / "pids", 2)
+    eventually((tmp_path / EXIT).exists, "the end")
+    assert not any(map(is_alive, left))
+
+
+def test_sigterm_ends_the_command_which_may_clean_up(start, tmp_path):
+    process = start(
+        *shell(f"trap 'echo bye; exit 5' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done")
+    )
+    pids(tmp_path / "pids")
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    assert code(tmp_path) == 5
+    assert "bye" in (tmp_path / "log").read_text()
+
+
+def test_a_command_that_ignores_sigterm_is_killed(start, tmp_path):
+    process = start(*shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done"))
+    pids(tmp_path / "pids")
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    assert code(tmp_path) == -9
+
+
+def test_the_command_ends_with_a_supervisor_that_is_killed(start, tmp_path):
+    process = start(*shell(f"echo $$ > {tmp_path}/pids; exec sleep 1000"))
+    [pid] = pids(tmp_path / "pids")
+    process.kill()
+    process.wait()
+    eventually(lambda: not is_alive(pid), "the end of the command")
+    assert not (tmp_path / EXIT).exists()
+
+
+def test_a_container_is_removed_before_the_end_is_written(start, tmp_path):
+    cleanup = shell(f"test ! -e {tmp_path}/{EXIT} && echo removed > {tmp_path}/removed")
+    start("true", cleanup=cleanup).wait()
+    assert (tmp_path / "removed").read_text() == "removed\n"
+    assert code(tmp_path) == 0
+
+
+def test_a_container_that_is_gone_counts_as_removed(start, tmp_path):
+    start("true", cleanup=shell("echo 'Error: No such container: x' >&2; exit 1")).wait()
+    assert code(tmp_path) == 0
+
+
+def test_processes_are_told_apart_by_when_they_started():
+    assert supervisor.start_time(os.getpid()) is not None
+    assert supervisor.stat_of(2**22 + 1) is None
+    child = subprocess.Popen(["true"])
+    eventually(lambda: supervisor.stat_of(child.pid) is None, "a child that has ended counts as gone")
+    child.wait()

@@ -1,0 +1,180 @@
+"""submit, tasks, logs and cancel, as a user of one machine calls them."""
+
+import json
+from contextlib import closing
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from baremetal.folder import TASKS, take_lock
+from baremetal.report import MachineReport
+from baremetal.schedule import Start
+from baremetal.store import TaskStore
+from cli.app import app
+from tests.baremetal.support.machine import cards, served
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Call the command, and return its exit code and what it printed."""
+    monkeypatch.setenv("FRACTION_INJECTOR_STATE", str(tmp_path))
+
+    def call(*arguments):
+        result = CliRunner().invoke(app, arguments)
+        return result.exit_code, result.output
+
+    return call
+
+
+@pytest.fixture
+def store(tmp_path, call):
+    """The tasks, in the folder that the command made."""
+    call("tasks")
+    with closing(TaskStore(tmp_path / "private")) as opened:
+        yield opened
+
+
+def report(*queues):
+    """What a runner says of its machine."""
+    return msgspec.json.encode(
+        MachineReport(
+            name="box", cards=cards(3), slices_per_gpu=8, queues=tuple((each, "0.5") for each in queues)
+        )
+    )
+
+
+def begin(store, number, queue="half=0.5", indices=(0,)):
+    """A task that runs."""
+    [served_queue] = served(queue)
+    return store.begin(Start(number, served_queue, indices, ()), 5.0)
+
+
+def test_a_task_that_is_submitted_runs_in_this_folder_with_these_variables(
+    call, store, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINE", "1")
+    code, output = call(
+        "submit", "--queue", "half", "--priority", "2", "--", "python", "train.py", "--lr", "1"
+    )
+    assert (code, output) == (0, "1\nit waits until run-queues is started\n")
+    said = store.task(1).submission
+    assert (said.queue, said.command, said.folder) == (
+        "half",
+        ("python", "train.py", "--lr", "1"),
+        str(tmp_path),
+    )
+    assert (said.env["MINE"], said.priority) == ("1", 2)
+
+
+def test_a_queue_that_the_runner_does_not_serve_is_refused_with_those_that_it_does(call, store):
+    store.write_machine(report("half", "single"))
+    assert call("submit", "--queue", "hlaf", "true") == (
+        2,
+        'fraction-injector: no queue "hlaf": the runner serves half, single\n',
+    )
+    assert call("submit", "--queue", "half", "true") == (0, "1\n")
+
+
+def test_a_submission_has_a_size(call, monkeypatch):
+    monkeypatch.setenv("LARGE", "x" * 2**20)
+    code, output = call("submit", "--queue", "half", "true")
+    assert code == 2
+    assert "more than 1048576 bytes: put them into a file" in output
+
+
+def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
+    store.write_machine(report("half"))
+    for _ in range(3):
+        call("submit", "--queue", "half", "sleep", "60")
+    begin(store, 1)
+    begin(store, 2, "dual=2", (1, 2))
+    code, output = call("tasks")
+    lines = [line.split() for line in output.splitlines()]
+    assert code == 0
+    assert lines[0] == ["box:", "2.5", "of", "3", "GPUs", "in", "use", "(20", "of", "24", "slices)"]
+    assert lines[1][:3] == ["no", "runner", "works:"]
+    assert [line[:5] for line in lines[3:]] == [
+        ["1", "half", "running", "0", "4"],
+        ["2", "half", "running", "1,2", "8"],
+        ["3", "half", "waiting", "-", "-"],
+    ]
+
+
+def test_a_runner_that_works_is_not_said_to_be_away(call, store, tmp_path):
+    lock = take_lock(tmp_path / "private")
+    assert call("tasks") == (0, "no tasks\n")
+    assert lock is not None
+
+
+def test_tasks_as_json_hold_no_variables(call, store, monkeypatch):
+    monkeypatch.setenv("SECRET", "of-the-user")
+    call("submit", "--queue", "half", "true")
+    code, output = call("tasks", "--output", "json")
+    [task] = json.loads(output)
+    assert (code, task["number"], task["submission"]["command"]) == (0, 1, ["true"])
+    assert "of-the-user" not in output
+
+
+def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_it(call, store, tmp_path):
+    call("submit", "--queue", "half", "true")
+    begin(store, 1)
+    folder = tmp_path / "private" / TASKS / "1" / "1"
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(b"one\ntwo")
+    assert call("logs", "1") == (0, "one\ntwo")
+    store.finish(1, "lost", 9.0, note="why")
+    assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
+
+
+def test_a_task_that_has_not_begun_has_an_empty_log(call, store):
+    call("submit", "--queue", "half", "true")
+    assert call("logs", "1") == (0, "")
+
+
+def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
+    for _ in range(2):
+        call("submit", "--queue", "half", "true")
+    begin(store, 1)
+    assert call("cancel", "1") == (0, "it is ended once run-queues is started again\n")
+    assert call("cancel", "2") == (0, "")
+    assert (store.task(1).cancelled, store.task(2).state) == (True, "cancelled")
+    assert call("cancel", "2") == (2, "fraction-injector: task 2 is cancelled\n")
+
+
+@pytest.mark.parametrize("command", ["logs", "cancel"])
+def test_an_unknown_task_is_refused(call, command):
+    assert call(command, "7") == (2, "fraction-injector: no task 7\n")
+
+
+def test_a_folder_that_others_can_write_is_refused(call, tmp_path):
+    (tmp_path / "private").symlink_to("/usr")
+    code, output = call("submit", "--queue", "half", "true")
+    assert code == 2
+    assert "is not a folder of the agent's own: remove it; name another folder with --state" in output
+
+
+def test_the_ledger_shows_the_machine_as_one_node(call, store):
+    assert call("ledger", "--machine") == (
+        2,
+        "fraction-injector: run-queues was never started with this folder of tasks\n",
+    )
+    store.write_machine(report("half"))
+    call("submit", "--queue", "half", "true")
+    begin(store, 1, indices=(1,))
+    code, output = call("ledger", "--machine", "--output", "json")
+    [node] = json.loads(output)["nodes"]
+    assert (code, node["name"], [gpu["capacity"] for gpu in node["gpus"]]) == (0, "box", [8, 8, 8])
+    assert [[share["name"] for share in gpu["shares"]] for gpu in node["gpus"]] == [[], ["1"], []]
+    assert "tasks/1: 4" in call("ledger", "--machine")[1]
+
+
+def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_path):
+    store.write_machine(report("half"))
+    code, output = call("doctor", "--machine")
+    assert (code, output.splitlines()[0][:7]) == (1, "failed ")
+    lock = take_lock(tmp_path / "private")
+    code, output = call("doctor", "--machine", "--output", "json")
+    assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
+    assert lock is not None

@@ -1,0 +1,55 @@
+"""What doctor says of a machine without Kubernetes."""
+
+from baremetal.report import MachineReport
+from doctor.machine import check_machine
+from tests.baremetal.support.machine import cards, submission, task
+
+WELL = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues=(("half", "0.5"),))
+ILL = MachineReport(
+    name="box",
+    cards=cards(2),
+    slices_per_gpu=8,
+    queues=(("half", "0.5"),),
+    faults={1: "it does not answer"},
+    warnings=("there is no library: a process can use all memory of its GPU",),
+)
+
+
+def said(report, *, runs=True, running=(), waiting=()):
+    return [
+        (line.level, line.text) for line in check_machine(report, runs=runs, running=running, waiting=waiting)
+    ]
+
+
+def test_a_machine_that_is_well_has_a_line_for_each_check():
+    assert said(WELL, waiting=[task(queue="half")]) == [
+        ("ok", "a runner works"),
+        ("ok", "all 2 GPUs are in service"),
+        ("ok", "tasks are limited to their shares"),
+        ("ok", "every queue with tasks is served"),
+    ]
+
+
+def test_a_machine_without_a_runner_fails_that_check():
+    start = "no runner works -- start fraction-injector run-queues, or its service"
+    assert said(None) == [("failed", start)]
+    assert said(WELL, runs=False)[0] == ("failed", start)
+
+
+def test_a_lost_card_is_named_with_the_tasks_on_it():
+    running = [task(number, "half", (1,)) for number in range(1, 8)] + [task(9, "half", (0,))]
+    advice = "look at tasks 1, 2, 3, 4, 5 and more: they may hang; cancel them, then reset it"
+    assert said(ILL, running=running)[1] == (
+        "failed",
+        f"GPU 1 is out of service: it does not answer -- {advice}",
+    )
+    assert said(ILL)[1] == ("failed", "GPU 1 is out of service: it does not answer -- reset it")
+
+
+def test_what_is_unlimited_and_queues_that_nobody_serves_are_warnings():
+    waiting = [task(number, submission=submission("gone")) for number in range(2)]
+    advice = "start run-queues with that queue too, or cancel them"
+    assert said(ILL, waiting=waiting)[2:] == [
+        ("warning", "there is no library: a process can use all memory of its GPU"),
+        ("warning", f'queue "gone" is not served, and 2 tasks wait in it -- {advice}'),
+    ]
