@@ -117,7 +117,10 @@ def test_the_right_is_taken_once_and_leaves_no_other_files(tmp_path):
 
 
 def test_what_the_command_leaves_behind_ends_with_it_also_in_sessions_of_its_own(start, tmp_path):
-    start(*shell(f"setsid sh -c 'sleep 1000 & echo $! $$ > {tmp_path}/pids; wait' & sleep 1000 & exit 0"))
+    daemon = (
+        f"setsid sh -c 'sleep 1000 & echo $! $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/pids; wait' &"
+    )
+    start(*shell(f"{daemon} sleep 1000 & until test -e {tmp_path}/pids; do sleep 0.1; done"))
     left = pids(tmp_path / "pids", 2)
     eventually((tmp_path / EXIT).exists, "the end")
     assert not any(map(is_alive, left))
