@@ -80,6 +80,9 @@ KNOWN = {
         "web/rows.py",
         "webhook/placing/fallback.py",
     },
+    "queues of one machine, which give out single GPUs": {
+        "baremetal/process.py",
+    },
 }
 """Files by why they need to know."""
 ADVICE = (

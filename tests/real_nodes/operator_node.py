@@ -14,6 +14,7 @@ from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE
+from tests.real_nodes.installation import READY_S
 from tests.real_nodes.conftest import WORK
 from tests.real_nodes.installation import VALUES, Installation
 
@@ -67,7 +68,7 @@ def run(cluster: RealCluster, wanted: Object) -> str:
     """Create a pod, wait until it runs, and return what tells its container from a later one."""
     name = wanted["metadata"]["name"]
     cluster.api.create(wanted, WORK)
-    return eventually(lambda: running(cluster, name), f"{name} runs", 120)
+    return eventually(lambda: running(cluster, name), f"{name} runs", READY_S)
 
 
 def running(cluster: RealCluster, name: str) -> str | None:

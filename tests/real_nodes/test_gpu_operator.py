@@ -144,7 +144,7 @@ def test_the_walk_of_the_page(installation, cluster):
     assert installation.objects("agent") == []
     assert running(cluster, "first") == first
     has_share(cluster, "first", 1)
-    assert taints(cluster) == [HELD]
+    eventually(lambda: taints(cluster) == [HELD], "the node is held for the share", 60)
 
     set_label(cluster, PLUGIN, "false")
     eventually(lambda: offered(cluster) == ["0", "8", "8"], "the agent is back", READY_S)
@@ -226,7 +226,7 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     serve(installation)
     eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
     cluster.api.create(deployment("0.125"), WORK)
-    name = eventually(lambda: resident(cluster), "the share runs", 120)
+    name = eventually(lambda: resident(cluster), "the share runs", READY_S)
     before = running(cluster, name)
     assert libraries(cluster, name) == {"595.71.05"}
 
@@ -263,7 +263,7 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     # NVIDIA's plugin knows nothing of the share: nobody else may get its card.
     set_label(cluster, PLUGIN, "true")
     eventually(lambda: offered(cluster) == ["2", "0", "0"], "NVIDIA's plugin is back", READY_S)
-    assert taints(cluster) == [HELD]
+    eventually(lambda: taints(cluster) == [HELD], "the node is held for the share", 60)
     has_share(cluster, name, 1)
     cluster.api.create(pod("neighbour", {}, gpu="1"), WORK)
     eventually(lambda: "untolerated taint" in str(why_pending(cluster, "neighbour")), "it waits", 60)
