@@ -14,9 +14,8 @@ from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE
-from tests.real_nodes.installation import READY_S
 from tests.real_nodes.conftest import WORK
-from tests.real_nodes.installation import VALUES, Installation
+from tests.real_nodes.installation import READY_S, VALUES, Installation
 
 PAGE = CHART.parents[1] / "docs" / "getting-started" / "gpu-operator.md"
 PLUGIN, CLIENT = "nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.client"
