@@ -75,6 +75,7 @@ def test_every_module_is_compiled_and_nothing_else_came_along(image):
     assert found == {
         "LICENSE",
         "agent",
+        "baremetal",
         "certs",
         "cli",
         "cluster",
