@@ -99,7 +99,8 @@ class TaintLoop:
         if self._coverage is None or report is None or not self._uses_slices(node, report):
             self._since.pop(name, None)
             return ("release", "no agent is meant to run there") if is_held else ("leave", "")
-        may_be_offered = not (report.is_registered or node.offers_nothing)
+        # By its own names: NVIDIA's device plugin may offer the same cards whole meanwhile.
+        may_be_offered = not report.is_registered and any(slices for _, slices in node.fact.gpus)
         if not may_be_offered:
             self._since.pop(name, None)
         waited = self._clock() - self._since.setdefault(name, self._clock()) if may_be_offered else 0.0
