@@ -43,8 +43,9 @@ class Cluster:
         self.fake = FakeApi()
         self.steps = [0.0]
 
-    def add(self, name, *taints, boot="boot-1", gpu=True, offered="8", **labels):
+    def add(self, name, *taints, boot="boot-1", gpu=True, offered="8", whole="0", **labels):
         found = node(name)
+        found["status"]["allocatable"] |= {"nvidia.com/gpu": whole}
         found["status"]["allocatable"] |= {f"nvidia.com/gpu-{index}": offered for index in (0, 1)}
         found["spec"]["taints"] = list(taints)
         found["status"]["nodeInfo"] = {"bootID": boot}
@@ -141,6 +142,11 @@ def test_a_node_whose_agent_leaves_is_held_while_pods_use_its_slices():
     assert leaving.patches() == [("n", "add")]
     left = Cluster().add("n", gpu=False, offered="0").report("n", registered=False).run_pod("half", "n")
     assert left.patches() == [("n", "add")]
+
+
+def test_it_is_held_though_another_plugin_offers_its_cards_whole():
+    left = Cluster().add("n", gpu=False, offered="0", whole="2").report("n", registered=False)
+    assert left.run_pod("half", "n").patches() == [("n", "add")]
 
 
 def test_it_stays_held_until_the_last_of_these_pods_has_ended():
