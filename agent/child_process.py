@@ -31,8 +31,10 @@ class Child:
             ChildError: it ended with an error.
         """
         self._unwanted.detach()
+        reading = asyncio.get_running_loop().run_in_executor(None, self._process.communicate)
         try:
-            printed, said = await asyncio.to_thread(self._process.communicate)
+            # A cancelled call that no thread took yet would never run: nobody would wait for the process.
+            printed, said = await asyncio.shield(reading)
         except asyncio.CancelledError:
             self._process.kill()  # the thread reads what is left and ends
             raise

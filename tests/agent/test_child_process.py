@@ -1,6 +1,9 @@
 """Processes of the agent's own, which print what it waits for."""
 
 import asyncio
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -62,3 +65,25 @@ def test_one_whose_reader_is_cancelled_ends(module):
 
     pid = asyncio.run(cancel())
     eventually(lambda: gone(pid), "it is gone")
+
+
+def test_one_whose_reader_is_cancelled_before_a_thread_is_free_leaves_nothing(module):
+    # Warnings are errors in tests: a process that nobody waited for would be one.
+    free = threading.Event()
+
+    async def cancel():
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+        busy = loop.run_in_executor(None, free.wait)
+        child = Child(module(FOREVER))
+        reading = asyncio.create_task(child.result())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        free.set()
+        await busy
+        return pid_of(child)
+
+    assert gone(asyncio.run(cancel()))
+    gc.collect()
