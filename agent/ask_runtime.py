@@ -14,8 +14,9 @@ import grpc
 import msgspec
 
 from agent.files import UNREADABLE, write_whole
+from agent.kubelet_api import runtime_pb2
 from agent.kubelet_api.runtime_pb2 import StatusRequest, VersionRequest
-from agent.kubelet_api.runtime_pb2_grpc import RuntimeServiceStub
+from agent.kubelet_api.services import Stub
 from agent.runtime import Runtime
 
 CALL_SECONDS = 5.0
@@ -36,13 +37,13 @@ def ask(socket: str) -> Runtime:
         grpc.RpcError: there is no answer.
     """
     with grpc.insecure_channel(f"unix:{socket.removeprefix('unix://')}") as channel:
-        runtime = RuntimeServiceStub(channel)
+        runtime = Stub(runtime_pb2, "RuntimeService", channel)
         answer = runtime.Version(VersionRequest(), timeout=CALL_SECONDS)
         version = f"{answer.runtime_name}://{answer.runtime_version}"
         return Runtime(version, _is_cdi_on(runtime))
 
 
-def _is_cdi_on(runtime: RuntimeServiceStub) -> bool | None:
+def _is_cdi_on(runtime: Stub) -> bool | None:
     try:
         info = runtime.Status(StatusRequest(verbose=True), timeout=CALL_SECONDS).info
         return msgspec.json.decode(info["config"], type=_Configuration).cdi if "config" in info else None

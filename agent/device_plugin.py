@@ -15,7 +15,6 @@ from agent.cdi import CdiError
 from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer
 from agent.kubelet_checkpoint import Checkpoint
 from agent.metrics import AgentMetrics
 from agent.settings import AgentPolicy
@@ -29,7 +28,7 @@ _Given = list[tuple[frozenset[str], int | None]]
 """A container's allocations: device IDs of each resource, and the slices per GPU then, if known."""
 
 
-class DevicePlugin(DevicePluginServicer):
+class DevicePlugin:
     """Offers the slices of some GPUs under one name.
 
     Args:

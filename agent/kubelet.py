@@ -13,8 +13,7 @@ import grpc
 
 from agent.kubelet_api import deviceplugin_pb2 as plugin
 from agent.kubelet_api import podresources_pb2 as resources
-from agent.kubelet_api.deviceplugin_pb2_grpc import RegistrationStub
-from agent.kubelet_api.podresources_pb2_grpc import PodResourcesListerStub
+from agent.kubelet_api.services import Stub
 
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
@@ -84,7 +83,8 @@ class Kubelet:
         )
         try:
             async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
-                await RegistrationStub(channel).Register(request, timeout=CALL_SECONDS)
+                registration = Stub(plugin, "Registration", channel)
+                await registration.Register(request, timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
             raise KubeletError(f"the kubelet does not register it: {error.details()}") from error
 
@@ -128,7 +128,7 @@ class Kubelet:
         if self._channel is None:
             # Reused: gRPC never frees some bytes of each channel, and every container needs one.
             self._channel = grpc.aio.insecure_channel(f"unix:{self._resources}", options=_OPTIONS)
-        call = getattr(PodResourcesListerStub(self._channel), method)
+        call = getattr(Stub(resources, "PodResourcesLister", self._channel), method)
         try:
             return await call(request, timeout=CALL_SECONDS, wait_for_ready=self._resources.exists())
         except grpc.aio.AioRpcError as error:

@@ -13,7 +13,8 @@ import grpc
 
 from agent.device_plugin import DevicePlugin
 from agent.kubelet import Identity, Kubelet, KubeletError
-from agent.kubelet_api.deviceplugin_pb2_grpc import add_DevicePluginServicer_to_server
+from agent.kubelet_api import deviceplugin_pb2
+from agent.kubelet_api.services import serve
 from agent.metrics import AgentMetrics
 from agent.state import AgentState
 from service.log import get_logger
@@ -92,7 +93,7 @@ class Registrar:
         name = re.sub(r"[^A-Za-z0-9-]", "-", plugin.resource)
         path = self._kubelet.plugins / f"{_PREFIX}{name[-NAME_LENGTH:]}-{secrets.token_hex(3)}.sock"
         server = grpc.aio.server(options=_OPTIONS)
-        add_DevicePluginServicer_to_server(plugin, server)
+        serve(plugin, deviceplugin_pb2, "DevicePlugin", server)
         server.add_insecure_port(f"unix:{path}")
         try:
             await server.start()

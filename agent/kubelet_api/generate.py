@@ -1,4 +1,4 @@
-"""Makes the stubs from the .proto files; needs grpcio-tools, which only developers have."""
+"""Makes the messages from the .proto files; needs grpcio-tools, which only developers have."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROTOS = tuple(sorted(FOLDER.glob("*.proto")))
 
 
 def generate(target: Path) -> list[Path]:
-    """Write the stubs below a folder, at the path that they have below the checkout; return them.
+    """Write the modules of messages below a folder, at the path that they have in the checkout; return them.
 
     Raises:
         RuntimeError: protoc refuses a .proto file.
@@ -19,7 +19,7 @@ def generate(target: Path) -> list[Path]:
     from grpc_tools import protoc  # noqa: PLC0415 not there where the agent runs
 
     names = [str(proto.relative_to(ROOT)) for proto in PROTOS]
-    outputs = [f"--{kind}={target}" for kind in ("python_out", "pyi_out", "grpc_python_out")]
+    outputs = [f"--{kind}={target}" for kind in ("python_out", "pyi_out")]
     if protoc.main(["protoc", f"--proto_path={ROOT}", *outputs, *names]) != 0:
         raise RuntimeError(f"protoc refuses one of {', '.join(names)}")
     return sorted((target / FOLDER.relative_to(ROOT)).glob("*_pb2*"))
@@ -27,4 +27,4 @@ def generate(target: Path) -> list[Path]:
 
 if __name__ == "__main__":
     generate(ROOT)
-    sys.stdout.write("made the stubs of the kubelet's interfaces\n")
+    sys.stdout.write("made the messages of the kubelet's interfaces\n")

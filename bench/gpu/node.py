@@ -17,11 +17,7 @@ from agent.card_specification import FILE, CardSpecification
 from agent.cdi import CdiError
 from agent.gpu import Gpu
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_api.deviceplugin_pb2_grpc import (
-    DevicePluginStub,
-    RegistrationServicer,
-    add_RegistrationServicer_to_server,
-)
+from agent.kubelet_api.services import Stub, serve
 from agent.options import AgentOptions
 from bench.gpu.driver import opened
 from bench.gpu.processes import ROOT
@@ -73,25 +69,25 @@ def _generator(setting: Setting) -> str:
     return program
 
 
-class Kubelet(RegistrationServicer):
+class Kubelet:
     """Registers device plugins, and stores their devices."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.devices: dict[str, list[str]] = {}
-        self.stubs: dict[str, DevicePluginStub] = {}
+        self.stubs: dict[str, Stub] = {}
         self._followers: set[asyncio.Task[None]] = set()
         self.changed = asyncio.Event()
 
     async def Register(self, request: api.RegisterRequest, context: object) -> api.Empty:  # noqa: ARG002, N802 - the interface
         """Follow a plugin."""
         channel = grpc.aio.insecure_channel(f"unix:{self._folder / request.endpoint}")
-        stub = self.stubs[request.resource_name] = DevicePluginStub(channel)
+        stub = self.stubs[request.resource_name] = Stub(api, "DevicePlugin", channel)
         follower = asyncio.create_task(self._follow(request.resource_name, stub))
         self._followers.add(follower)
         return api.Empty()
 
-    async def _follow(self, resource: str, stub: DevicePluginStub) -> None:
+    async def _follow(self, resource: str, stub: Stub) -> None:
         async for answer in stub.ListAndWatch(api.Empty()):
             self.devices[resource] = [each.ID for each in answer.devices if each.health == "Healthy"]
             self.changed.set()
@@ -135,7 +131,7 @@ async def _kubelet(setting: Setting) -> AsyncIterator[Kubelet]:
     folder = setting.scratch / "device-plugins"
     folder.mkdir(exist_ok=True)
     kubelet, server = Kubelet(folder), grpc.aio.server()
-    add_RegistrationServicer_to_server(kubelet, server)
+    serve(kubelet, api, "Registration", server)
     server.add_insecure_port(f"unix:{folder / 'kubelet.sock'}")
     await server.start()
     try:

@@ -11,13 +11,13 @@ import grpc
 
 from agent.kubelet import Kubelet
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer, add_DevicePluginServicer_to_server
+from agent.kubelet_api.services import serve
 
 RESOURCE = "nvidia.com/gpu"
 ENDPOINT = "nvidia-gpu.sock"
 
 
-class WholeGpus(DevicePluginServicer):
+class WholeGpus:
     """Hands over a GPU by the variable that NVIDIA's runtime reads.
 
     Args:
@@ -48,7 +48,7 @@ class WholeGpus(DevicePluginServicer):
 async def main(folder: Path, uuids: list[str]) -> None:
     """Serve until killed."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    add_DevicePluginServicer_to_server(WholeGpus(uuids), server)
+    serve(WholeGpus(uuids), api, "DevicePlugin", server)
     (folder / ENDPOINT).unlink(missing_ok=True)
     server.add_insecure_port(f"unix:{folder / ENDPOINT}")
     await server.start()

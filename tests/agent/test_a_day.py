@@ -26,7 +26,7 @@ DAY_S = float(os.environ.get("AGENT_DAY_S", "20"))
 HOURS = by_turns("agent", usual=8, full=24)
 SPEED = 24 * 3600 / DAY_S
 MAX_GROWTH = 1.03
-"""Objects at the end, by those after a quarter. Memory is only told: allocators keep some."""
+"""Objects at the end, by those after a quarter. Memory is only printed: allocators keep some."""
 CARDS = card(0), card(1, 81920)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 6 * DAY_S)]
@@ -79,7 +79,7 @@ class Day:
             answer = await client.get(f"http://127.0.0.1:{self.port}/metrics")
         assert "fraction_injector_agent_container_slices" in answer.text
 
-    async def told(self):
+    async def counts(self):
         """What the process holds and did, and its MiB."""
         self.process.send_signal(signal.SIGUSR1)
         line = await self.process.stdout.readline()
@@ -106,7 +106,7 @@ async def live(port):
 
 
 async def day(agent, port):
-    """Live through it; return what was told after a quarter, and at the end."""
+    """Live through it; return the figures after a quarter, and at the end."""
     agent.port = port
     for index in (0, 1):
         await agent.kubelet.until_offered(f"nvidia.com/gpu-{index}")
@@ -116,8 +116,8 @@ async def day(agent, port):
         over = begun + (hour + 1) * 3600 / SPEED - asyncio.get_running_loop().time()
         await asyncio.sleep(max(0.0, over))
         if hour + 1 == HOURS // 4:
-            quarter = await agent.told()
-    return quarter, {**await agent.told(), "pods": agent.pods}
+            quarter = await agent.counts()
+    return quarter, {**await agent.counts(), "pods": agent.pods}
 
 
 def test_a_day_leaves_nothing_behind(capsys, free_tcp_port):

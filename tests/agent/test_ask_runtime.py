@@ -8,15 +8,16 @@ import grpc
 import pytest
 
 from agent import ask_runtime
+from agent.kubelet_api import runtime_pb2
 from agent.kubelet_api.runtime_pb2 import StatusResponse, VersionResponse
-from agent.kubelet_api.runtime_pb2_grpc import RuntimeServiceServicer, add_RuntimeServiceServicer_to_server
+from agent.kubelet_api.services import serve as serve_interface
 from agent.options import AgentOptions
 from agent.runtime import Runtime, stated_runtime
 
 ON = json.dumps({"containerd": {"runtimes": {}}, "enableCDI": True, "cdiSpecDirs": ["/etc/cdi"]})
 
 
-class Containerd(RuntimeServiceServicer):
+class Containerd:
     """Says what a test has it say."""
 
     def __init__(self, name="containerd", **info):
@@ -36,7 +37,7 @@ def served(tmp_path):
 
     def serve(runtime):
         server = grpc.server(ThreadPoolExecutor(1))
-        add_RuntimeServiceServicer_to_server(runtime, server)
+        serve_interface(runtime, runtime_pb2, "RuntimeService", server)
         path = tmp_path / f"{len(servers)}.sock"
         server.add_insecure_port(f"unix:{path}")
         server.start()
@@ -83,7 +84,7 @@ def test_a_configuration_that_turns_cdi_off_says_so(served):
 
 
 def test_another_runtime_that_does_not_know_the_question_is_known_by_its_version(served):
-    class Old(RuntimeServiceServicer):
+    class Old:
         def Version(self, request, context):  # noqa: N802 - the interface's name
             return VersionResponse(runtime_name="cri-o", runtime_version="1.30.4")
 

@@ -1,4 +1,4 @@
-"""Names of cards that cannot be read are asked for again, and cost nothing that runs beside them."""
+"""Names of cards that cannot be read are asked for again, and cost nothing that runs at the same time."""
 
 import asyncio
 import errno
@@ -23,7 +23,7 @@ class EnoughError(Exception):
 
 
 def write_names(folder, *names):
-    """Write a specification anew, as NVIDIA's toolkit does."""
+    """Write a specification again, as NVIDIA's toolkit does."""
     fresh = folder / "fresh"
     fresh.write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": [{"name": each} for each in names]}))
     fresh.rename(folder / "nvidia.json")

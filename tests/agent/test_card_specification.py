@@ -82,7 +82,7 @@ def test_on_a_stock_node_of_the_gpu_operator_the_agent_offers_its_cards(programs
             "clearml-injector.io/slices=GPU-1-3-of-8",
         ]
         devices, common = operator.devices
-        # No device of all cards: whoever gets at it would have them all.
+        # No device of all cards: a container that gets it would have them all.
         assert set(devices) == {"GPU-0", "GPU-1"}
         [node] = devices["GPU-1"]["deviceNodes"]
         assert (node["path"], node["hostPath"]) == ("/dev/nvidia1", f"{HOST_ROOT}/dev/nvidia1")

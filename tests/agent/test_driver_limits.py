@@ -19,7 +19,7 @@ NAME = "nvidia.com/gpu-0"
 
 
 async def limited(test, *, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
-    """Run a test beside an agent whose driver can limit or cannot, under a toolkit with a hook."""
+    """Run a test with an agent whose driver can limit or cannot, under a toolkit with a hook."""
     with node_folder(**{"driver_limits": True, **options}) as node:
         node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
         node.take_control_groups_of_version_2()
@@ -190,11 +190,11 @@ NOT_LIMITED = {
 
 @pytest.mark.parametrize("why", NOT_LIMITED)
 def test_no_hook_is_written_where(why):
-    options, told = NOT_LIMITED[why]
+    options, reported = NOT_LIMITED[why]
 
     async def look(node, kubelet, process):
         assert hooks_of(node, 0, 3) == []
-        assert metrics(process) == told
+        assert metrics(process) == reported
 
     asyncio.run(limited(look, **options))
 

@@ -251,14 +251,14 @@ def test_an_error_of_waiting_marks_no_gpu(state, registry, tmp_path, capfd, monk
 
 
 def test_only_slices_of_an_unhealthy_gpu_are_reported_to_the_kubelet():
-    async def fall_ill():
+    async def become_unhealthy():
         async with served(card(0), card(1)) as (node, kubelet):
             node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
             await kubelet.until_offered("nvidia.com/gpu-1", 0)
             assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
             assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
 
-    asyncio.run(fall_ill())
+    asyncio.run(become_unhealthy())
 
 
 class SlowDriver(Nvml):
@@ -284,7 +284,7 @@ def test_an_agent_that_starts_offers_no_unhealthy_gpu():
 
 
 def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():
-    async def fall_ill():
+    async def become_unhealthy():
         async with served(card(0), card(1)) as (node, kubelet):
             node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
             await kubelet.until_offered("nvidia.com/gpu-1", 0)
@@ -292,4 +292,4 @@ def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():
                 await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")
             await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
 
-    asyncio.run(fall_ill())
+    asyncio.run(become_unhealthy())

@@ -1,4 +1,4 @@
-"""The limiter's library on the node is the one that the agent knows, whoever wrote there meanwhile."""
+"""The limiter's library on the node is the one that the agent knows, no matter who wrote there meanwhile."""
 
 import pytest
 

@@ -156,7 +156,7 @@ SHOW = 'mount -t tmpfs none /var/lib && mkdir -p "$0" && mount --bind "$1" "$0" 
 
 @contextlib.asynccontextmanager
 async def plugin_of(programs, driver, plugins):
-    """NVIDIA's device plugin beside a kubelet with this folder of plugins."""
+    """NVIDIA's device plugin and a kubelet with this folder of plugins."""
     process = await asyncio.create_subprocess_exec(
         *("unshare", "--mount", "sh", "-c", SHOW, "/var/lib/kubelet/device-plugins", str(plugins)),
         str(programs.device_plugin),
@@ -173,7 +173,7 @@ async def plugin_of(programs, driver, plugins):
 
 
 def test_the_device_plugin_registers_whole_cards_prefers_some_and_reports_an_xid(programs, driver):
-    async def fall_ill():
+    async def become_unhealthy():
         with node_folder() as node:
             async with (
                 kubelet_in(node.root) as kubelet,
@@ -191,4 +191,4 @@ def test_the_device_plugin_registers_whole_cards_prefers_some_and_reports_an_xid
 
                 await until(happen_again)
 
-    asyncio.run(fall_ill())
+    asyncio.run(become_unhealthy())

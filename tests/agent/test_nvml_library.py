@@ -117,20 +117,20 @@ def test_a_set_reports_each_later_event_of_its_cards_once(say):
     assert error(pynvml.nvmlEventSetWait_v2, events, 0) == "Timeout"
     say(A100, T4, events=(Xid("GPU-a", 1), Xid("GPU-b", 13), WaitError(999), Xid("GPU-a", 79)))
     assert error(pynvml.nvmlEventSetWait_v2, events, 0) == "Unknown Error"
-    told = pynvml.nvmlEventSetWait_v2(events, 0)
-    assert (pynvml.nvmlDeviceGetUUID(told.device), told.eventData) == ("GPU-a", 79)
+    event = pynvml.nvmlEventSetWait_v2(events, 0)
+    assert (pynvml.nvmlDeviceGetUUID(event.device), event.eventData) == ("GPU-a", 79)
     assert error(pynvml.nvmlEventSetWait_v2, events, 0) == "Timeout"
     pynvml.nvmlEventSetFree(events)
 
 
 def test_an_event_wakes_a_thread_that_waits_for_it(say):
-    events, told = pynvml.nvmlEventSetCreate(), []
+    events, received = pynvml.nvmlEventSetCreate(), []
     pynvml.nvmlDeviceRegisterEvents(card(0), pynvml.nvmlEventTypeXidCriticalError, events)
-    waiting = threading.Thread(target=lambda: told.append(pynvml.nvmlEventSetWait_v2(events, 60_000)))
+    waiting = threading.Thread(target=lambda: received.append(pynvml.nvmlEventSetWait_v2(events, 60_000)))
     waiting.start()
     say(A100, T4, events=(Xid("GPU-a", 48),))
     waiting.join()
-    assert told[0].eventData == 48
+    assert received[0].eventData == 48
     pynvml.nvmlEventSetFree(events)
 
 

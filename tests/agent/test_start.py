@@ -1,4 +1,4 @@
-"""How long an agent takes from its process's start until the kubelet has its GPUs: told, and held to nothing.
+"""How long an agent takes from its start until the kubelet has its GPUs: printed, and held to nothing.
 
 `AGENT_STARTS` says how often it is started.
 """

@@ -1,4 +1,4 @@
-"""The state of an agent says what changed to whoever follows it."""
+"""The state of an agent says what changed to its followers."""
 
 import asyncio
 

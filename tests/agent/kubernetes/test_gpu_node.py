@@ -41,35 +41,35 @@ def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
 def test_a_card_is_what_its_label_says_whatever_the_driver_keeps_of_it(memory, reserved):
     """GPU feature discovery writes all of the memory into the label, and placing compares the two."""
     gpu = Gpu(0, "GPU-a", "NVIDIA A100-40GB", memory, reserved_mib=reserved)
-    told = manifest("gpu-1", "uid-1", [gpu], NodeReport({}, None, "boot-1"))
+    reported = manifest("gpu-1", "uid-1", [gpu], NodeReport({}, None, "boot-1"))
     labels = {GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: "NVIDIA-A100-40GB"}
-    node = with_report(gpu_node("gpu-1", 1, memory, labels=labels), report_from_object(told), "serving")
+    node = with_report(gpu_node("gpu-1", 1, memory, labels=labels), report_from_object(reported), "serving")
     assert node.cards == ((0, memory),)
     assert layout(node) is None
 
 
 def test_only_whole_gpus_are_marked_as_whole_so_that_an_older_schema_accepts_the_object():
     report = NodeReport({}, None, "", whole={"GPU-b"})
-    told = manifest("n", "uid", [SMALL, MIG], report)["status"]["gpus"]
-    assert [each.get("whole") for each in told] == [None, True]
+    reported = manifest("n", "uid", [SMALL, MIG], report)["status"]["gpus"]
+    assert [each.get("whole") for each in reported] == [None, True]
 
 
 def test_every_gpu_is_listed_with_its_memory_and_whether_it_is_in_mig_mode():
-    told = status()
-    assert [(gpu["index"], gpu["memoryMiB"], gpu["mig"]) for gpu in told["gpus"]] == [
+    reported = status()
+    assert [(gpu["index"], gpu["memoryMiB"], gpu["mig"]) for gpu in reported["gpus"]] == [
         (0, 40960, False),
         (1, 81920, True),
     ]
-    assert (told["gpuCount"], told["unhealthy"], told["registered"]) == (2, 0, True)
-    assert told["bootID"] == "boot-1"
-    assert [(gpu.get("heldSlices"), gpu.get("heldPods")) for gpu in told["gpus"]] == [(5, 2), (None, None)]
+    assert (reported["gpuCount"], reported["unhealthy"], reported["registered"]) == (2, 0, True)
+    assert reported["bootID"] == "boot-1"
+    assert [(of.get("heldSlices"), of.get("heldPods")) for of in reported["gpus"]] == [(5, 2), (None, None)]
 
 
 def test_an_unhealthy_gpu_and_a_missing_registration_are_listed_with_the_reason():
-    told = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
-    assert told["unhealthy"] == 1
-    assert (told["gpus"][0]["healthy"], told["gpus"][0]["why"]) == (False, "Xid 79")
-    assert (told["registered"], told["missing"]) == (False, "no library")
+    reported = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
+    assert reported["unhealthy"] == 1
+    assert (reported["gpus"][0]["healthy"], reported["gpus"][0]["why"]) == (False, "Xid 79")
+    assert (reported["registered"], reported["missing"]) == (False, "no library")
 
 
 def test_the_schema_knows_every_field_that_is_written():
@@ -77,12 +77,12 @@ def test_the_schema_knows_every_field_that_is_written():
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
     report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD)
-    told = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
-    assert told.keys() == known.keys()
-    assert told["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+    reported = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
+    assert reported.keys() == known.keys()
+    assert reported["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     containers = known["unlimited"]["properties"]["containers"]["items"]["properties"]
-    assert told["unlimited"].keys() == known["unlimited"]["properties"].keys()
-    assert told["unlimited"]["containers"][0].keys() == containers.keys()
+    assert reported["unlimited"].keys() == known["unlimited"]["properties"].keys()
+    assert reported["unlimited"]["containers"][0].keys() == containers.keys()
 
 
 def unlimited(pod):
@@ -91,11 +91,11 @@ def unlimited(pod):
 
 def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
     found = [unlimited(f"pod-{number:03}") for number in reversed(range(100))]
-    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=found))["status"]["unlimited"]
-    assert told["count"] == 100
+    reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=found))["status"]["unlimited"]
+    assert reported["count"] == 100
     names = [f"pod-{number:03}" for number in range(MAX_UNLIMITED)]
-    assert [each["pod"] for each in told["containers"]] == names
-    assert told["containers"][0] == {
+    assert [each["pod"] for each in reported["containers"]] == names
+    assert reported["containers"][0] == {
         "namespace": "team",
         "pod": "pod-000",
         "container": "main",
@@ -106,14 +106,14 @@ def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
 
 def test_what_was_not_searched_or_requested_is_not_reported():
     assert not {"unlimited", "driverLimits"} & status().keys()
-    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
-    assert told["status"]["unlimited"] == {"count": 0, "containers": []}
-    assert told["status"]["driverLimits"] == "x" * MAX_REASON
+    reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
+    assert reported["status"]["unlimited"] == {"count": 0, "containers": []}
+    assert reported["status"]["driverLimits"] == "x" * MAX_REASON
 
 
 def test_the_reserved_memory_of_a_card_is_reported():
-    told = status([replace(SMALL, reserved_mib=583)])
-    assert told["gpus"][0]["reservedMiB"] == 583
+    reported = status([replace(SMALL, reserved_mib=583)])
+    assert reported["gpus"][0]["reservedMiB"] == 583
 
 
 def test_numa_nodes_are_reported_if_the_kernel_and_the_schema_know_them():
@@ -133,16 +133,16 @@ def test_what_the_kernel_says_of_numa_nodes_decides_which_gpus_a_pod_of_two_gets
         driver = node.open_driver()
         gpus = driver.list_gpus()
         driver.close()
-    told = report_from_object(manifest("gpu-1", "uid-1", gpus, NodeReport({}, None, "")))
-    fact = with_report(gpu_node("gpu-1", 4, 40960), told, "serving")
+    reported = report_from_object(manifest("gpu-1", "uid-1", gpus, NodeReport({}, None, "")))
+    fact = with_report(gpu_node("gpu-1", 4, 40960), reported, "serving")
     answer = ledger_of(fact).place(request_of(Fraction(8, 8, 2)), 0.0)
     assert answer.indices == (0, 3)
 
 
 def test_texts_and_lists_are_as_short_as_the_schema_wants_them():
-    told = status([SMALL] * 100, {"GPU-a": "x" * 5000}, "y" * 5000)
-    assert len(told["gpus"]) == told["gpuCount"] == MAX_GPUS
-    assert len(told["gpus"][0]["why"]) == len(told["missing"]) == MAX_TEXT
+    reported = status([SMALL] * 100, {"GPU-a": "x" * 5000}, "y" * 5000)
+    assert len(reported["gpus"]) == reported["gpuCount"] == MAX_GPUS
+    assert len(reported["gpus"][0]["why"]) == len(reported["missing"]) == MAX_TEXT
 
 
 def test_the_node_owns_it():

@@ -1,4 +1,4 @@
-"""The writer of the GpuNode: on change alone, and again after a failure."""
+"""The writer of the GpuNode: only on change, and again after a failure."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ GPU = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
 
 
 class Api:
-    """An API server that keeps what is applied, and fails as often as it is told to."""
+    """An API server that keeps what is applied, and fails as often as the test says."""
 
     def __init__(self, failures=0):
         self.failures = failures
@@ -159,10 +159,10 @@ class OldApi(Api):
         refused = [f".status.gpus[0].{key}" for key in sorted(of_cards)]
         refused += [f".status.{key}" for key in ("unlimited", "driverLimits") if key in status]
         if refused:
-            told = " ".join(f"{path}: field not declared in schema" for path in refused)
+            reported = " ".join(f"{path}: field not declared in schema" for path in refused)
             raise ApiServerError(
                 "the API server answered 500: failed to create typed patch object (/gpu-1;"
-                f" clearml-injector.io/v1alpha1, Kind=GpuNode): errors: {told}"
+                f" clearml-injector.io/v1alpha1, Kind=GpuNode): errors: {reported}"
             )
         super().apply(path, body)
 

@@ -11,20 +11,12 @@ import grpc
 
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api import podresources_pb2 as resources
-from agent.kubelet_api.deviceplugin_pb2_grpc import (
-    DevicePluginStub,
-    RegistrationServicer,
-    add_RegistrationServicer_to_server,
-)
-from agent.kubelet_api.podresources_pb2_grpc import (
-    PodResourcesListerServicer,
-    add_PodResourcesListerServicer_to_server,
-)
+from agent.kubelet_api.services import Stub, serve
 
 PATIENCE_S = 60
 
 
-class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
+class FakeKubelet:
     """A kubelet in a folder.
 
     As the real one it calls a plugin back before it answers Register, takes the newest plugin of a name
@@ -54,7 +46,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
         self.held: dict[tuple[str, str], dict[str, list[str]]] = {}
-        self._stubs: dict[str, DevicePluginStub] = {}
+        self._stubs: dict[str, Stub] = {}
         self._followers: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
@@ -67,8 +59,8 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         for socket in plugins.glob("*.sock"):
             socket.unlink(missing_ok=True)  # an agent that stops removes its own meanwhile
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        add_RegistrationServicer_to_server(self, self._server)
-        add_PodResourcesListerServicer_to_server(self, self._server)
+        serve(self, api, "Registration", self._server)
+        serve(self, resources, "PodResourcesLister", self._server)
         self._server.add_insecure_port(f"unix:{plugins / 'kubelet.sock'}")
         self._server.add_insecure_port(f"unix:{pods / 'kubelet.sock'}")
         await self._server.start()
@@ -84,7 +76,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
     async def Register(self, request, context):  # noqa: N802 - the interface's name
         resource, endpoint = request.resource_name, request.endpoint
         channel = grpc.aio.insecure_channel(f"unix:{self.root / 'device-plugins' / endpoint}")
-        stub = DevicePluginStub(channel)
+        stub = Stub(api, "DevicePlugin", channel)
         self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=60)
         self._stubs[resource] = stub
         self.registrations.setdefault(resource, []).append(endpoint)
@@ -93,7 +85,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         follower.add_done_callback(self._followers.discard)
         return api.Empty()
 
-    async def _follow(self, resource: str, stub: DevicePluginStub, channel: grpc.aio.Channel) -> None:
+    async def _follow(self, resource: str, stub: Stub, channel: grpc.aio.Channel) -> None:
         try:
             async for response in stub.ListAndWatch(api.Empty()):
                 self.topology[resource] = [node.ID for node in response.devices[0].topology.nodes]

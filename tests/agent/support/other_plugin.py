@@ -7,10 +7,10 @@ import grpc
 
 from agent.kubelet import Kubelet
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer, add_DevicePluginServicer_to_server
+from agent.kubelet_api.services import serve
 
 
-class OtherPlugin(DevicePluginServicer):
+class OtherPlugin:
     """Offers some devices for as long as it is not stopped.
 
     Args:
@@ -25,7 +25,7 @@ class OtherPlugin(DevicePluginServicer):
 
     async def start(self, resource: str) -> None:
         """Serve and register."""
-        add_DevicePluginServicer_to_server(self, self._server)
+        serve(self, api, "DevicePlugin", self._server)
         self._server.add_insecure_port(f"unix:{self._folder / self._endpoint}")
         await self._server.start()
         await Kubelet(self._folder.parent).register(resource, self._endpoint, api.DevicePluginOptions())
