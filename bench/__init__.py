@@ -1,1 +1,1 @@
-"""Benchmarks: each prints its figures beside a reference measured in the same run."""
+"""Benchmarks: each prints its figures next to a reference measured in the same run."""

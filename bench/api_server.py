@@ -215,7 +215,7 @@ def _mean(early: str, late: str, metric: str) -> float:
 
 
 def _compared(name: str, measured: Mapping[str, Sequence[list[float]]], percentile: int) -> Figure:
-    """One percentile of a subject beside the pod whose namespace is left out, round by round."""
+    """One percentile of a subject compared with the pod whose namespace is left out, round by round."""
     values, references = (
         [_percentile(taken, percentile) for taken in measured[key]] for key in (name, LEFT_OUT)
     )

@@ -37,7 +37,7 @@ async def main(port: int, ca_file: str, seed: int) -> list[Bystander]:
     return asking
 
 
-def told(asked: Sequence[Bystander]) -> str:
+def summary(asked: Sequence[Bystander]) -> str:
     """What they met, as JSON."""
     waits = sorted(wait for each in asked for wait in each.waits)
     return json.dumps(
@@ -56,4 +56,4 @@ def told(asked: Sequence[Bystander]) -> str:
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        print(told(runner.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))))
+        print(summary(runner.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3])))))

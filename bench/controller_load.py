@@ -1,7 +1,7 @@
 """Run with `python -m bench.controller_load TLS_DIR SECONDS`: everybody who asks a controller.
 
 Webhooks that follow its stream and have batches placed, some for a pod's author who demands all that may be
-demanded of a node, a scraper, and people who follow the page, open it anew, and look at the whole ledger.
+demanded of a node, a scraper, and people who follow the page, open it again, and look at the whole ledger.
 Begins when it reads the ports of API, plain listener and page from a line of input, and prints the
 milliseconds of each batch as a JSON list.
 """

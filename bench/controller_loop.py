@@ -4,7 +4,7 @@ The whole controller runs in this process, against an API server in another that
 pods up. A step is all that the loop does between two looks at its sockets; it is counted in the thread's CPU
 time, so that a busy machine does not lengthen it. The phases: the first list; everything that a new leader
 publishes and tells while it is scraped, watched and asked for placements, some of them for pods with as many
-terms as may be; and a list that begins anew under the same load.
+terms as may be; and a list that begins again under the same load.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Steps:
         self._step()
 
     def take(self) -> float:
-        """Give the longest step, and begin anew."""
+        """Give the longest step, and begin again."""
         longest, self.longest = self.longest, 0.0
         return longest
 

@@ -1,7 +1,7 @@
 """`python -m bench.counted FILE webhook ...`: the command, which tells what it keeps when it gets SIGUSR1.
 
 A line of JSON is added to FILE each time: resident MiB, the most so far, and living objects of a connection.
-With SIGUSR2, free memory is given back first, so that what stays is in use, or beside what is.
+With SIGUSR2, free memory is given back first, so that what stays is in use, or next to what is.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def _tell(file: Path, number: int) -> None:
     if number == signal.SIGUSR2:
         give_back()
     alive = Counter(type(each).__name__ for each in gc.get_objects())
-    told: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "resident": round(resident() / (1 << 20), 1),
         "peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "objects": sum(alive.values()),
         "connection": {name: alive[name] for name in OF_A_CONNECTION if alive[name]},
     }
     with file.open("a") as written:
-        written.write(json.dumps(told) + "\n")
+        written.write(json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Run with `python -m bench.decisions`: decisions per second of the ledger beside a plain scan of all nodes.
+"""Run with `python -m bench.decisions`: decisions per second of the ledger and of a plain scan of all nodes.
 
 One decision is a placement with its reservation, while another pod or reservation goes, so that the cluster
 stays as full as it is. Both sides do that in the same rounds, on clusters filled by the same bound pods.

@@ -46,7 +46,7 @@ class Documentation:
         self.summary.write_text(summary_text(found))
 
     def write(self) -> None:
-        """Write the pages and their plots anew.
+        """Write the pages and their plots again.
 
         Raises:
             KeyError: a page names a bench that the summary lacks.
@@ -57,7 +57,7 @@ class Documentation:
             (self.plots_folder / name).write_text(drawing)
 
     def text(self, page: Path) -> str:
-        """Return a page with its blocks made anew."""
+        """Return a page with its blocks recreated."""
         found = self._results()
 
         def block(match: re.Match[str]) -> str:

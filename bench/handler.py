@@ -1,6 +1,6 @@
 """Run with `python -m bench.handler`: CPU from a review's bytes to the answer's bytes, in one process.
 
-Everything that a review costs beside HTTP, TLS and placement: decoding, decision, patch, answer, audit
+Everything that a review costs apart from HTTP, TLS and placement: decoding, decision, patch, answer, audit
 annotations, log line and metrics. The reference is json.loads of the same bytes.
 """
 

@@ -36,7 +36,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured thing, round by round, beside its reference in the same rounds."""
+    """One measured thing, round by round, next to its reference in the same rounds."""
 
     name: str
     unit: str

@@ -44,10 +44,10 @@ class Webhook:
 
     def __init__(self, folder: Path) -> None:
         self.ca_file = folder / "tls" / "ca.crt"
-        self._told = folder / "told"
+        self._figures = folder / "figures"
         self._log = folder / "log"
         options = webhook_command(folder)[3:]
-        command = [sys.executable, "-m", "bench.counted", str(self._told), *options]
+        command = [sys.executable, "-m", "bench.counted", str(self._figures), *options]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(command, stderr=log, cwd=CHECKOUT)
         self._wait(lambda: "serving" in self._log.read_text())
@@ -66,8 +66,8 @@ class Webhook:
         lines = self._lines()
         self._process.send_signal(number)
         self._wait(lambda: len(self._lines()) > len(lines))
-        told: dict[str, Any] = json.loads(self._lines()[-1])
-        return told
+        figures: dict[str, Any] = json.loads(self._lines()[-1])
+        return figures
 
     def settle(self, sockets: int) -> None:
         """Wait until all its connections are gone."""
@@ -85,7 +85,7 @@ class Webhook:
         ]
 
     def _lines(self) -> list[str]:
-        text = self._told.read_text() if self._told.exists() else ""
+        text = self._figures.read_text() if self._figures.exists() else ""
         return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
 
     def _wait(self, condition: Callable[[], object]) -> None:
@@ -104,7 +104,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the first part; each other one has the next.")] = 14,
 ) -> None:
     """Attack a webhook in parts; ends with 1 where anything was found."""
-    # A client that writes to what was closed is told so; of no interest, as that is what it is for.
+    # A client that writes to a closed connection gets an error, which is what it is for.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     findings: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -114,10 +114,10 @@ def main(
         for part in range(parts):
             findings += _part(webhook, connections // parts, AT_ONCE[part % len(AT_ONCE)], seed + part)
             webhook.settle(sockets)
-            told = webhook.tell(signal.SIGUSR1)
-            print(f"  left: {told}", flush=True)
-            if told["connection"] != first["connection"]:
-                findings.append(f"objects of connections are left: {told['connection']}")
+            figures = webhook.tell(signal.SIGUSR1)
+            print(f"  left: {figures}", flush=True)
+            if figures["connection"] != first["connection"]:
+                findings.append(f"objects of connections are left: {figures['connection']}")
         print(f"free memory given back: {webhook.tell(signal.SIGUSR2)}")
         findings += webhook.stop()
     print(f"findings: {len(findings)}", *findings, sep="\n  ")
@@ -128,15 +128,15 @@ def _part(webhook: Webhook, number: int, at_once: int, seed: int) -> list[str]:
     """Attack, with bystanders; what these found."""
     command = [sys.executable, "-m", "bench.bystanders", str(webhook.port), str(webhook.ca_file), str(seed)]
     began = time.monotonic()
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT) as beside:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT) as clients:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             done = runner.run(_attack(webhook, number, at_once, seed))
-        told = json.loads(beside.communicate()[0].splitlines()[-1])
+        figures = json.loads(clients.communicate()[0].splitlines()[-1])
     print(
         f"{number} hostile connections, {at_once} at a time, {time.monotonic() - began:.0f} s: {dict(done)}"
     )
-    found: list[str] = told.pop("findings")
-    print(f"  bystanders: {told}, {len(found)} findings")
+    found: list[str] = figures.pop("findings")
+    print(f"  bystanders: {figures}, {len(found)} findings")
     return found
 
 

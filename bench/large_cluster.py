@@ -1,7 +1,7 @@
 """Run with `python -m bench.large_cluster NODES PODS WAITING`: an API server whose cluster is made up.
 
 It answers lists in pages, keeps watches open with a pod that changes now and then, takes every write, and
-holds one Lease. `GET /bench/forget` makes it forget all versions, so that watches end and lists begin anew.
+holds one Lease. `GET /bench/forget` makes it forget all versions, so that watches end and lists begin again.
 Prints its port once it serves.
 """
 

@@ -58,7 +58,7 @@ class Conditions:
 
 
 class Watch:
-    """Watches from its making to `stop` how busy the machine is beside this process and its children."""
+    """Watches from its making to `stop` how busy the machine is apart from this process and its children."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()

@@ -82,7 +82,7 @@ async def _rotate(folder: Path, swaps: int) -> tuple[Answers, int]:
 async def _connect_always(
     port: int, trust: ssl.SSLContext, stop: asyncio.Event
 ) -> tuple[Answers, set[bytes]]:
-    """Open a connection for each review until told to stop; also give the certificates that were served."""
+    """Open a connection for each review until asked to stop; also give the certificates that were served."""
     answers, seen = Answers(0), set[bytes]()
     body = bodies.clearml(1)[0]
     while not stop.is_set():

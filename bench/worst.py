@@ -137,7 +137,7 @@ class _Bench:
         return Cost(max(held for held, _ in costs), max(total for _, total in costs), allowed, shape.name)
 
     async def _review(self, reviewer: Reviewer, body: bytes) -> tuple[float, float]:
-        """Milliseconds of CPU of the loop alone, and of it and the worker."""
+        """Milliseconds of CPU of the loop only, and of it and the worker."""
         used, start = self._used(), time.thread_time_ns()
         await reviewer.review(body)
         await self._workers.gone()

@@ -25,7 +25,7 @@ def missing() -> str | None:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Run Chromium, and end it with all that it started."""
-    # Here and not above: it is installed for these tests alone.
+    # Here and not above: it is installed only for these tests.
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     # As root there is no sandbox; small machines give /dev/shm too little.

@@ -55,7 +55,7 @@ def make_keys(home: Home, names: Sequence[str] = (), tokens: Sequence[str] = ())
 
     Args:
         home: Where to.
-        names: Names and addresses of the API server beside those of the loopback device.
+        names: Names and addresses of the API server in addition to those of the loopback device.
         tokens: More users, each as a line of kube-apiserver's `--token-auth-file`.
     """
     ca = trustme.CA()

@@ -273,20 +273,22 @@ async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], l
     async with listening(
         tls=context.listener, fast_path=FastPathRoute(b"/mutate", answer), **LIMITS
     ) as served:
-        attack, beside = await asyncio.to_thread(_clients, served.port, made.ca_pem.decode(), number, seed)
+        attack, bystanders = await asyncio.to_thread(
+            _clients, served.port, made.ca_pem.decode(), number, seed
+        )
         async with asyncio.timeout(60):
             await until(lambda: served.acceptor.count == 0 and not served.state.tasks)
         if served.held.total or served.held._sizes:
             errors.found.append(f"{served.held.total} bytes are held of nobody")
     logging.getLogger("uvicorn.error").removeHandler(errors)
-    return attack, beside, [*errors.found, *(finding for each in beside for finding in each.findings)]
+    return attack, bystanders, [*errors.found, *(finding for each in bystanders for finding in each.findings)]
 
 
 def _clients(port, ca_pem, number, seed):
     """All clients, in a loop of their own: what is raised in theirs is not the server's."""
     tls = {"ssl": ssl.create_default_context(cadata=ca_pem), "server_hostname": "localhost"}
     attack = Campaign(partial(dial, port), tls, seed, patience=2)
-    beside = [
+    bystanders = [
         Bystander(
             partial(dial, port, **tls), BODIES, seed + at, seconds=60, idle_seconds=10,
             may_be_late_after=LIMITS["head_seconds"],
@@ -297,8 +299,8 @@ def _clients(port, ca_pem, number, seed):
     async def main():
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
         attacking = asyncio.create_task(attack.run(number))
-        await asyncio.gather(attacking, *(each.ask_on(attacking.done) for each in beside))
+        await asyncio.gather(attacking, *(each.ask_on(attacking.done) for each in bystanders))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
-    return attack, beside
+    return attack, bystanders

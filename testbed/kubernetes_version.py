@@ -19,7 +19,7 @@ class Release:
 
     Attributes:
         name: Such as "1.30".
-        module: The module file; its sums lie beside it.
+        module: The module file; its sums lie next to it.
     """
 
     name: str

@@ -28,7 +28,7 @@ INSTALL = (
     " --namespace gpu-fraction-injector --create-namespace --values $VALUES"
 )
 WELCOME = """
-The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and beside it webhook and
+The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, the webhook and
 controller of this checkout. In another terminal, in this folder, install the chart for that webhook:
 
   export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH VALUES={values}

@@ -39,6 +39,6 @@ def run_in_pod(cluster: Cluster, token: str, namespace: str, folder: Path, *comm
     (account / "namespace").write_text(namespace)
     (account / "ca.crt").write_bytes(Path(config["certificate-authority"]).read_bytes())
     server = urlsplit(config["server"])
-    told = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-    environment = {**told, "HOME": str(folder / "home"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    variables = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+    environment = {**variables, "HOME": str(folder / "home"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
     return output_of([*UNSHARE, "sh", "-c", MOUNT, "sh", str(account), *command], environment)

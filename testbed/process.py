@@ -33,7 +33,7 @@ class Process:
         argv: Absolute path of the program, then its arguments.
         log: File that stdout and stderr are appended to; its stem names the process in messages.
         grace_s: Seconds between SIGTERM and SIGKILL; 0 kills at once.
-        environment: Variables beside ours.
+        environment: Variables in addition to ours.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ def free_ports(count: int) -> list[int]:
 def start_on_free_ports(
     count: int, start: Callable[[list[int]], Process], ready: Callable[[list[int]], object], seconds: float
 ) -> tuple[Process, list[int]]:
-    """Start a process on ports chosen for it and wait until it is ready; anew if one was taken meanwhile.
+    """Start a process on ports chosen for it and wait until it is ready; again if one was taken meanwhile.
 
     Raises:
         ProcessError: It ended or was not ready in time, for another reason than a taken port.

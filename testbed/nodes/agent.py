@@ -1,4 +1,4 @@
-"""The product's node agent on a node, in place of the stand-in device plugin, beside NVIDIA's toolkit.
+"""The product's node agent on a node, in place of the stand-in device plugin, with NVIDIA's toolkit.
 
 It runs as a process of the node, or as the chart's DaemonSet.
 """
@@ -120,9 +120,9 @@ class AgentOnNode:
         As with the real one, a control group that is gone is held to nothing.
         """
         file = self._folder / "limits"
-        told = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        reported = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [
-            each for each in told if self._sandbox.run("test", "-d", f"{MEMORY}{each['group']}").code == 0
+            each for each in reported if self._sandbox.run("test", "-d", f"{MEMORY}{each['group']}").code == 0
         ]
 
     def _install_toolkit(self) -> None:

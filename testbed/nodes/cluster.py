@@ -50,7 +50,7 @@ class RealCluster(Cluster):
         parts: Of the nodes.
         nodes: How many.
         gpus: Of each node, as its device plugin says.
-        archives: Images for every node, beside the stand-ins.
+        archives: Images for every node, in addition to the stand-ins.
         agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
         agent_from_chart: The chart runs that agent, so that nodes are ready without offering anything.
         layout: Where the nodes keep their container runtime.

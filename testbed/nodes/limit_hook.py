@@ -31,10 +31,10 @@ def main() -> None:
         return
     groups = Path(f"/proc/{state['pid']}/cgroup").read_text().splitlines()
     [group] = [path for _, names, path in (line.split(":", 2) for line in groups) if names == "memory"]
-    with Path(file).open("a") as told:
+    with Path(file).open("a") as log:
         limit = int(said[LIMIT])
         requested = int(said.get(REQUEST, limit))
-        told.write(json.dumps({"group": group, "uuid": uuid, "mib": limit, "requested": requested}) + "\n")
+        log.write(json.dumps({"group": group, "uuid": uuid, "mib": limit, "requested": requested}) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ PODS = "10.88.0.0/16"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a node is told of itself and of its cluster.
+    """What a node knows of itself and of its cluster.
 
     Attributes:
         name: Of the node.
@@ -175,12 +175,12 @@ class Node:
         return held
 
     def restart_kubelet(self) -> None:
-        """Stop the kubelet and start it, beside running pods."""
+        """Stop the kubelet and start it, while pods run."""
         self.kubelet.stop()
         self.start_kubelet()
 
     def restart_containerd(self) -> None:
-        """Kill containerd and start it, beside running pods."""
+        """Kill containerd and start it, while pods run."""
         self.containerd.stop()
         self.start_containerd()
 

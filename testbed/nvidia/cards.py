@@ -1,6 +1,6 @@
 """The cards of a node as the library in `nvml/` reads them, and the file that says so.
 
-Lines of the file are a key, a space and a value; those after `card` belong to it. `event` lines are told in
+Lines of the file are a key, a space and a value; those after `card` belong to it. `event` lines are read in
 their order, once each, by sets that were made before.
 """
 

@@ -43,7 +43,7 @@ class DriverRoot:
 
     @property
     def cards(self) -> Path:
-        """The file of cards, beside the library."""
+        """The file of cards, next to the library."""
         return self.libraries / "cards"
 
     @property

@@ -1,6 +1,6 @@
 """The library with NVML's ABI: compiled once, into a cache folder, and found by the name of NVIDIA's.
 
-`NVML_CARDS` names the file of cards of a process; without it the library reads `cards` beside itself.
+`NVML_CARDS` names the file of cards of a process; without it the library reads `cards` next to itself.
 """
 
 from __future__ import annotations
