@@ -73,9 +73,9 @@ def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_with
     assert chosen(control_plane, namespace, "whole", "1.000") == plugin
     report(control_plane, agent, registered=False)
     eventually(lambda: waits(control_plane, namespace), "a pod waits for the agent")
-    # What the webhook knows without a controller is what that last told: of this pod after the agent.
+    # What the webhook knows without a controller is what that last reported: of this pod after the agent.
     assert chosen(control_plane, namespace, "after", "0.250") is None
-    eventually(lambda: webhook.figure(USED) == already + 14, "all pods are told")
+    eventually(lambda: webhook.figure(USED) == already + 14, "all pods are reported")
     controller.kill()
     assert chosen(control_plane, namespace, "last", "0.250") is None
     forget(control_plane, agent)
@@ -130,9 +130,9 @@ def test_two_gpus_of_a_pod_are_of_one_numa_node_as_far_as_agents_tell(
     control_plane, namespace, nodes, controller, webhook
 ):
     one, other = nodes(GpuNode(gpus=4), GpuNode(gpus=4))
-    told = [{**card(index, "NVIDIA A100-SXM4-80GB", 81920), "numaNode": index % 2} for index in range(4)]
-    report(control_plane, one, gpus=told)
-    report(control_plane, other, gpus=told)
+    cards = [{**card(index, "NVIDIA A100-SXM4-80GB", 81920), "numaNode": index % 2} for index in range(4)]
+    report(control_plane, one, gpus=cards)
+    report(control_plane, other, gpus=cards)
     two = {"clearml-injector/gpus": "2"}
     eventually(
         lambda: indices_of(asked(control_plane, namespace, "first", two, dry_run=True)) == "0,2",

@@ -135,11 +135,11 @@ def test_the_chart_gives_the_right_and_the_option_only_with_the_agent(control_pl
     assert "--agent-pods" not in options
     rules, options = controller_of(helm, ON)
     assert patch in rules
-    told = yaml.safe_load(options["--agent-pods"])
+    given = yaml.safe_load(options["--agent-pods"])
     [daemon_set] = [each for each in helm.rendered(ON) if each["kind"] == "DaemonSet"]
     pod = daemon_set["spec"]["template"]["spec"]
-    assert told["nodeSelector"] == pod["nodeSelector"]
-    assert all(each in pod["tolerations"] for each in told["tolerations"])
+    assert given["nodeSelector"] == pod["nodeSelector"]
+    assert all(each in pod["tolerations"] for each in given["tolerations"])
     assert {"key": KEY, "operator": "Exists", "effect": "NoSchedule"} in pod["tolerations"]
 
 

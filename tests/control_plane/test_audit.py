@@ -1,4 +1,4 @@
-"""The kubelet's books against the ledger on a real API server: what lasts is told, and no more."""
+"""The kubelet's books against the ledger on a real API server: what lasts is reported, and no more."""
 
 import re
 
@@ -36,11 +36,11 @@ def test_a_difference_that_lasts_is_an_event_on_the_node(node, control_plane, tm
     tls = write_tls(tmp_path / "tls")
     controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"audit-{node}", more=SHORT_LEASE)
 
-    def told():
+    def messages():
         return [each["message"] for each in control_plane.api.events("default", node, "AuditDifference")]
 
     try:
-        [message] = eventually(told, "the difference is told", SECONDS)
+        [message] = eventually(messages, "the difference is reported", SECONDS)
         counted = controller.plain("/metrics")
     finally:
         controller.stop()

@@ -82,11 +82,11 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(fake_go, monkeypa
     monkeypatch.setenv("GATE", str(gate))
     first, second, waiting = [], [], threading.Event()
 
-    def told(line):
+    def build_now(line):
         second.append(line)
         waiting.set()
 
-    says = (first.append, told)
+    says = (first.append, build_now)
     builds = [threading.Thread(target=binaries.build, args=[say], daemon=True) for say in says]
     builds[0].start()
     assert reached.read_text() == "open\n"

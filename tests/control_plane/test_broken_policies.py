@@ -89,9 +89,9 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
         stack.enter_context(registered(api, config, namespace, decides))
         pod = api.create(labelled_pod("on-older"), namespace)
         assert (INJECTED in pod["metadata"]["annotations"], site_of(pod)) == (True, "first")
-        told = readyz(webhook, controller.tls)
-        assert "[+] policies: ok" in told
-        assert f"the last good set, from the controller; the directory holds: {MISTAKE}" in told
+        probe = readyz(webhook, controller.tls)
+        assert "[+] policies: ok" in probe
+        assert f"the last good set, from the controller; the directory holds: {MISTAKE}" in probe
         assert webhook.figure("fraction_injector_policies_from_controller") == 1
         assert webhook.figure("fraction_injector_policy_last_reload_successful") == 0
         log = (tmp_path / "webhook.log").read_text()
@@ -99,7 +99,7 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
 
         folder(MENDED)
         eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the fixed set is in force")
-        assert site_of(api.create(labelled_pod("on-mended"), namespace)) == "second"
+        assert site_of(api.create(labelled_pod("on-repaired"), namespace)) == "second"
         assert webhook.figure("fraction_injector_policies_from_controller") == 0
 
 

@@ -42,8 +42,8 @@ def test_folders_of_the_node_are_where_its_options_say(helm):
     assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d"} == set(here.values())
     writable = {each["mountPath"] for each in mounts.values() if not each.get("readOnly")}
     assert writable == {"/k/device-plugins", "/s", "/d"}
-    told = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
-    assert (told["kubelet-dir"], told["state-dir"]) == ("/k", "/s")
+    options = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
+    assert (options["kubelet-dir"], options["state-dir"]) == ("/k", "/s")
 
 
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):

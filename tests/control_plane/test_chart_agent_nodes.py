@@ -27,7 +27,7 @@ ZONES = {
 
 
 def demands_of(helm, **agent):
-    """What the DaemonSet's pods demand of a node, and what the controller is told of it."""
+    """What the DaemonSet's pods demand of a node, and what the controller gets of it."""
     objects = helm.rendered({"agent": {"enabled": True, **agent}})
     [daemons] = [each for each in objects if each["kind"] == "DaemonSet"]
     [controller] = [
@@ -36,15 +36,15 @@ def demands_of(helm, **agent):
         if each["kind"] == "Deployment" and each["metadata"]["name"].endswith("-controller")
     ]
     arguments = controller["spec"]["template"]["spec"]["containers"][0]["args"]
-    [told] = [each.removeprefix("--agent-pods=") for each in arguments if each.startswith("--agent-pods=")]
-    return daemons["spec"]["template"]["spec"], json.loads(told)
+    [given] = [each.removeprefix("--agent-pods=") for each in arguments if each.startswith("--agent-pods=")]
+    return daemons["spec"]["template"]["spec"], json.loads(given)
 
 
 def covers(helm, labels, name="node", **agent):
     """Whether a node gets an agent, of which DaemonSet and controller must think the same."""
     coverages = [Coverage(read_agent_pods(json.dumps(each))) for each in demands_of(helm, **agent)]
-    pods, told = [each.covers(name, labels, ()) for each in coverages]
-    assert pods == told
+    pods, given = [each.covers(name, labels, ()) for each in coverages]
+    assert pods == given
     return pods
 
 
@@ -58,7 +58,7 @@ def test_an_agent_leaves_a_node_while_the_gpu_operator_pauses_clients_of_the_dri
     assert not [value for value in PAUSED if covers(helm, {**GPU, CLIENT: value})]
 
 
-def test_an_admins_own_affinity_holds_beside_that(helm):
+def test_an_admins_own_affinity_holds_in_addition_to_that(helm):
     assert covers(helm, {**GPU, "zone": "a"}, affinity=ZONES)
     assert covers(helm, {**GPU, "zone": "a", CLIENT: "true"}, affinity=ZONES)
     assert covers(helm, {**GPU, "zone": "b"}, name="extra", affinity=ZONES)
@@ -92,5 +92,5 @@ def test_the_gpu_operator_waits_for_agents_where_the_values_say_that_it_is_there
 @pytest.mark.parametrize(("gpu_operator", "chooses"), [(False, False), (True, True)])
 def test_a_daemon_set_on_all_nodes_still_chooses_none_for_the_controller(helm, gpu_operator, chooses):
     """Else nodes without GPUs, which will never have a GpuNode, would be held for good."""
-    _, told = demands_of(helm, nodeSelector={"nvidia.com/gpu.present": None}, gpuOperator=gpu_operator)
-    assert Coverage(read_agent_pods(json.dumps(told))).selects == chooses
+    _, given = demands_of(helm, nodeSelector={"nvidia.com/gpu.present": None}, gpuOperator=gpu_operator)
+    assert Coverage(read_agent_pods(json.dumps(given))).selects == chooses

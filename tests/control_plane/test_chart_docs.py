@@ -50,7 +50,7 @@ def test_every_environment_has_values():
 
 
 def shell(control_plane, folder, script):
-    """Run a block of a page as an admin would, in a folder with the chart beside it."""
+    """Run a block of a page as an admin would, in a folder that also has the chart."""
     binaries = control_plane.home.binaries
     environment = {
         "KUBECONFIG": str(control_plane.kubeconfig),

@@ -20,7 +20,7 @@ from testbed.registration import OWN_NAMESPACE
 pytestmark = pytest.mark.usefixtures("no_release_left")
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
 ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
-"""What the API server gives each Service anew."""
+"""What the API server sets again on each new Service."""
 OF_THE_SERVER = {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
 CRD_NAME = "gpuledgers.clearml-injector.io"
 RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
@@ -85,7 +85,7 @@ def live(control_plane, obj):
         found["spec"] = {k: v for k, v in found["spec"].items() if k in obj["spec"] or k not in ALLOCATED}
     if obj["kind"] == "Deployment":
         template = found["spec"]["template"]
-        # The old name of serviceAccountName, which the server still writes beside it.
+        # The old name of serviceAccountName, which the server still writes too.
         del template["spec"]["serviceAccount"]
         if SHOWS_NULL_CREATION_TIMESTAMP:
             assert template["metadata"].pop("creationTimestamp") is None
@@ -257,13 +257,13 @@ def test_the_api_server_finds_no_type_error_in_the_second_lock(helm, control_pla
         assert status["typeChecking"] == {}
 
 
-def test_force_conflicts_mends_a_failed_upgrade(helm, control_plane):
+def test_force_conflicts_repairs_a_failed_upgrade(helm, control_plane):
     helm.apply({})
     by_hand = {"spec": {"replicas": 3}}
     control_plane.api.patch("Deployment", f"{RELEASE}-webhook", by_hand, OWN_NAMESPACE, "apps/v1")
     values = helm.values({"webhook": {"replicas": 4}})
     assert helm.run("upgrade", RELEASE, str(CHART), values).code == 1
-    mended = helm.run("upgrade", RELEASE, str(CHART), values, "--force-conflicts")
-    assert (mended.code, mended.stderr) == (0, "")
+    upgraded = helm.run("upgrade", RELEASE, str(CHART), values, "--force-conflicts")
+    assert (upgraded.code, upgraded.stderr) == (0, "")
     found = control_plane.api.get("Deployment", f"{RELEASE}-webhook", OWN_NAMESPACE, "apps/v1")
     assert found["spec"]["replicas"] == 4

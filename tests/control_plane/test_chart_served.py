@@ -72,7 +72,7 @@ def test_the_lock_reads_the_webhooks_selector(lock, control_plane, request, case
     lock(selector)
     eventually(lambda: not asks(control_plane.api, f"unserved-{number}"), "the lock takes effect")
     # The API server may still hold the last case's lock for a moment.
-    eventually(lambda: asks(control_plane.api, f"served-{number}"), "the served namespace is told apart")
+    eventually(lambda: asks(control_plane.api, f"served-{number}"), "the served namespace is distinguished")
     assert not asks(control_plane.api, f"unserved-{number}")
     for name in (f"served-{number}", f"unserved-{number}"):
         control_plane.api.delete("Namespace", name)

@@ -130,7 +130,7 @@ def test_the_pod_of_the_notes_has_a_name_of_its_own(helm):
     assert name not in names
 
 
-def test_another_release_is_told_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):
+def test_another_release_learns_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):
     helm.apply({})
     helm.uninstall()
     refused = helm.run("install", OTHER, str(CHART), helm.values({}))

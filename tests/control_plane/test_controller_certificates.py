@@ -82,7 +82,7 @@ class Installation:
             return False
 
     def follows(self, number: int) -> bool:
-        """Whether a webhook has heard of nodes from the controller; other tests' may be among them."""
+        """Whether a webhook knows nodes from the controller; other tests' may be among them."""
         try:
             metrics = plain_http.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics").text
         except httpx.TransportError:  # it starts; the other one answered admission so far
@@ -272,10 +272,12 @@ def test_leaves_renewed_and_broken_by_hand_fail_no_create(installation):
                 other = base64.b64encode(make_authority(datetime.now(UTC)).key_pem).decode()
                 broken = {"tls.key": other if number % BROKEN_EVERY == 0 else None}
                 change_secret(installation, "tls", broken)
-                eventually(lambda before=before: served_anew(installation, before), "both serve a new leaf")
+                eventually(
+                    lambda before=before: serves_new_leaf(installation, before), "both serve a new leaf"
+                )
 
 
-def served_anew(installation, before):
+def serves_new_leaf(installation, before):
     """Whether both webhooks serve the leaf of the Secret, and it is not the one of before."""
     leaf = installation.secret("tls")["tls.crt"]
     addresses = [("127.0.0.1", port) for port, _ in installation.ports[:2]]
@@ -326,14 +328,14 @@ def test_the_ca_of_an_existing_secret_is_kept_in_the_configuration(control_plane
 
 @pytest.mark.timeout(600, func_only=True)
 def test_every_command_of_the_runbook_does_what_it_says(control_plane, installation, tmp_path):
-    look, leaf, authority, mend, anew = re.findall(r"```sh\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
+    look, leaf, authority, repair, recreate = re.findall(r"```sh\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
     with controlled(installation):
         eventually(lambda: works(installation), "labelled pods are decided")
         at_rest(installation, "the first install is over")
         assert run(control_plane, installation, look).startswith("phase: S")
         before = installation.secret("tls")["tls.crt"]
         run(control_plane, installation, leaf)
-        eventually(lambda: served_anew(installation, before), "a new leaf is served")
+        eventually(lambda: serves_new_leaf(installation, before), "a new leaf is served")
         [former] = readable_authorities(installation.bundle())
         run(control_plane, installation, authority)
         eventually(
@@ -343,12 +345,12 @@ def test_every_command_of_the_runbook_does_what_it_says(control_plane, installat
     change = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
     path = f"/apis/{API}/mutatingwebhookconfigurations/{NAME}"
     installation.api.call("PATCH", path, change, content="application/json-patch+json")
-    run(control_plane, installation, mend)
+    run(control_plane, installation, repair)
     assert installation.bundle() == installation.secret("tls")["ca.crt"]
     eventually(lambda: works(installation), "admission works without a controller")
-    run(control_plane, installation, anew)
+    run(control_plane, installation, recreate)
     with controlled(installation):
-        at_rest(installation, "all is made anew")
+        at_rest(installation, "all is recreated")
         assert readable_authorities(installation.bundle()) != (former,)
         eventually(lambda: works(installation), "labelled pods are decided")
 

@@ -21,7 +21,7 @@ def proxy(control_plane):
 
 @pytest.fixture
 def start(control_plane, namespace, proxy, tmp_path):
-    """Start controllers of one Lease, behind the proxy or beside it: `start("a", through_proxy=True)`."""
+    """Start controllers of one Lease, behind the proxy or past it: `start("a", through_proxy=True)`."""
     install_crd(control_plane.api)
     tls = write_tls(tmp_path / "tls")
     proxied = proxy.kubeconfig(tmp_path / "kubeconfig")
@@ -94,7 +94,7 @@ def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(
     assert written() == (term + 1, 8)
 
 
-def test_a_leader_that_is_told_to_end_hands_over_long_before_its_lease_is_over(
+def test_a_leader_that_is_asked_to_end_hands_over_long_before_its_lease_is_over(
     control_plane, namespace, nodes, start
 ):
     [node] = nodes(GpuNode(gpus=2))
@@ -110,7 +110,7 @@ def test_a_leader_that_is_told_to_end_hands_over_long_before_its_lease_is_over(
     eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it publishes")
 
 
-def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_mended(control_plane, namespace, nodes, start):
+def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_repaired(control_plane, namespace, nodes, start):
     [node] = nodes(GpuNode(gpus=2))
     start("a", through_proxy=False).until_leading()
     control_plane.api.create(gpu_pod("one"), namespace)
@@ -118,7 +118,7 @@ def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_mended(control_plane
     path, api = f"{GPU_LEDGERS_PATH}/{node}", control_plane.api
     merge = "application/merge-patch+json"
     api.call("PATCH", f"{path}/status", {"status": {"used": 0, "gpus": []}}, content=merge)
-    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "the edit is mended")
+    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "the edit is reverted")
     api.call("PATCH", path, {"metadata": {"ownerReferences": None}}, content=merge)
     eventually(lambda: api.call("GET", path)["metadata"].get("ownerReferences"), "the Node owns it again")
     api.call("DELETE", path)

@@ -203,14 +203,14 @@ def shown(*options):
     return [" ".join(line.split()) for line in ended.stdout.splitlines()]
 
 
-def test_a_bad_cordon_is_told_on_the_node(control_plane, nodes, controller):
+def test_a_bad_cordon_is_reported_on_the_node(control_plane, nodes, controller):
     [node] = nodes(GpuNode(gpus=2))
     control_plane.api.patch("Node", node, {"metadata": {"annotations": {"clearml-injector/cordon": "gpu0"}}})
 
-    def told():
+    def messages():
         return [event["message"] for event in control_plane.api.events("default", node, "BadCordon")]
 
-    [message] = eventually(told, "an Event on the node")
+    [message] = eventually(messages, "an Event on the node")
     assert '"gpu0" is not a GPU index' in message
     assert shown("uncordon", node, f"--kubeconfig={control_plane.kubeconfig}") == [
         f"node {node}: new pods on every GPU"
@@ -229,20 +229,22 @@ def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, 
     assert refused.value.code == 422
 
 
-def test_pods_are_told_where_they_went_and_that_they_drifted(control_plane, namespace, nodes, controller):
+def test_pods_get_events_of_where_they_went_and_that_they_drifted(
+    control_plane, namespace, nodes, controller
+):
     preferred, other = nodes(GpuNode(), GpuNode(labels={"only": namespace}))
     pod = gpu_pod("elsewhere", nodeSelector={"only": namespace}, affinity=preferring(preferred))
     notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
     pod["metadata"] |= {"labels": {LABEL: "0.500"}, "annotations": notes}
     control_plane.api.create(pod, namespace)
 
-    def told():
+    def messages():
         events = control_plane.api.events(namespace, "elsewhere")
         ours = [event for event in events if event["source"].get("component") == "fraction-injector"]
         return {event["reason"]: event["message"] for event in ours}
 
-    eventually(lambda: len(told()) == 2, "two Events")
-    assert told() == {
+    eventually(lambda: len(messages()) == 2, "two Events")
+    assert messages() == {
         "PlacedElsewhere": f"bound to {other}; the fraction ledger had preferred {preferred}",
         "FractionDrift": "the annotation says 2 slices, the pod's limits say 4",
     }

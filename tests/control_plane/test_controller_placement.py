@@ -112,7 +112,7 @@ def shares(controller, node):
     return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
-def test_a_webhook_is_ready_when_the_controller_has_told_it_the_nodes(
+def test_a_webhook_is_ready_when_the_controller_has_sent_it_the_nodes(
     control_plane, namespace, nodes, start, tmp_path
 ):
     nodes(GpuNode(gpus=2), GpuNode(gpus=2))
@@ -132,11 +132,11 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
     with registered_webhook(control_plane.api, namespace, controller, tmp_path):
         assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
 
-        def told():
+        def messages():
             waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
             return {event["involvedObject"]["name"]: event["message"] for event in waiting}
 
-        found = eventually(told, "an Event on the pod that waits")
+        found = eventually(messages, "an Event on the pod that waits")
     what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
     assert found == {"second": f"{what}; it starts when pods there end"}
 
@@ -151,11 +151,11 @@ def test_the_event_of_a_waiting_pod_leaves_out_nodes_where_its_own_selector_does
         refused = create(control_plane, namespace, ["first", "second"], "0.625", nodeSelector={"zone": "a"})
         assert refused == {}
 
-        def told():
+        def messages():
             waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
             return [event["message"] for event in waiting if event["involvedObject"]["name"] == "second"]
 
-        [found] = eventually(told, "an Event on the pod that waits")
+        [found] = eventually(messages, "an Event on the pod that waits")
     left_out = "the pod's own nodeSelector, affinity or tolerations exclude them"
     assert f"free now: {own}: 3; 1 more node has such GPUs, but {left_out}; it starts" in found
 

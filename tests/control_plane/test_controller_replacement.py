@@ -94,7 +94,7 @@ def waits(pod):
     return any("Insufficient nvidia.com/gpu-" in condition.get("message", "") for condition in conditions)
 
 
-def wait_beside_room(api, namespace, name, node, queue="eager"):
+def wait_next_to_room(api, namespace, name, node, queue="eager"):
     """Have a workload's pod wait on one GPU of a node while the other is idle; return the pod."""
     holders = [f"{name}-holds-{number}" for number in range(2)]
     for holder in holders:
@@ -120,11 +120,11 @@ def test_only_a_pod_that_is_created_again_is_replaced_and_only_where_the_policy_
     with product(control_plane, namespace, tmp_path):
         # These begin to wait first, and so would be replaced first.
         stay = {
-            "bare": wait_beside_room(api, namespace, "bare", node["bare"]),
-            "job": wait_beside_room(api, namespace, "job", node["job"]),
-            "left": wait_beside_room(api, namespace, "left", node["left"], "other"),
+            "bare": wait_next_to_room(api, namespace, "bare", node["bare"]),
+            "job": wait_next_to_room(api, namespace, "job", node["job"]),
+            "left": wait_next_to_room(api, namespace, "left", node["left"], "other"),
         }
-        before = wait_beside_room(api, namespace, "set", node["set"])
+        before = wait_next_to_room(api, namespace, "set", node["set"])
 
         def replaced():
             pod = of(api, namespace, "set")
@@ -139,10 +139,10 @@ def test_only_a_pod_that_is_created_again_is_replaced_and_only_where_the_policy_
             assert "deletionTimestamp" not in found["metadata"]
             assert waits(found)
 
-        def told():
+        def reported():
             return api.events(namespace, reason="WaitingPodReplaced")
 
-        [event] = eventually(told, "an Event says why")
+        [event] = eventually(reported, "an Event says why")
     room = f"GPU {index_of(after)} of {node['set']} has room"
     assert event["involvedObject"]["uid"] == before["metadata"]["uid"]
     assert room in event["message"]

@@ -161,7 +161,7 @@ def card():
     }
 
 
-def told(found, check):
+def finding(found, check):
     [line] = found[check]
     return line["level"], line["what"]
 
@@ -172,7 +172,9 @@ def green(found):
     return levels == {"ok", "skipped"}
 
 
-def test_an_installation_is_green_and_what_breaks_is_told_by_its_line(installed, doctor, control_plane, node):
+def test_an_installation_is_green_and_what_breaks_is_named_by_its_line(
+    installed, doctor, control_plane, node
+):
     api = control_plane.api
 
     def healthy():
@@ -199,12 +201,12 @@ def test_an_installation_is_green_and_what_breaks_is_told_by_its_line(installed,
 
     found, status = doctor(node)
     assert status == 1
-    assert told(found, "endpoints") == ("failed", f"Service {RELEASE}-webhook has no ready endpoint")
-    level, what = told(found, "webhook")
+    assert finding(found, "endpoints") == ("failed", f"Service {RELEASE}-webhook has no ready endpoint")
+    level, what = finding(found, "webhook")
     assert (level, what.startswith("caBundle: holds no certificate")) == ("failed", True)
     what = "the node label nvidia.com/gpu.memory is missing or not a number of MiB"
-    assert told(found, "fractions") == ("failed", what)
-    assert told(found, "serving") == ("failed", f"the agent is not registered: {off} (nvidia.com/gpu-0)")
+    assert finding(found, "fractions") == ("failed", what)
+    assert finding(found, "serving") == ("failed", f"the agent is not registered: {off} (nvidia.com/gpu-0)")
     assert found["serving"][0]["advice"].startswith("set enable_cdi = true")
     account = f"{OWN_NAMESPACE}/{RELEASE}-second-lock"
     assert [line["what"] for line in found["bindings"]] == [
@@ -214,7 +216,10 @@ def test_an_installation_is_green_and_what_breaks_is_told_by_its_line(installed,
 
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
     found, _ = doctor(node)
-    assert told(found, "webhook") == ("failed", f"MutatingWebhookConfiguration {RELEASE} is missing or empty")
+    assert finding(found, "webhook") == (
+        "failed",
+        f"MutatingWebhookConfiguration {RELEASE} is missing or empty",
+    )
 
 
 def test_a_pod_is_tried_in_a_dry_run(control_plane, namespace, node, webhook):

@@ -102,7 +102,7 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
     assert [gpu["reservedMiB"] for gpu in stored["status"]["gpus"]] == [583, 0]
     assert stored["status"]["driverLimits"] == "held"
     assert [each["pod"] for each in stored["status"]["unlimited"]["containers"]] == ["train"]
-    # Which field an older schema refuses is told: by that an agent knows what to leave out.
+    # Which field an older schema refuses is reported: by that an agent knows what to leave out.
     assert ".status.gpus[0].younger: field not declared" in str(
         written(control_plane, token, one, tmp_path, younger=1)
     )

@@ -14,8 +14,8 @@ from testbed.kubernetes_version import chosen, releases
 def test_the_install_guide_tells_of_each_release_what_was_tried_on_it(pytestconfig):
     guide = (pytestconfig.rootpath / "docs" / "getting-started" / "install.md").read_text()
     _, _, section = guide.partition("## Tested versions\n")
-    told = re.findall(r"^\| (\d+\.\d+\.\d+) \|", section.partition("\n## ")[0], re.MULTILINE)
-    assert told == [release.version for release in reversed(releases().values())]
+    listed = re.findall(r"^\| (\d+\.\d+\.\d+) \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert listed == [release.version for release in reversed(releases().values())]
 
 
 def test_the_oldest_release_is_the_one_of_the_quick_subset(pytestconfig):

@@ -123,7 +123,7 @@ def waits(api, namespace, name):
     return any(each.get("reason") == "Unschedulable" for each in conditions)
 
 
-def is_settled(node):
+def is_scheduled(node):
     found = node.node
     return CHANGE not in found["metadata"].get("annotations", {}) and not found["spec"].get("unschedulable")
 
@@ -131,7 +131,7 @@ def is_settled(node):
 def until_running(node, *names):
     for name in names:
         eventually(lambda name=name: runs(node.api, node.namespace, name), f"{name} runs", SETTLED_S)
-    eventually(lambda: is_settled(node), "the node takes pods again", SETTLED_S)
+    eventually(lambda: is_scheduled(node), "the node takes pods again", SETTLED_S)
     assert node.manager.refusals == 0
 
 
@@ -171,18 +171,18 @@ def test_a_controller_that_is_killed_while_the_node_is_cordoned_is_followed_by_o
         until_running(node, "task")
 
 
-def test_a_mig_manager_that_fails_is_told_and_asked_again(control_plane, namespace, node, tmp_path):
+def test_a_mig_manager_that_fails_is_reported_and_asked_again(control_plane, namespace, node, tmp_path):
     api = control_plane.api
     node.manager.fail_next = 1
     with dividing(control_plane, namespace, tmp_path):
         create(api, namespace, "task", "1g.5gb")
         until_running(node, "task")
 
-        def told():
+        def reasons_of_events():
             return {each["reason"] for each in api.events("default", node.name)}
 
         # The last is written when the node takes pods again already.
-        eventually(lambda: {"MigChangeFailed", "MigDivided"} <= told(), "both are told")
+        eventually(lambda: {"MigChangeFailed", "MigDivided"} <= reasons_of_events(), "both are reported")
 
 
 def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, tmp_path):
@@ -190,7 +190,7 @@ def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, t
     with dividing(control_plane, namespace, tmp_path):
         create(api, namespace, "task", "1g.7gb")
 
-        def told():
+        def reasons_of_events():
             return api.events(namespace, reason="MigNeverFits")
 
-        eventually(told, "an Event says so", SETTLED_S)
+        eventually(reasons_of_events, "an Event says so", SETTLED_S)

@@ -24,7 +24,7 @@ OF_SINGLE = 2
 
 @pytest.fixture(params=["per-gpu", "pooled"])
 def mode(request):
-    """How slices are asked for, beside instances."""
+    """How slices are asked for, in addition to instances."""
     return request.param
 
 
@@ -105,7 +105,7 @@ def test_pods_that_come_and_go_never_hold_more_than_the_nodes_have(cluster, name
 
 
 @pytest.mark.parametrize("mode", ["pooled"], indirect=True)
-def test_an_instance_and_slices_of_one_name_are_told_apart(cluster, namespace):
+def test_an_instance_and_slices_of_one_name_are_distinguished(cluster, namespace):
     pods = [cluster.create(labelled_pod(f"pod-{number}", "0.250"), namespace) for number in range(4)]
     families = [family_and_eighths(pod) for pod in pods]
     assert families == [("single", 2), ("single", 2), ("mixed", 4), ("slices", 2)]
@@ -123,7 +123,7 @@ def test_an_instance_and_slices_of_one_name_are_told_apart(cluster, namespace):
 
 
 @pytest.mark.parametrize("mode", ["per-gpu"], indirect=True)
-def test_instances_are_given_first_and_counted_whoever_holds_them(cluster, namespace):
+def test_instances_are_given_first_and_counted_no_matter_which_pod_holds_them(cluster, namespace):
     own = labelled_pod("own", "0.125")
     del own["metadata"]["labels"]
     own["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": "2"}}

@@ -129,7 +129,7 @@ def waiting(request, nodes, webhook, create, tmp_path):
 
 
 @pytest.mark.usefixtures("waiting")
-def test_from_zero_the_scheduler_takes_a_template_node_of_names_alone_and_none_without_the_names(
+def test_from_zero_the_scheduler_takes_a_template_node_of_names_only_and_none_without_the_names(
     control_plane, namespace, nodes
 ):
     """The scheduler's own filters are what the Cluster Autoscaler asks about a group's template node."""

@@ -91,7 +91,7 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     assert f"free now: {node}: 2" in tab.wait_for_selector(item).text_content()
 
 
-def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_was_told(
+def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_read(
     control_plane, namespace, nodes, controller, tmp_path
 ):
     nodes(GpuNode())
@@ -153,7 +153,7 @@ def allow(control_plane, namespace, name, kind):
     control_plane.api.create(binding, where)
     # A page remembers for half a minute what a token may not.
     listing = partial(may, control_plane.api, (namespace, name), "list", LEDGERS, namespace=where)
-    eventually(listing, "the API server has heard of it")
+    eventually(listing, "the API server knows it")
 
 
 def ask(controller, token=None, namespace=""):

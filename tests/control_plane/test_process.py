@@ -84,7 +84,7 @@ def test_a_process_does_not_outlive_a_parent_that_is_killed(tmp_path, monkeypatc
     eventually(lambda: gone(child), "the child is gone")
 
 
-def test_an_early_end_is_told_with_the_log(tmp_path):
+def test_an_early_end_is_reported_with_the_log(tmp_path):
     with (
         Process([SHELL, "-c", "echo no such luck; exit 7"], tmp_path / "early.log") as process,
         pytest.raises(ProcessError, match=r"^early ended with 7:\nno such luck$"),

@@ -182,14 +182,14 @@ def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, contro
     modest = [labelled_pod(f"pod-{n}", "0.125") for n in range(8)]
     with serve(QUOTA):
         refused = create([pod for pair in zip(huge, modest, strict=False) for pod in pair] + huge[8:])
-        # Whom workers cannot serve in time is told so; alone, each hears what is wrong with it.
+        # Pods that workers cannot serve in time are denied for that; each by itself gets its own reason.
         for pod in [pod for pod in huge if BUSY in refused[pod["metadata"]["name"]]]:
             name = pod["metadata"]["name"]
             refused[name] = eventually(lambda pod=pod: unless_busy(create([pod])), "a worker is free")
         # A machine that is busy with the huge ones may not hear of the controller in time, and says so.
         for pod in [pod for pod in modest if TRY_AGAIN in refused.get(pod["metadata"]["name"], "")]:
             del refused[pod["metadata"]["name"]]
-            eventually(lambda pod=pod: create([pod]) == {}, "a pod that was told to try again is let in")
+            eventually(lambda pod=pod: create([pod]) == {}, "a pod that was denied for that is let in")
     for number in range(12):
         assert "Kubernetes allows 63: shorten it" in refused.pop(f"huge-{number}")
     assert refused == {}

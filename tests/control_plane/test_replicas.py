@@ -115,10 +115,10 @@ def test_pods_of_one_owner_wait_for_the_model_of_the_first(control_plane, namesp
         [(node, _)] = bound(api, namespace, "train", 1)
         scale(api, namespace, "train", 2)
 
-        def told():
+        def reported():
             said = f"and model {models[node]} (required by sameModel"
             return any(said in event.get("message", "") for event in api.events(namespace))
 
-        eventually(told, "the second pod says which model it waits for")
+        eventually(reported, "the second pod says which model it waits for")
         [waiting] = [pod for pod in pods_of(api, namespace, "train") if "nodeName" not in pod["spec"]]
         assert index_of(waiting) == 0

@@ -51,10 +51,10 @@ def test_sixteen_eighths_run_on_two_gpus_and_the_next_waits(nodes, webhook, cont
     [node] = nodes(GpuNode(gpus=2))
     webhook()
     create(control_plane, namespace, 16, "0.125")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
     assert Counter(gpu_of(pod) for pod in pods if running(pod)) == {(node, "0"): 8, (node, "1"): 8}
     create(control_plane, namespace, 1, "0.125", start=16)
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
     [waiting] = [pod for pod in pods if not running(pod)]
     assert waiting["metadata"]["name"] == "pod-16"
     assert "1 Insufficient nvidia.com/gpu-" in unschedulable(waiting)
@@ -68,7 +68,7 @@ def test_of_five_eighths_created_at_once_exactly_one_runs_on_each_gpu(
     with ThreadPoolExecutor(12) as clients:
         pods = [labelled_pod(f"pod-{number}", "0.625") for number in range(12)]
         list(clients.map(lambda pod: control_plane.api.create(pod, namespace), pods))
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
     expected = {(node, str(index)): 1 for node in (first, second) for index in range(3)}
     assert Counter(gpu_of(pod) for pod in pods if running(pod)) == expected
     assert len(pods) == 12
@@ -78,7 +78,7 @@ def test_the_preferred_node_is_honoured(nodes, webhook, control_plane, namespace
     nodes(*[GpuNode(gpus=2)] * 4)
     webhook()
     create(control_plane, namespace, 4, "0.750")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
     assert [pod["spec"]["nodeName"] for pod in pods] == [preferred(pod) for pod in pods]
 
 
@@ -130,7 +130,7 @@ def test_pooled_mode_counts_per_node(nodes, webhook, control_plane, namespace, t
     (policies / "default.yaml").write_text(POOLED)
     webhook(policies)
     create(control_plane, namespace, 9, "0.500")
-    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is scheduled")
     assert Counter(pod["spec"]["nodeName"] for pod in pods if running(pod)) == {first: 4, second: 4}
     [waiting] = [pod for pod in pods if not running(pod)]
     assert "2 Insufficient nvidia.com/gpu." in unschedulable(waiting)

@@ -1,4 +1,4 @@
-"""Other mutating webhooks beside ours, before and after it in the API server's order, which is by name."""
+"""Other mutating webhooks, before and after ours in the API server's order, which is by name."""
 
 import copy
 from contextlib import contextmanager
@@ -71,7 +71,7 @@ def test_a_container_added_by_another_webhook_gets_no_gpu(name, nodes, webhook, 
 
 
 @pytest.mark.parametrize("name", ["a-mesh", "z-mesh"], ids=["before ours", "after ours"])
-def test_the_pods_own_container_is_found_by_name_beside_another(
+def test_the_pods_own_container_is_found_by_name_next_to_another(
     name, nodes, webhook, control_plane, namespace
 ):
     nodes(GpuNode(gpus=2))

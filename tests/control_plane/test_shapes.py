@@ -31,8 +31,8 @@ def outcome(api: Api, namespace: str, name: str, recorded: Any) -> str:
         made = api.create(shape(name), namespace)
     except ApiError as error:
         explained = recorded.explain(recorded.reviews_of("Pod")[-1])
-        told = str(error).endswith(f"{DENIED}{explained['message']}")
-        return f"denied: {explained['code']}" if told else str(error)
+        is_explained = str(error).endswith(f"{DENIED}{explained['message']}")
+        return f"denied: {explained['code']}" if is_explained else str(error)
     [holder] = holders(made)
     assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == holder
     return holder

@@ -56,12 +56,12 @@ def status(control_plane, namespace, tmp_path):
         components.write_kubeconfig(control_plane.home, control_plane.url, tmp_path / name, token)
         of = f"--policies-config-map={namespace}/{NAME}"
 
-        def told():
+        def digests():
             ended = run("status", "--output=json", of, f"--kubeconfig={tmp_path / name}")
             # The API server takes up new rights a moment later.
             return None if 'resource "configmaps"' in ended.stderr or "cannot list" in ended.stderr else ended
 
-        return eventually(told, "the rights are known")
+        return eventually(digests, "the rights are known")
 
     return ask
 

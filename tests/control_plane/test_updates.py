@@ -1,4 +1,4 @@
-"""What users do to a labelled pod beside creating it once."""
+"""What users do to a labelled pod other than creating it once."""
 
 import json
 import re

@@ -45,7 +45,7 @@ def pods(control_plane, namespace, nodes, webhook):
 
 
 @pytest.mark.usefixtures("pods")
-def test_pods_without_an_injection_are_told_apart_from_the_others(ask, namespace):
+def test_pods_without_an_injection_are_distinguished_from_the_others(ask, namespace):
     ended = ask("uninjected", "--namespace", namespace, "--output", "json")
     assert ended.returncode == 1, ended.stderr
     assert {each["pod"]: each["why"].partition(":")[0] for each in json.loads(ended.stdout)} == {

@@ -35,14 +35,14 @@ def deployment(name, fraction):
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
-def until_told(why, name, text):
+def until_said(why, name, text):
     """The answer, once it holds a text: the API server's Events come a moment later."""
 
-    def told():
+    def said():
         ended = why(name)
         return ended if text in ended.stdout else None
 
-    return eventually(told, f"why {name} says {text}")
+    return eventually(said, f"why {name} says {text}")
 
 
 def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, nodes, webhook, why):
@@ -50,14 +50,14 @@ def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, 
     webhook()
     control_plane.api.create(deployment("web", "0.5"), namespace)
 
-    ended = until_told(why, "web", "It was rejected")
+    ended = until_said(why, "web", "It was rejected")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert 'The injector denied it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
     assert '(did you mean "0.500"?)' in ended.stdout
     assert "in the pod template of the owner of ReplicaSet web-" in ended.stdout
 
 
-def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
+def test_why_it_waits_is_said_by_pod_and_scheduler_what_may_not_be_read_is_named(
     control_plane, namespace, nodes, webhook, why
 ):
     nodes(GpuNode(gpus=1))
@@ -65,17 +65,17 @@ def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
     for name in ("first", "second"):
         control_plane.api.create(labelled_pod(name, "0.750"), namespace)
 
-    ended = until_told(why, "second", "It needs 6 slices of GPU 0")
+    ended = until_said(why, "second", "It needs 6 slices of GPU 0")
     assert "Insufficient nvidia.com/gpu-0" in ended.stdout
     assert ended.stderr.startswith("Not read: GpuLedgers, which show where slices are free: ")
-    assert until_told(why, "first", "on node").returncode == 0
+    assert until_said(why, "first", "on node").returncode == 0
 
     ended = why("nobody")
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith(f"There is no pod nobody in namespace {namespace}.")
 
 
-def test_who_made_a_custom_resource_finds_what_its_controller_told_of_refused_pods(
+def test_who_made_a_custom_resource_finds_what_its_controller_reported_of_refused_pods(
     control_plane, namespace, why
 ):
     denied = 'admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
@@ -91,20 +91,20 @@ def test_who_made_a_custom_resource_finds_what_its_controller_told_of_refused_po
         "count": 2,
     }
     control_plane.api.create(event, namespace)
-    ended = until_told(why, "ray", "It was rejected")
+    ended = until_said(why, "ray", "It was rejected")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert f"RayCluster {namespace}/ray could not create a pod. It was rejected 2 times" in ended.stdout
     assert "The injector denied it: use 0.500." in ended.stdout
 
 
-def test_a_pod_of_a_gang_is_told_how_far_the_others_are(control_plane, namespace, nodes, webhook, why):
+def test_a_pod_of_a_gang_learns_how_far_the_others_are(control_plane, namespace, nodes, webhook, why):
     [node] = nodes(GpuNode(gpus=1))
     webhook()
     for name in ("first", "second", "third"):
         pod = labelled_pod(name, "0.750", nodeSelector={"kubernetes.io/hostname": node})
         pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
         control_plane.api.create(pod, namespace)
-    ended = until_told(why, "third", "Insufficient nvidia.com/gpu-0")
+    ended = until_said(why, "third", "Insufficient nvidia.com/gpu-0")
     assert (
         "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
         in ended.stdout

@@ -41,8 +41,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         for pod in cluster.kubectl(
             "get", "pods", f"--namespace={OWN_NAMESPACE}", "--output=name"
         ).stdout.split():
-            told = cluster.kubectl("logs", pod, f"--namespace={OWN_NAMESPACE}", "--tail=15").stdout
-            report.sections.append((f"end of the log of {pod}", told))
+            lines = cluster.kubectl("logs", pod, f"--namespace={OWN_NAMESPACE}", "--tail=15").stdout
+            report.sections.append((f"end of the log of {pod}", lines))
     return report
 
 

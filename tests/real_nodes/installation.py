@@ -147,8 +147,8 @@ class Installation:
     def resident_mib(self, pod: Pod) -> int:
         """Memory of all processes of a pod's container."""
         script = "cat /sys/fs/cgroup/memory/memory.stat"
-        told = self.exec(pod.name, "sh", "-c", script).stdout
-        [rss] = [int(line.split()[1]) for line in told.splitlines() if line.startswith("total_rss ")]
+        output = self.exec(pod.name, "sh", "-c", script).stdout
+        [rss] = [int(line.split()[1]) for line in output.splitlines() if line.startswith("total_rss ")]
         return rss // 2**20
 
 

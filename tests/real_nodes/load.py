@@ -122,5 +122,5 @@ class Load:
                 self._api.call("DELETE", path, query={"gracePeriodSeconds": "1"})
 
     def failed(self, *, labelled: bool) -> list[str]:
-        """What users were told where a create failed."""
+        """What users read where a create failed."""
         return [c.error for c in self.creations if c.error and c.labelled == labelled]

@@ -240,7 +240,7 @@ def test_a_pod_whose_agent_is_late_after_a_reboot_fails_for_good(cluster, pods):
     assert pods.phase("before") == "Failed"
 
 
-def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
+def test_slices_of_an_unhealthy_gpu_are_not_offered_until_it_is_well(cluster, pods):
     agent = cluster.nodes[NODE].agent
     pods.run("resident", container(gpu0=1))
     agent.write_gpus(GPUS, [Xid(GPUS[SMALL].uuid, APPLICATION_XIDS[0])])
@@ -272,7 +272,7 @@ def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
     assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
 
 
-def test_beside_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_names_when_it_dies(
+def test_next_to_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_names_when_it_dies(
     cluster, pods
 ):
     """As of kubelet 1.37, which keeps every plugin of a name."""
@@ -282,8 +282,8 @@ def test_beside_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_na
     try:
         eventually(lambda: taken_back(node.agent.log.read_text()[before:]), "the agent takes it back")
         until_offered(cluster)
-        pods.run("beside", container(gpu0=1))
-        assert pods.environment("beside")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
+        pods.run("neighbor", container(gpu0=1))
+        assert pods.environment("neighbor")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
         log = node.sandbox.folder / "kubelet.log"
         ended = log.read_text().count(STREAM_ENDED)
         node.agent.kill()
@@ -390,5 +390,5 @@ def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_aga
         limits = {name: pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT_0"] for name in running}
         assert limits == {name: "15360m" if name in names[:3] else "30720m" for name in running}
         pods.delete_all()
-    told = " ".join(f"{wait:.1f}" for wait in waits)
-    say(f"agent killed {KILLS} times: registered again after {told} s (median {median(waits):.1f})")
+    listed = " ".join(f"{wait:.1f}" for wait in waits)
+    say(f"agent killed {KILLS} times: registered again after {listed} s (median {median(waits):.1f})")

@@ -117,7 +117,7 @@ def test_its_library_is_the_one_that_the_limiters_image_holds(installation, clus
     assert "(ro," in mounted
 
 
-def test_a_new_agent_takes_over_beside_running_pods(installation, cluster):
+def test_a_new_agent_takes_over_while_pods_run(installation, cluster):
     [before] = installation.objects("agent")
     cluster.api.delete("Pod", before["metadata"]["name"], OWN_NAMESPACE)
     eventually(lambda: successor(installation, before), "another agent is ready")
@@ -130,14 +130,14 @@ def test_a_new_agent_takes_over_beside_running_pods(installation, cluster):
 
 def test_the_agents_pod_has_no_capability(installation, cluster):
     [pod] = installation.objects("agent")
-    told = installation.exec(pod["metadata"]["name"], "cat", "/proc/1/status").stdout
-    assert "CapEff:\t0000000000000000" in told
+    status = installation.exec(pod["metadata"]["name"], "cat", "/proc/1/status").stdout
+    assert "CapEff:\t0000000000000000" in status
 
 
 def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, cluster):
     cards = [gpu.memory_mib for gpu in GPUS]
 
-    def told() -> list[int]:
+    def reported() -> list[int]:
         stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
         return [gpu["memoryMiB"] for gpu in json.loads(stored.stdout)["status"]["gpus"]]
 
@@ -145,7 +145,7 @@ def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, 
         stored = cluster.kubectl("get", "gpuledger", NODE, "--output=json")
         return [gpu.get("memoryMiB") for gpu in json.loads(stored.stdout)["status"]["gpus"]]
 
-    assert told() == cards
+    assert reported() == cards
     eventually(lambda: shown() == cards, "the GpuLedger shows the cards")
 
 

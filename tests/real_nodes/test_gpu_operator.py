@@ -255,10 +255,10 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     name = eventually(lambda: resident(cluster), "the share runs again", READY_S)
     has_share(cluster, name, 1)
     assert libraries(cluster, name) == {"615.10.02"}
-    run(cluster, share("beside", "0.875"))
-    has_share(cluster, "beside", 7)
+    run(cluster, share("neighbor", "0.875"))
+    has_share(cluster, "neighbor", 7)
     each_slice_is_held_once(cluster)
-    cluster.api.delete("Pod", "beside", WORK)
+    cluster.api.delete("Pod", "neighbor", WORK)
 
     # NVIDIA's plugin knows nothing of the share: nobody else may get its card.
     set_label(cluster, PLUGIN, "true")

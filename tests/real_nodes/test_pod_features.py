@@ -114,12 +114,12 @@ def test_a_pod_with_resources_of_its_own_keeps_its_class_and_has_its_limit(creat
     is_limited(cluster, made)
 
 
-def test_a_native_sidecar_runs_beside_and_sees_no_gpu(create, cluster):
+def test_a_native_sidecar_runs_next_to_the_container_and_sees_no_gpu(create, cluster):
     sidecar = task("mesh")["spec"]["containers"][0] | {"restartPolicy": "Always"}
-    made = create(task("beside", "0.250", initContainers=[sidecar]))
-    until_running(cluster, "beside")
+    made = create(task("neighbor", "0.250", initContainers=[sidecar]))
+    until_running(cluster, "neighbor")
     is_limited(cluster, made)
-    seen = cluster.kubectl("exec", f"--namespace={WORK}", "beside", "--container=mesh", "--", "ls", "/dev")
+    seen = cluster.kubectl("exec", f"--namespace={WORK}", "neighbor", "--container=mesh", "--", "ls", "/dev")
     assert (seen.code, "nvidia" in seen.stdout) == (0, False)
 
 

@@ -119,13 +119,13 @@ def in_force(installation, served):
 def test_an_event_on_the_config_map_says_what_is_in_force_everywhere(installation, cluster, digests):
     [digest] = eventually(lambda: in_force(installation, digests()), "all webhooks serve the newest policies")
 
-    def told():
+    def messages():
         about = f"{RELEASE}-policies"
         return [e["message"] for e in cluster.api.events(OWN_NAMESPACE, about, "PoliciesInForce")]
 
     names = ", ".join(sorted(pod.name for pod in installation.pods("webhook")))
     message = f"policies {digest} are in force at every webhook (2): {names}"
-    eventually(lambda: message in told(), "the Event is there")
+    eventually(lambda: message in messages(), "the Event is there")
 
 
 def test_the_controller_touched_the_webhooks_and_itself(installation):

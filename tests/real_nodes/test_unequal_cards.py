@@ -43,7 +43,7 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
 
 @pytest.fixture(scope="module")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The chart with its agent, of which the controller has heard what cards there are."""
+    """The chart with its agent, of which the controller knows the cards."""
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
     installation.helm.apply({**VALUES, **chart_values(SOCKET)})

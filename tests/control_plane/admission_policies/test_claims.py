@@ -75,11 +75,11 @@ def test_no_claim_of_a_gpu_is_made_under_the_name_of_a_nic(nics, control_plane, 
     control_plane.api.create(template(asked), nics)
     pod = control_plane.api.create(claiming(), nics)
 
-    def told():
+    def messages():
         found = control_plane.api.events(nics, "nic", "FailedResourceClaimCreation")
         return [e["message"] for e in found if e["involvedObject"].get("uid") == pod["metadata"]["uid"]]
 
-    assert WRONG in eventually(told, "the pod is told")[0]
+    assert WRONG in eventually(messages, "the pod has an Event")[0]
     owned = [
         each
         for each in control_plane.api.list("ResourceClaim", nics, API)

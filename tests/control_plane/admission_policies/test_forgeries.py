@@ -90,23 +90,27 @@ def test_more_of_the_pool_than_the_label_says_is_refused(no_webhook, control_pla
 def test_more_than_one_instance_is_refused(no_webhook, control_plane, amounts, named):
     pod = copy.deepcopy(no_webhook["mig"])
     task(pod)["resources"] = {"limits": amounts}
-    told = f"limits of GPU containers: must be one of {named}, as the annotations say: {ADVICE}"
-    with refused("injected", told):
+    message = f"limits of GPU containers: must be one of {named}, as the annotations say: {ADVICE}"
+    with refused("injected", message):
         control_plane.api.create(pod, "lock-mig")
 
 
 @pytest.mark.parametrize(
-    ("policy", "resource", "told"),
+    ("policy", "resource", "message"),
     [
         ("mig", "nvidia.com/gpu", "one of nvidia.com/mig-<profile>"),
         ("both", "nvidia.com/gpu", "1 slices of nvidia.com/gpu-{index}"),
         ("both", "nvidia.com/gpu-0", "1 slices of nvidia.com/gpu-{index}"),
     ],
 )
-def test_a_gpu_or_a_slice_without_a_limit_is_no_instance(no_webhook, control_plane, policy, resource, told):
+def test_a_gpu_or_a_slice_without_a_limit_is_no_instance(
+    no_webhook, control_plane, policy, resource, message
+):
     pod = copy.deepcopy(no_webhook[policy])
     task(pod)["resources"] = {"limits": {resource: "1"}}
-    with refused("injected", f"limits of GPU containers: must be {told}, as the annotations say: {ADVICE}"):
+    with refused(
+        "injected", f"limits of GPU containers: must be {message}, as the annotations say: {ADVICE}"
+    ):
         control_plane.api.create(pod, f"lock-{policy}")
 
 
@@ -121,8 +125,8 @@ def test_a_slice_of_the_pool_without_a_limit_is_no_instance(no_webhook, control_
 def test_an_instance_that_does_not_hold_what_the_label_says_is_refused(no_webhook, control_plane, label):
     pod = copy.deepcopy(no_webhook["mig"])
     pod["metadata"]["labels"]["clearml-injector/fraction"] = label
-    told = f"clearml-injector/slices: not what the label says of a MIG instance: {ADVICE}"
-    with refused("injected", told):
+    message = f"clearml-injector/slices: not what the label says of a MIG instance: {ADVICE}"
+    with refused("injected", message):
         control_plane.api.create(pod, "lock-mig")
 
 
@@ -163,7 +167,7 @@ def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
         control_plane.api.create(pod, "lock-default")
 
 
-def test_a_native_sidecar_with_slices_beside_the_container_is_refused(no_webhook, control_plane):
+def test_a_native_sidecar_with_slices_in_addition_to_the_container_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     pod["spec"]["initContainers"].append({**task(pod), "name": "second", "restartPolicy": "Always"})
     with refused("injected", PARTS):
@@ -182,8 +186,8 @@ def test_an_init_container_that_ends_is_not_the_one_with_the_share(no_webhook, c
 def test_a_policy_of_another_namespace_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     said(pod)["clearml-injector/injected"] = "open@0"
-    told = f"clearml-injector/injected: policy open is not for namespace lock-default: {ADVICE}"
-    with refused("injected", told):
+    message = f"clearml-injector/injected: policy open is not for namespace lock-default: {ADVICE}"
+    with refused("injected", message):
         control_plane.api.create(pod, "lock-default")
 
 

@@ -142,7 +142,7 @@ def with_image_volume(path):
 
 
 @needs("HAS_IMAGE_VOLUMES")
-def test_an_image_volume_stays_beside_the_limiters_volumes(create):
+def test_an_image_volume_stays_next_to_the_limiters_volumes(create):
     made = create(with_image_volume("/models"))
     kept = {volume["name"]: volume for volume in made["spec"]["volumes"]}["model"]
     assert kept["image"]["reference"] == "example.com/model:1"

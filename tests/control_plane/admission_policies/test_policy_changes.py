@@ -242,7 +242,7 @@ def after(in_lock, changing):
     return {namespace: changing.injected(namespace, asked) for namespace, asked in ASKED_AFTER.items()}
 
 
-def test_webhooks_of_before_and_after_serve_beside_each_other(changing, before, after):
+def test_webhooks_of_before_and_after_serve_at_the_same_time(changing, before, after):
     changing.without_webhook()
     allowed = [
         [is_allowed(changing.api, pods[namespace], namespace) for namespace in ASKS]
@@ -301,7 +301,7 @@ def test_memory_that_an_agent_limits_passes_with_its_slices_alone(by_agent, chan
     changing.api.create(pod, "lock-default", dry_run=True)
 
 
-def test_mib_beside_an_agents_limit_are_refused(by_agent, changing):
+def test_mib_with_an_agents_limit_are_refused(by_agent, changing):
     pod = copy.deepcopy(by_agent["4G"])
     pod["metadata"]["annotations"]["clearml-injector/memory-mib"] = "3814"
     rule = "clearml-injector/memory-mib: the node's agent decides the MiB under this policy"

@@ -65,7 +65,7 @@ def test_of_a_node_nothing_else_is_changed(stolen, make_node, change):
     assert_policy_refuses(stolen, "PATCH", make_node(taints=[OTHER]), change, MERGE_PATCH)
 
 
-def test_whoever_else_may_change_nodes_is_not_asked(control_plane, stolen, make_node):
+def test_another_user_that_may_change_nodes_is_not_asked(control_plane, stolen, make_node):
     path = make_node(taints=[OTHER])
     for name, change in ON_NODES.items():
         assert why_refused(control_plane.api, "PATCH", path, change, MERGE_PATCH) == (200, ""), name

@@ -1,4 +1,4 @@
-"""Of all but nodes the controller's token changes what the controller changes, and nothing beside it."""
+"""Of all but nodes the controller's token changes what the controller changes, and nothing else."""
 
 import pytest
 
