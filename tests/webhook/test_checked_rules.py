@@ -38,7 +38,7 @@ def test_the_first_of_a_kind_is_checked_and_then_one_in_so_many(checked, monkeyp
     assert checked == ["pod-0", "pod-4", "pod-8"]
 
 
-def test_another_kind_begins_anew(checked):
+def test_another_kind_begins_again(checked):
     webhook = Webhook(policies('fractions: {"0.500": 4, "2.000": 16}'))
     for number, fraction in enumerate(["0.500", "0.500", "2.000", "2.000"]):
         send(webhook, number, fraction=fraction)

@@ -1,4 +1,4 @@
-"""What a pod is told that got no placement."""
+"""What the denial of a pod without a placement says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webhook.decision import deny_unplaced
 
 
 @pytest.mark.parametrize("nodes", [0, 10**9])
-def test_a_pod_that_demands_too_much_of_its_node_is_told_what_to_write_instead(nodes: int) -> None:
+def test_a_pod_that_demands_too_much_of_its_node_learns_what_to_write_instead(nodes: int) -> None:
     work = Work()
     work.begin(nodes)
     denial = deny_unplaced(work.refusal())
@@ -23,7 +23,7 @@ def test_a_pod_that_demands_too_much_of_its_node_is_told_what_to_write_instead(n
     assert len(denial.message) <= MESSAGE_LIMIT
 
 
-def test_a_pod_that_no_node_could_hold_is_told_so() -> None:
+def test_a_pod_that_no_node_could_hold_gets_that_reason() -> None:
     denial = deny_unplaced(Unschedulable("there is no node yet"))
     assert (denial.reason, denial.message) == (
         Reason.NO_NODE,
@@ -31,7 +31,7 @@ def test_a_pod_that_no_node_could_hold_is_told_so() -> None:
     )
 
 
-def test_a_pod_that_no_node_can_hold_at_this_moment_is_not_told_that_none_ever_could() -> None:
+def test_a_pod_that_no_node_can_hold_at_this_moment_does_not_read_that_none_ever_could() -> None:
     denial = deny_unplaced(Unschedulable("no GPU has 4 free slices", is_for_now=True))
     assert (denial.reason, denial.message) == (
         Reason.NO_PIECE,

@@ -127,7 +127,7 @@ def test_nothing_of_the_pod_is_logged(lines, found):
     assert CANARY not in json.dumps(lines())
 
 
-def test_an_internal_error_is_logged_by_kind_and_place_alone(lines, monkeypatch):
+def test_an_internal_error_is_logged_by_kind_and_place_only(lines, monkeypatch):
     def broken(*_args, **_kwargs):
         raise KeyError(CANARY)
 

@@ -20,7 +20,7 @@ SILENCE = (0, b"")
 
 
 class Listener:
-    """A controller that answers reports, one after the other, as it is told; the last answer stays."""
+    """A controller that answers reports, one after the other, as the test says; the last answer stays."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -140,7 +140,7 @@ def test_a_controller_that_is_away_costs_nothing_but_the_report():
     assert asyncio.run(main()) == {}
 
 
-def test_a_controller_that_never_answers_is_given_up_and_told_the_next_time(monkeypatch):
+def test_a_controller_that_never_answers_is_given_up_and_reported_to_the_next_time(monkeypatch):
     monkeypatch.setattr("webhook.denial_reports.TIMEOUT_SECONDS", 1.0)
 
     async def main():
@@ -158,7 +158,7 @@ def test_a_controller_that_never_answers_is_given_up_and_told_the_next_time(monk
     assert asyncio.run(main()) == [entry("memory-too-small")]
 
 
-def test_an_older_controller_is_left_alone_and_told_again_later(capfd):
+def test_an_older_controller_is_left_alone_and_tried_again_later(capfd):
     async def main():
         controller = Listener((404, b'{"detail":"Not Found"}'), OK)
         async with listening(controller) as port, reporting(port) as (reports, sleep):
@@ -176,7 +176,7 @@ def test_an_older_controller_is_left_alone_and_told_again_later(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_standby_names_the_leader_that_is_told():
+def test_a_standby_names_the_leader_that_gets_the_reports():
     async def main():
         leader = Listener(OK)
         async with listening(leader) as port:

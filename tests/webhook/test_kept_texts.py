@@ -1,4 +1,4 @@
-"""What is kept, logged or repeated of a review is what Kubernetes allows, whoever wrote it."""
+"""What is kept, logged or repeated of a review is what Kubernetes allows, regardless of who wrote it."""
 
 import functools
 import gc

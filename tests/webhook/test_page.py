@@ -1,4 +1,4 @@
-"""What a standalone webhook's page is told: promises as they are made, and denials of the last hour."""
+"""What a standalone webhook's page shows: promises as they are made, and denials of the last hour."""
 
 import asyncio
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ def denied(reason):
     return Outcome.of(Denial.of(reason, "why"), None)
 
 
-def test_each_promise_is_told_to_every_reader():
+def test_each_promise_reaches_every_reader():
     ledger = Source("a", "b").ledger
     source = StandaloneSource(ledger)
 
@@ -27,13 +27,13 @@ def test_each_promise_is_told_to_every_reader():
         one, other = source.subscribe(), source.subscribe()
         assert one.take() == other.take() == ["a", "b"]
         placed = ledger.place(request_of(Fraction(4, 8), reservation="r"), now=0.0)
-        told = one.take(), other.take()
+        reported = one.take(), other.take()
         source.unsubscribe(other)
         ledger.release("r")
-        return placed.node, told, one.take(), other.take()
+        return placed.node, reported, one.take(), other.take()
 
-    node, told, after, unsubscribed = asyncio.run(main())
-    assert (told, after, unsubscribed) == (([node], [node]), [node], [])
+    node, reported, after, unsubscribed = asyncio.run(main())
+    assert (reported, after, unsubscribed) == (([node], [node]), [node], [])
 
 
 def test_denials_are_counted_by_reason_and_namespace_and_nothing_else_is():

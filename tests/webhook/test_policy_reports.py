@@ -18,20 +18,20 @@ class Listener:
 
     def __init__(self, answer):
         self.answer = answer
-        self.told = []
+        self.reported = []
 
     async def serve(self, reader, writer):
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 length = int(head.split("Content-Length: ")[1].split("\r\n")[0])
-                self.told.append((head.split(" HTTP")[0], json.loads(await reader.readexactly(length))))
+                self.reported.append((head.split(" HTTP")[0], json.loads(await reader.readexactly(length))))
                 status, data = self.answer
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
 
 
-def told(answer, digests):
-    """What the controller was told, and the pauses, while these were in force one after the other."""
+def reported(answer, digests):
+    """The reports that the controller got, and the pauses, while these were in force one after the other."""
 
     async def main():
         controller, sleep, current = Listener(answer), Sleeping(), [digests[0]]
@@ -48,13 +48,13 @@ def told(answer, digests):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             client.drop()
-        return controller.told, pauses
+        return controller.reported, pauses
 
     return asyncio.run(main())
 
 
 def test_each_report_tells_what_is_served_now():
-    reports, pauses = told(OK, [None, "a.1", "a.1", "b.2"])
+    reports, pauses = reported(OK, [None, "a.1", "a.1", "b.2"])
     assert reports == [
         ("POST /v1/served-policies", {"webhook": "webhook-1", "digest": digest})
         for digest in ("", "a.1", "a.1", "b.2")
@@ -63,13 +63,13 @@ def test_each_report_tells_what_is_served_now():
 
 
 @pytest.mark.parametrize("answer", [(503, b"no"), (400, b"no"), (409, b'{"leader": null}')])
-def test_a_controller_that_does_not_take_it_is_told_again(answer, capfd):
-    reports, pauses = told(answer, ["a.1", "b.2"])
+def test_a_controller_that_does_not_take_it_gets_it_again(answer, capfd):
+    reports, pauses = reported(answer, ["a.1", "b.2"])
     assert [report["digest"] for _, report in reports][-1] == "b.2"
     assert pauses == [PERIOD_SECONDS] * 2
     assert capfd.readouterr().err == ""
 
 
 def test_a_controller_that_is_too_old_is_left_alone():
-    _, pauses = told((404, b"no"), ["a.1"])
+    _, pauses = reported((404, b"no"), ["a.1"])
     assert pauses == [OLDER_SECONDS]

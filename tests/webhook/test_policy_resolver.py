@@ -34,7 +34,7 @@ def test_a_pod_follows_the_same_the_first_and_every_other_time(pod):
     assert counted.asked == [pod]
 
 
-def test_namespace_name_and_id_of_a_queue_are_told_apart():
+def test_namespace_name_and_id_of_a_queue_are_distinguished():
     counted = Counted()
     following = PolicyResolver(lambda: counted)
     pods = [("a", None, None), ("b", None, None), ("a", "b", None), ("a", None, "b"), ("a", "", None)]

@@ -116,7 +116,7 @@ def test_policies_change_while_it_runs_and_a_broken_set_keeps_the_last_good_one(
         assert http.get("/readyz").text.endswith(": in force\n")
 
 
-def test_a_webhook_beside_a_controller_starts_unready_on_broken_policies_and_takes_the_first_good_ones(
+def test_a_webhook_with_a_controller_starts_unready_on_broken_policies_and_takes_the_first_good_ones(
     tmp_path,
 ):
     directory = tmp_path / "policies"

@@ -63,7 +63,7 @@ def test_sixty_copies_of_an_own_pod_get_what_is_left_of_the_quota():
         ({}, {}),
     ],
 )
-def test_a_live_reservation_vouches_for_its_own_pod_alone(changed, user):
+def test_a_live_reservation_matches_only_its_own_pod(changed, user):
     webhook = webhook_of(policies("quotas: {namespaces: {team: {slices: 1}}}"))
     first = injected(webhook)
     assert webhook.decide(copied(first, **changed), uid="second", userInfo=user).code == "over-quota"

@@ -41,7 +41,7 @@ def test_memory_goes_before_a_percentage():
 
 
 @pytest.mark.parametrize("text", ["101", "-1", "1.5", "x"])
-def test_a_percentage_that_hami_refuses_is_refused_beside_memory_too(text):
+def test_a_percentage_that_hami_refuses_is_refused_with_memory_too(text):
     decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: text}))
     assert decided.code == "alias-not-allowed"
     assert decided.message.startswith(f'{PERCENT} "{text}" is not a whole number from 0 to 100')

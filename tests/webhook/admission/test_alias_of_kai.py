@@ -49,7 +49,7 @@ def verdict(policy_set: Any, found: dict[str, Any]) -> Verdict:
         ({"memory": "much"}, "denied"),
         ({"memory": ""}, "denied"),
         ({"memory": BEYOND_UINT64}, "denied"),
-        # Devices are a whole number from 1 up, beside one of the two.
+        # Devices are a whole number from 1 up, with one of the two.
         ({"fraction": "0.5", "fraction_num_devices": "1"}, "taken"),
         ({"fraction": "0.5", "fraction_num_devices": "2"}, "taken"),
         ({"memory": "2000", "fraction_num_devices": "2"}, "taken"),
@@ -137,7 +137,7 @@ def test_an_init_container_is_none_to_have_the_share_though_kai_lets_one() -> No
 
 
 @pytest.mark.parametrize("amount", [{"fraction": "0.5"}, {"memory": "2000"}])
-def test_a_whole_gpu_beside_the_amount_becomes_the_share_where_kai_denies_it(amount: dict[str, str]) -> None:
+def test_a_whole_gpu_and_the_amount_become_the_share_where_kai_denies_it(amount: dict[str, str]) -> None:
     found = kai(**amount)
     found["spec"]["containers"] = [container(limits={"nvidia.com/gpu": "1"})]
     decided = webhook_of(KAI).decide(found)
@@ -215,7 +215,7 @@ def test_mps_which_kai_puts_into_such_a_pod_is_denied_by_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["fraction_limit", "memory_limit", "fraction_num_devices"])
-def test_beside_our_own_label_they_are_refused_by_name(name: str) -> None:
+def test_with_our_own_label_they_are_refused_by_name(name: str) -> None:
     found = kai(**{name: "2"})
     found["metadata"]["labels"] = {"clearml-injector/fraction": "0.500"}
     denied = webhook_of(KAI).decide(found)

@@ -197,7 +197,7 @@ def test_an_init_container_of_hamis_alone_is_denied_and_not_left_to_wait_for_eve
     assert webhook_of(None).decide(found).code == "not-labelled"
 
 
-def test_a_sidecar_of_hamis_beside_its_container_is_one_too_many():
+def test_a_sidecar_of_hamis_next_to_its_container_is_one_too_many():
     side = container("side", limits={GPU: "1", MEM: "100"}, restartPolicy="Always")
     denied = webhook_of(HAMI).decide(hami({GPU: "1", MEM: "100"}, initContainers=[side]))
     assert denied.code == "alias-not-allowed"
@@ -213,14 +213,14 @@ def test_a_second_review_of_a_pod_with_an_init_container_of_hamis_changes_nothin
     assert webhook.decide(stored, uid="another").patch == []
 
 
-def test_many_init_containers_of_hamis_beside_many_amounts_take_bounded_work():
+def test_many_init_containers_of_hamis_and_many_amounts_take_bounded_work():
     amounts = {f"example.com/{number}": "1" for number in range(1500)} | {GPU: "1", MEM: "4096"}
     inits = [container(f"init-{number}", limits={GPU: "1", MEM: "4096"}) for number in range(150)]
     (outcome,) = check(as_body(review_of(hami(amounts, initContainers=inits))), 1, HAMI)
     assert outcome.reason == "pod-too-large"
 
 
-def test_beside_our_label_they_are_refused_as_ever():
+def test_with_our_label_they_are_refused_as_ever():
     found = pod(metadata={"annotations": {"gpu-fraction": "0.5"}})
     assert webhook_of(KAI).decide(found).code == "other-gpu-system"
 

@@ -1,4 +1,4 @@
-"""Annotations that say what was decided are ours alone."""
+"""Annotations that say what was decided belong only to us."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Claims of devices that are no GPU, beside a share: by DeviceClass, where the policy allows it."""
+"""Claims of devices that are no GPU, in addition to a share: by DeviceClass, where the policy allows it."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def claiming(*claims):
     )
 
 
-def test_a_claim_that_is_called_after_an_allowed_class_stays_beside_the_share():
+def test_a_claim_that_is_called_after_an_allowed_class_stays_with_the_share():
     decided = decide(claiming(OF_TEMPLATE), ALLOWS)
     assert decided.code == "injected"
     assert decided.spec["resourceClaims"] == [OF_TEMPLATE]

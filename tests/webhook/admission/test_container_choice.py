@@ -77,7 +77,7 @@ OF_MESHES_AND_OPERATORS = [
 
 @pytest.mark.parametrize(("name", "image"), OF_MESHES_AND_OPERATORS)
 @pytest.mark.parametrize("is_first", [True, False])
-def test_beside_a_known_sidecar_the_other_container_is_meant(name, image, is_first):
+def test_with_a_known_sidecar_the_other_container_is_meant(name, image, is_first):
     both = [container(name, image=image), container("main")]
     decided = decide(pod(containers=both if is_first else both[::-1]))
     assert chosen(decided) == "main"
@@ -94,12 +94,12 @@ def test_a_common_name_alone_makes_no_sidecar(name, image):
     )
 
 
-def test_beside_several_sidecars_one_container_is_left():
+def test_with_several_sidecars_one_container_is_left():
     names = ["istio-proxy", "main", "vault-agent", "otc-container"]
     assert chosen(decide(pod(containers=list(map(container, names))))) == "main"
 
 
-def test_two_containers_beside_a_sidecar_stay_ambiguous_and_the_denial_leaves_the_sidecar_out():
+def test_two_containers_and_a_sidecar_stay_ambiguous_and_the_denial_leaves_the_sidecar_out():
     decided = decide(pod(containers=list(map(container, ["a", "istio-proxy", "b"]))))
     assert decided.code == "container-ambiguous"
     assert decided.message.endswith("clearml-injector/container (a, b)")
@@ -151,7 +151,7 @@ SHIPPER = "container: {sidecars: [{name: ship-*}]}"
         (SHIPPER, "istio-proxy", "x", True),
     ],
 )
-def test_the_admin_names_further_sidecars_beside_those_that_are_known(text, name, image, is_sidecar):
+def test_the_admin_names_further_sidecars_in_addition_to_the_known_ones(text, name, image, is_sidecar):
     decided = decide(pod(containers=[container(name, image=image), container("main")]), policies(text))
     assert decided.code == ("injected" if is_sidecar else "container-ambiguous")
 
@@ -178,7 +178,7 @@ def test_no_more_containers_than_real_pods_have_are_looked_up_among_the_sidecars
 
 @pytest.mark.parametrize("text", ["a", "*/a" * 2_000, "x" * 10_000, "1/" * 128])
 @pytest.mark.parametrize("count", [32, 200])
-def test_many_containers_with_long_images_beside_many_patterns_take_bounded_work(text, count):
+def test_many_containers_with_long_images_and_many_patterns_take_bounded_work(text, count):
     own = ", ".join(f'{{name: "*1-*-{number}*-", image: "*1/*/*{number}"}}' for number in range(50))
     names = [f"{number}-{'1-' * 28}c" for number in range(count)]
     found = pod(containers=[container(name, image=text) for name in names])

@@ -262,7 +262,7 @@ def test_what_is_assumed_of_nodes_to_come_decides_the_slices_of_each():
     assert webhook.decide(decided.stored, uid="second").patch == []
 
 
-def test_the_reserve_is_held_beside_what_each_asks_for():
+def test_the_reserve_is_held_in_addition_to_what_each_asks_for():
     decided = two_gpus(policies("memory: {reserveMiB: 1100}"), mib=24576).decide(shared_memory())
     assert decided.annotations["clearml-injector/memory-mib"] == "4096,2048"
     assert (limits(decided, "train"), limits(decided, "eval")) == (
@@ -325,14 +325,14 @@ def test_amounts_that_are_not_the_labels_are_denied_in_short_words(text, asked, 
     assert len(denied.message) <= 200
 
 
-def test_the_users_fractions_of_clearml_cannot_stand_beside_a_part_of_memory():
+def test_the_users_fractions_of_clearml_cannot_be_combined_with_a_part_of_memory():
     made = [container("train", limits={"clear.ml/fraction-1": "0.500"}), container("eval")]
     denied = decide(shared_memory(containers=made))
     assert denied.code == "gpu-amount"
     assert f'{CONTAINERS} "train=4Gi"' in denied.message
 
 
-def test_a_job_with_shared_memory_is_told_what_its_pods_would_be_told():
+def test_a_job_with_shared_memory_gets_the_denial_that_its_pods_would_get():
     assert decide(job_of(shared_memory()), resource=JOBS).allowed
     assert decide(job_of(shared_memory("train=4Gi")), resource=JOBS).code == "containers-not-allowed"
 
@@ -368,5 +368,5 @@ def test_images_that_limit_themselves_must_each_fit_their_part():
     assert two_gpus(images).decide(shared(containers=made)).code == "image-does-not-fit"
 
 
-def test_a_job_is_told_what_its_pods_would_be_told():
+def test_a_job_gets_the_denial_that_its_pods_would_get():
     assert decide(job_of(shared("train=0.500")), resource=JOBS).code == "containers-not-allowed"

@@ -55,7 +55,7 @@ def test_more_than_zero_of_a_gpu_is_asking_for_one(limits, asks):
     assert ref.asks_for_gpu is asks
 
 
-def test_native_sidecars_run_beside_the_regular_containers():
+def test_native_sidecars_run_next_to_the_regular_containers():
     found = refs(
         initContainers=[container("a"), container("b", restartPolicy="Always")], containers=[container("c")]
     )

@@ -95,7 +95,7 @@ def test_two_regular_containers_that_ask_are_denied():
     assert decided.code == "several-gpu-containers"
 
 
-def test_a_native_sidecar_that_asks_beside_the_container_that_asks_is_denied():
+def test_a_native_sidecar_that_asks_in_addition_to_the_container_that_asks_is_denied():
     sidecar = container("side", limits=GPU, restartPolicy="Always")
     decided = decide(pod(containers=[container(limits=GPU)], initContainers=[sidecar]))
     assert decided.code == "several-gpu-containers"

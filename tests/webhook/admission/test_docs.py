@@ -10,8 +10,8 @@ PAGE = FOLDER.parent.parent / "docs" / "reference" / "admission.md"
 RULES = {file.stem for file in FOLDER.glob("*.py")} - {"__init__"}
 WITHOUT = {
     "alias_words": "what aliases have in common; test_alias_of_kai.py and _hami.py go through it",
-    "other_systems": "names alone; test_alias_of_kai.py and test_hami_cards.py have each",
-    "pod": "fields alone; tests/webhook/support/field_values.py has values of each",
+    "other_systems": "names only; test_alias_of_kai.py and test_hami_cards.py have each",
+    "pod": "fields only; tests/webhook/support/field_values.py has values of each",
     "validate": "the order of the rules; each rule's own tests go through it",
 }
 """Modules that are no rule by themselves, and what tries them."""

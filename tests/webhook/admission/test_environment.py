@@ -1,4 +1,4 @@
-"""Step "env": reserved names are ours alone, LD_PRELOAD is joined, everything else stays."""
+"""Step "env": reserved names belong only to us, LD_PRELOAD is joined, everything else stays."""
 
 import pytest
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.webhook.support import LIBRARY, reviewed
-from tests.webhook.support.limiter_parts import check_anew, with_gpu_init
+from tests.webhook.support.limiter_parts import check_again, with_gpu_init
 
 VOLUME = "gpu-limiter-library"
 TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -47,7 +47,7 @@ TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 def test_an_init_container_with_another_field_is_not_taken_for_ours(fields):
     webhook, injected = reviewed(with_gpu_init())
     injected["spec"]["initContainers"][0].update(fields)
-    check_anew(injected, webhook, 1)
+    check_again(injected, webhook, 1)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_init_container_with_another_field_is_not_taken_for_ours(fields):
 def test_an_init_container_of_another_security_context_is_not_taken_for_ours(fields):
     webhook, injected = reviewed(with_gpu_init())
     injected["spec"]["initContainers"][0]["securityContext"].update(fields)
-    check_anew(injected, webhook, 1)
+    check_again(injected, webhook, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_an_init_container_with_another_mount_is_not_taken_for_ours(extra):
     webhook, injected = reviewed(with_gpu_init())
     injected["spec"]["volumes"].append({"name": "token", "projected": {"sources": [{}]}})
     injected["spec"]["initContainers"][0]["volumeMounts"].append(extra)
-    check_anew(injected, webhook, 1)
+    check_again(injected, webhook, 1)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +138,8 @@ def test_what_says_where_a_token_is_is_not_compared(names, first):
     """Identity webhooks of clouds write it into every container, ours too: no reason for a second one."""
     webhook, injected = reviewed()
     for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
-        told = [{"name": name, "value": "x"} for name in names]
-        each["env"] = told + each["env"] if first else each["env"] + told
+        added = [{"name": name, "value": "x"} for name in names]
+        each["env"] = added + each["env"] if first else each["env"] + added
     assert webhook.decide(injected).patch == []
 
 
@@ -153,9 +153,9 @@ def test_what_says_where_a_token_is_is_not_compared(names, first):
         lambda env: env[-1].update(value="all"),
     ],
 )
-def test_other_variables_beside_a_token_s_are_compared(change):
+def test_other_variables_next_to_a_token_s_are_compared(change):
     webhook, injected = reviewed()
     env = injected["spec"]["initContainers"][0]["env"]
     env.insert(0, {"name": "AWS_REGION", "value": "x"})
     change(env)
-    check_anew(injected, webhook, 1)
+    check_again(injected, webhook, 1)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webhook.support import CACHE, LIBRARY, container, named, reviewed
-from tests.webhook.support.limiter_parts import check_anew, check_limiter, with_gpu_init
+from tests.webhook.support.limiter_parts import check_again, check_limiter, with_gpu_init
 
 VOLUME = "gpu-limiter-library"
 CACHE_VOLUME = "gpu-limiter-cache-train"
@@ -55,7 +55,7 @@ FOLDER = {"volumeMounts": [{"name": VOLUME, "mountPath": "/x", "readOnly": True,
 def test_a_library_that_is_not_as_we_wrote_it_is_not_taken_for_ours(change):
     webhook, injected = reviewed(with_gpu_init())
     change(injected["spec"])
-    check_anew(injected, webhook, 1)
+    check_again(injected, webhook, 1)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_mount_that_shows_something_else_is_put_back(change):
     """Nobody else may fill the cache: the library believes the limits in its accounting file."""
     webhook, injected = reviewed(with_gpu_init())
     change(injected["spec"])
-    check_anew(injected, webhook, 0)
+    check_again(injected, webhook, 0)
 
 
 def test_an_image_fetched_from_a_mirror_is_no_reason_to_refuse_the_pod():

@@ -173,7 +173,7 @@ WITHOUT_GPUS = gpu_node("cpu", count=0, labels={}, gpu_mib=None, slices_per_gpu=
 
 
 @pytest.mark.parametrize("there", [WITHOUT_GPUS, node("Tesla-T4", 15360)])
-def test_larger_gpus_of_nodes_to_come_are_waited_for_beside_nodes_that_are_there(there):
+def test_larger_gpus_of_nodes_to_come_are_waited_for_next_to_nodes_that_are_there(there):
     webhook = webhook_of(there, policy_set=policies(ASSUMED))
     decided = webhook.decide(of_kind(min_gpu_memory="40Gi"))
     assert expressions(decided) == {("nvidia.com/gpu.memory", "Gt"): ["40959"]}

@@ -139,5 +139,5 @@ def test_an_assumed_node_has_as_many_gpus_as_the_pod_asks_for_or_none_fits():
     assert assumed.resolve("team", None, None).demands.assume == Assumption(2, 81920)
 
 
-def test_a_job_is_told_what_its_pods_would_be_told():
+def test_a_job_gets_the_denial_that_its_pods_would_get():
     assert decide(job_of(on_gpus("99")), resource=JOBS).code == "gpus-not-allowed"

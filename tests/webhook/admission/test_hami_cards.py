@@ -125,13 +125,13 @@ def test_where_room_decides_a_pod_must_take_both_modes(mode, is_given):
 
 
 @pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID, MODE, NODE_POLICY, GPU_POLICY, NUMA])
-def test_beside_our_own_label_they_are_refused_by_name(name):
+def test_with_our_own_label_they_are_refused_by_name(name):
     decided = decide(pod(metadata={"annotations": {name: "A100"}}))
     assert decided.code == "other-gpu-system"
     assert name in decided.message
 
 
-def test_beside_our_own_label_the_denial_names_our_annotation_where_there_is_one():
+def test_with_our_own_label_the_denial_names_our_annotation_where_there_is_one():
     decided = decide(pod(metadata={"annotations": {USE_TYPE: "A100"}}))
     assert decided.message.endswith(f"use {MODEL} instead")
 

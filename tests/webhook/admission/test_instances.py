@@ -85,7 +85,7 @@ def test_init_containers_that_ask_for_a_gpu_get_the_same_instance():
     assert decide(found).container("warm")["resources"]["limits"] == {ONE: "1"}
 
 
-def test_the_users_own_affinity_is_kept_beside_the_models():
+def test_the_users_own_affinity_is_kept_with_the_models():
     term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
     found = pod(fraction="0.125", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}})
     labels = {"nvidia.com/gpu.product": A100_80, "zone": "a"}
@@ -138,7 +138,7 @@ def test_a_second_review_knows_the_instance_whatever_else_the_pod_says(found):
         [[A100_80], [A100_80, H100], [A100_80, "Tesla-T4"]],
     ],
 )
-def test_a_second_review_knows_the_instance_beside_the_users_own_demands_of_models(own):
+def test_a_second_review_knows_the_instance_next_to_the_users_own_demands_of_models(own):
     term = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": models} for models in own]
     terms = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": term}]}}
     reviewer = webhook(node("a", A100_80, (ONE, 2)), node("b", H100, (ONE, 2)))
@@ -211,7 +211,7 @@ def test_many_sets_of_models_in_a_forged_affinity_take_bounded_work():
     assert lines.count <= MAX_LINES
 
 
-def test_an_instance_that_the_pod_names_beside_the_label_is_the_one_it_gets():
+def test_an_instance_that_the_pod_names_in_addition_to_the_label_is_the_one_it_gets():
     found = pod(fraction="0.125", containers=[container(limits={TWO: "1"})])
     decided = decide(found)
     assert decided.container()["resources"]["limits"] == {TWO: "1"}
@@ -229,7 +229,7 @@ def test_an_instance_that_the_pod_names_beside_the_label_is_the_one_it_gets():
         ({"nvidia.com/gpumem": "1"}, "other-gpu-system"),
     ],
 )
-def test_what_cannot_be_meant_beside_the_label_is_denied_in_one_line(limits, code):
+def test_what_cannot_be_meant_with_the_label_is_denied_in_one_line(limits, code):
     decided = decide(pod(fraction="0.125", containers=[container(limits=limits)]))
     assert decided.code == code
     assert len(decided.message) <= 200
@@ -267,7 +267,7 @@ def test_a_pod_without_our_label_is_not_touched_whatever_instances_it_asks_for()
     assert (decided.code, decided.patch) == ("not-labelled", [])
 
 
-def test_other_modes_still_refuse_instances_beside_the_label():
+def test_other_modes_still_refuse_instances_in_addition_to_the_label():
     decided = decide_without_mig(pod(containers=[container(limits={ONE: "1"})]))
     assert decided.code == "other-gpu-system"
 
@@ -303,7 +303,7 @@ def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances
     assert reviewer.decide(decided.stored, uid=OTHER_UID).patch == []
 
 
-def test_a_pod_that_has_slices_gets_no_instance_beside_them():
+def test_a_pod_that_has_slices_gets_no_instance_in_addition():
     reviewer = both()
     stored = reviewer.decide(pod(fraction="0.125")).stored
     (task,) = stored["spec"]["containers"]
@@ -324,7 +324,7 @@ def test_under_both_families_shared_containers_get_slices_and_a_named_instance_i
     assert list(both((TWO, 1)).decide(named).container()["resources"]["limits"]) == [TWO]
 
 
-def test_slices_that_the_pod_itself_asks_for_are_not_left_beside_its_instance():
+def test_slices_that_the_pod_itself_asks_for_are_not_left_next_to_its_instance():
     pooled = policies("resources: {mode: pooled, name: example.com/slice, prefer: [mig, pooled]}")
     found = pod(fraction="0.125", containers=[container(limits={"example.com/slice": "1"})])
     decided = both((ONE, 1), policy_set=pooled).decide(found)

@@ -83,7 +83,7 @@ def test_a_user_mount_at_or_below_the_limiters_paths_is_denied(path):
 @pytest.mark.parametrize(
     "path", ["/usr/local", "/usr/local/vgpu2", "/usr/local/vgpu-caches", "/mnt/usr/local/vgpu"]
 )
-def test_a_user_mount_beside_or_above_them_is_not(path):
+def test_a_user_mount_next_to_or_above_them_is_not(path):
     found = pod(containers=[container(volumeMounts=[{"name": "data", "mountPath": path}])])
     assert decide(found).allowed
 
@@ -111,7 +111,7 @@ def test_without_a_limiter_nothing_is_mounted_and_nothing_refused():
         (None, False),
     ],
 )
-def test_our_init_container_copies_cpu_and_memory_alone(own, copied):
+def test_our_init_container_copies_only_cpu_and_memory(own, copied):
     found = pod()
     found["spec"]["containers"][0]["resources"] = own
     ours = decide(found).spec["initContainers"][0]

@@ -108,7 +108,7 @@ def test_memory_in_a_pool_is_bound_likewise():
     assert (limits(decided), bound_to(decided)) == ({"nvidia.com/gpu": "4"}, [24576])
 
 
-def test_the_reserve_is_held_beside_the_memory_since_the_agent_takes_it_off_the_slices():
+def test_the_reserve_is_held_in_addition_to_the_memory_since_the_agent_takes_it_off_the_slices():
     decided = by_agent_on(40960, keys="memory: {reserveMiB: 100}").decide(asking_memory("5Gi"))
     assert slices_of(decided) == 2
 

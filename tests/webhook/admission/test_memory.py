@@ -93,7 +93,7 @@ def test_more_than_the_largest_card_is_denied_with_what_to_do():
 
 
 @pytest.mark.parametrize(
-    ("keys", "text", "told"),
+    ("keys", "text", "expected"),
     [
         ("memory: {min: 1Gi}", "512Mi", "policy default allows at least 1Gi: use that"),
         ("memory: {max: 40Gi}", "41Gi", "policy default allows at most 40Gi: use that"),
@@ -107,10 +107,10 @@ def test_more_than_the_largest_card_is_denied_with_what_to_do():
         ("fractions: {}", "2Gi", "allows no memory amounts: ask the admin"),
     ],
 )
-def test_the_policy_bounds_what_may_be_asked(keys, text, told):
+def test_the_policy_bounds_what_may_be_asked(keys, text, expected):
     decided = decide(asking_memory(text), policies(keys))
     assert decided.code == "label-not-allowed"
-    assert told in decided.message
+    assert expected in decided.message
     assert len(decided.message) <= 200
 
 
@@ -124,7 +124,7 @@ def test_all_slices_of_a_card_are_limited_all_the_same():
     assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "15000m") in decided.env()
 
 
-def test_the_reserve_is_held_beside_what_was_asked():
+def test_the_reserve_is_held_in_addition_to_what_was_asked():
     decided = webhook_of(gpu_node("a", mib=40960), policy_set=policies("memory: {reserveMiB: 100}")).decide(
         asking_memory("5Gi")
     )
@@ -155,7 +155,7 @@ def test_a_second_review_keeps_the_place():
     assert webhook.decide(first.stored, uid="second").patch == []
 
 
-def test_a_pod_that_changed_its_slices_is_placed_anew():
+def test_a_pod_that_changed_its_slices_is_placed_again():
     webhook = webhook_of(pooled_node("a", mib=40960), policy_set=policies(POOLED))
     stored = webhook.decide(asking_memory("6Gi")).stored
     resources = stored["spec"]["containers"][0]["resources"]
@@ -165,13 +165,13 @@ def test_a_pod_that_changed_its_slices_is_placed_anew():
     assert limits(again) == {"nvidia.com/gpu": "2"}
 
 
-def test_fractions_of_clearml_cannot_stand_beside_memory():
+def test_fractions_of_clearml_cannot_be_combined_with_memory():
     decided = decide(asking_memory("4Gi", containers=[container(limits={"clear.ml/fraction-1": "0.500"})]))
     assert decided.code == "gpu-amount"
     assert f'does not match {MEMORY} "4Gi": remove it' in decided.message
 
 
-def test_one_gpu_beside_the_label_is_replaced():
+def test_one_gpu_in_addition_to_the_label_is_replaced():
     decided = decide(asking_memory("4Gi", containers=[container(limits={"nvidia.com/gpu": "1"})]))
     assert "nvidia.com/gpu" not in limits(decided)
 
@@ -240,7 +240,7 @@ def test_a_job_keeps_the_label_on_its_template():
     st.sampled_from(["per-gpu", "pooled"]),
     st.integers(0, 500),
 )
-def test_enough_is_granted_and_less_than_one_slice_more(mib, cards, per_gpu, mode, reserve):
+def test_enough_is_allocated_and_less_than_one_slice_more(mib, cards, per_gpu, mode, reserve):
     policy = f"slicesPerGpu: {per_gpu}\nresources: {{mode: {mode}}}\nmemory: {{reserveMiB: {reserve}}}"
     if mode == "per-gpu":
         gpus = {"gpus": ((0, per_gpu),), "slices_per_gpu": per_gpu}

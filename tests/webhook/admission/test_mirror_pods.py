@@ -54,7 +54,7 @@ def test_a_mirror_pod_holds_no_reservation():
         None,
     ],
 )
-def test_whoever_is_no_node_cannot_claim_it(user):
+def test_a_user_that_is_no_node_cannot_claim_it(user):
     decided = decide(mirror(), userInfo=user)
     assert decided.code == "injected"
     assert decide(mirror(containers=AMOUNT), userInfo=user).code == "gpu-amount"

@@ -1,4 +1,4 @@
-"""What the pod itself gets beside its limiter and its affinity."""
+"""What the pod itself gets in addition to its limiter and its affinity."""
 
 from tests.webhook.support import decide, pod, policies
 

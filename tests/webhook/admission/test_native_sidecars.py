@@ -50,7 +50,7 @@ def test_a_native_sidecar_that_alone_asks_for_a_gpu_gets_it():
     check_share(decide(with_sidecar(inits=[sidecar(limits=GPU)])), "side", ["train"])
 
 
-def test_beside_several_containers_that_do_not_ask_it_gets_it_too():
+def test_with_several_containers_that_do_not_ask_it_gets_it_too():
     found = with_sidecar(inits=[sidecar(limits=GPU)], containers=[container("a"), container("b")])
     check_share(decide(found), "side", ["a", "b"])
 

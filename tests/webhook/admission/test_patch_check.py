@@ -1,4 +1,4 @@
-"""A patch that a broken rule wrote is not sent, whoever decides the pod: its review denies it."""
+"""A patch that a broken rule wrote is not sent, no matter what decides the pod: its review denies it."""
 
 import copy
 import json
@@ -146,7 +146,7 @@ TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 DAMAGES = {
     "another amount": lambda p: one(p)["resources"]["limits"].update({"nvidia.com/gpu-0": "5"}),
     "no request": lambda p: one(p)["resources"]["requests"].clear(),
-    "another GPU beside": lambda p: one(p)["resources"]["limits"].update({"nvidia.com/gpu-1": "1"}),
+    "a second GPU": lambda p: one(p)["resources"]["limits"].update({"nvidia.com/gpu-1": "1"}),
     "a GPU of another container": lambda p: one(p, "side").update(
         resources={"limits": {"nvidia.com/gpu-1": "1"}}
     ),

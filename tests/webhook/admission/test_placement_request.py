@@ -29,7 +29,7 @@ def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
     assert (ask.share.cpu_milli, ask.share.memory_bytes) == (3000, 2 * 2**30)
 
 
-def test_the_policys_tolerations_count_beside_the_pods(monkeypatch):
+def test_the_policys_tolerations_count_in_addition_to_the_pods(monkeypatch):
     policy_set = policies("tolerations: [{key: gpu, operator: Exists}]")
     own = [{"key": "own", "operator": "Equal", "value": "yes"}]
     ask = request_of(monkeypatch, pod(tolerations=own), policy_set)

@@ -43,7 +43,7 @@ def with_sidecar_of_the_user(**fields):
     return made
 
 
-def test_beside_a_sidecar_of_the_user_the_label_alone_does_not_say_which_container_is_meant():
+def test_with_a_sidecar_of_the_user_the_label_alone_does_not_say_which_container_is_meant():
     decided = decide(with_sidecar_of_the_user())
     assert decided.code == "container-ambiguous"
     assert decided.message.endswith("clearml-injector/container (base, proxy)")

@@ -116,7 +116,7 @@ def test_after_another_webhook_only_what_is_missing_is_patched(made, data):
 
 
 def check_env(one, stored):
-    """Every copy of a reserved name is ours; whoever has no share sees no GPU."""
+    """Every copy of a reserved name is ours; a container without a share sees no GPU."""
     env = one.get("env") or []
     counted = Counter(entry["name"] for entry in env)
     has_share = any(

@@ -109,8 +109,8 @@ def test_what_overrides_settings_is_left_alone_where_nobody_reads_it_or_the_poli
     fields = SEEN[0]("/overrideEnv")
     assert decide(pod(containers=[container(**fields)]), policies("limiter: none")).allowed
     assert decide(pod(containers=[container(**fields)]), policies("allow: {overrideEnv: true}")).allowed
-    beside = [container("task"), container("side", **fields)]
-    assert decide(pod(containers=beside)).allowed
+    both = [container("task"), container("side", **fields)]
+    assert decide(pod(containers=both)).allowed
 
 
 @pytest.mark.parametrize("fields", SEEN)
@@ -143,7 +143,7 @@ def test_the_usual_place_of_last_words_is_left_alone():
 )
 @pytest.mark.parametrize("mode", ["", "resources: {mode: pooled}"])
 @pytest.mark.parametrize("in_a_sidecar", [False, True])
-def test_another_way_to_a_gpu_is_denied_beside_the_label(resource, mode, in_a_sidecar):
+def test_another_way_to_a_gpu_is_denied_with_the_label(resource, mode, in_a_sidecar):
     side = container("side", limits={resource: "1"} if in_a_sidecar else None)
     task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "1"}))
     decided = decide(pod(containers=[task, side]), policies(mode))
@@ -223,7 +223,7 @@ def test_device_lists_by_mounts_are_denied_in_any_container(path):
 )
 @pytest.mark.parametrize("in_a_sidecar", [False, True])
 def test_slices_under_the_name_of_another_policy_are_denied(own, others, resource, in_a_sidecar):
-    """Else the pod would hold them beside its share."""
+    """Else the pod would hold them in addition to its share."""
     side = container("side", limits={resource: "8"} if in_a_sidecar else None)
     task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "8"}))
     other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"

@@ -348,7 +348,7 @@ def test_an_assumed_memory_is_kept_only_where_nothing_is_known():
     assert Webhook(assume).decide(injected).code == "gpu-index-set"
 
 
-def test_an_assumed_memory_of_a_pool_is_decided_anew_where_something_is_known():
+def test_an_assumed_memory_of_a_pool_is_decided_again_where_something_is_known():
     assume = policies("resources: {mode: pooled}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 163840}")
     injected = Webhook(assume, Ledger()).decide(pod()).stored
     known = Ledger()

@@ -80,12 +80,12 @@ def test_whatever_terms_a_pod_brings_its_injection_is_known_again(terms, label, 
     decided = webhook.decide(with_terms(asking(label, kinds, form), terms))
     if not decided.allowed:
         return
-    # The harness has reviewed it twice by now, and a term that a stranger adds gets what is ours alone.
+    # The harness has reviewed it twice by now, and a term that a stranger adds gets what is only ours.
     changed = decided.stored
     terms_of(changed).append({"matchExpressions": [ZONE]})
     again = webhook.decide(changed, uid="again")
     if "gpu-model" in kinds:
-        # That term names no model, and only the ledger knows them: the pod is placed anew where it can be.
+        # That term names no model, and only the ledger knows them: the pod is placed again where it can be.
         assert again.code == ("gpu-index-set" if policy != "pooled" else "injected")
         return
     ours = [

@@ -1,4 +1,4 @@
-"""What pods ask of the kind of GPU beside a share, in mixed clusters: a second review knows the first's."""
+"""What pods demand of the kind of GPU, in mixed clusters: a second review knows the first's."""
 
 from itertools import product
 
@@ -67,7 +67,7 @@ def asking(label, kinds, form):
 
 
 def asking_pairs():
-    """Pods that ask for every share beside every kinds, and for each of the two in every form."""
+    """Pods that ask for every share with every kind, and for each of the two in every form."""
     counted = product(*(enumerate(each.values()) for each in (LABELS, KINDS, FORMS)))
     for (row, label), (column, kinds), (number, form) in counted:
         if (row + column + number) % len(FORMS) < FORMS_OF_A_PAIR:

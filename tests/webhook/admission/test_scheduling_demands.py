@@ -87,7 +87,7 @@ def test_empty_terms_are_demands_too():
     assert "101 terms in required node affinity" in decided.message
 
 
-def test_as_many_demands_as_are_allowed_are_not_too_many_with_ours_beside_them():
+def test_as_many_demands_as_are_allowed_are_not_too_many_with_ours_added():
     webhook = Webhook()
     names = [node.name for node in webhook.ledger.view().nodes]
     first = webhook.decide(pod(**required(*[host(*names) for _ in range(100)])))

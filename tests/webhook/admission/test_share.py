@@ -1,4 +1,4 @@
-"""What every kind of request is granted: no less than was asked, under a slice more, and limited to it."""
+"""What every kind of request gets: no less than was asked, under a slice more, and limited to it."""
 
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Decides a review through the patch cache and by the rules alone: the two must agree."""
+"""Decides a review through the patch cache and by the rules: the two must agree."""
 
 import base64
 import json
@@ -95,7 +95,7 @@ def learn(reviewer, policies, body):
 
 
 def check_by_rules(body, policies, answered, outcome, calls):
-    """Decide a body again, by the rules alone, and compare all that can be seen of the two."""
+    """Decide a body again, by the rules, and compare all that can be seen of the two."""
     asked, released = calls
     replay = Recorder(Replay([answer for _, answer in asked]))
     outcomes = []

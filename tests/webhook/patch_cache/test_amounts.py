@@ -74,9 +74,9 @@ def test_each_pod_is_placed_by_its_own_amounts():
 def test_init_containers_and_sidecars_count_as_for_the_scheduler():
     webhook = Webhook(policies(ASSUME))
 
-    def started(first, beside, then):
+    def started(first, extra, then):
         inits = [
-            container("beside", resources=resources(beside, "1Gi"), restartPolicy="Always"),
+            container("extra", resources=resources(extra, "1Gi"), restartPolicy="Always"),
             container("first", resources=resources(first, "1Gi")),
         ]
         return pod(containers=[container(resources=resources(then, "1Gi"))], initContainers=inits)

@@ -39,7 +39,7 @@ def test_a_key_is_known_from_the_second_time_on(deciders):
     assert deciders == ["rules", "rules", "cache", "rules", "cache", "rules", "cache", "rules"]
 
 
-def test_a_pod_without_a_key_is_decided_by_the_rules_alone(deciders):
+def test_a_pod_without_a_key_is_decided_by_the_rules(deciders):
     assert not Webhook().learn(review_of(pod(nodeName="gpu-1")))
     found = pod(volumes=[{"name": "a", "hostPath": {"path": "/data"}}])
     assert Webhook(again=False).decide(found).code == "injected"

@@ -91,12 +91,12 @@ def test_of_a_member_that_comes_twice_the_last_counts_in_both_lanes(path, value,
     body = doubled(path, value, is_last=is_last)
     once = json.dumps(json.loads(body)).encode()
     assert webhook.learn(review_of(FULL))
-    twice_told, once_told = webhook.send(body), webhook.send(once)
-    if value is None and not is_last and twice_told.code == "unreadable-object":
+    of_twice, of_once = webhook.send(body), webhook.send(once)
+    if value is None and not is_last and of_twice.code == "unreadable-object":
         return
-    assert twice_told.code == once_told.code
-    assert paths(twice_told) == paths(once_told)
-    assert is_last or twice_told.code == "injected"
+    assert of_twice.code == of_once.code
+    assert paths(of_twice) == paths(of_once)
+    assert is_last or of_twice.code == "injected"
 
 
 def paths(decided):

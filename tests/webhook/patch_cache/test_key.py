@@ -48,11 +48,11 @@ def mesh():
     )
     certs = [{"name": "data", "mountPath": "/certs"}]
     amounts = resources(cpu="1", memory="1Gi")
-    beside = container("beside", restartPolicy="Always", volumeMounts=certs, resources=amounts)
+    extra = container("extra", restartPolicy="Always", volumeMounts=certs, resources=amounts)
     return review_of(
         pod(
             containers=[proxy, train],
-            initContainers=[container("setup", securityContext={"privileged": False}), beside],
+            initContainers=[container("setup", securityContext={"privileged": False}), extra],
             volumes=[{"name": "data", "emptyDir": {}}],
             nodeSelector={"nvidia.com/gpu.present": "true"},
             tolerations=[{"key": "spot", "operator": "Exists"}],
@@ -81,17 +81,17 @@ def rare():
     )
 
 
-def told_by_name():
+def chosen_by_name():
     """Which container is meant, only its name says."""
     return review_of(pod(containers=[container("side"), container("clearml-id-1")]))
 
 
-def told_by_sidecar():
+def chosen_by_sidecar():
     """Which container is meant, only what is known of the other one says."""
     return review_of(pod(containers=[container("istio-proxy"), container()]))
 
 
-def told_by_default():
+def chosen_by_default():
     """Which container is meant, only kubectl's annotation says."""
     said = {"annotations": {"kubectl.kubernetes.io/default-container": "train"}}
     return review_of(pod(containers=[container("side"), container()], metadata=said))
@@ -116,9 +116,9 @@ def claiming():
 BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
 KEYLESS = {
     "rare": rare(),
-    "told by name": told_by_name(),
-    "told by sidecar": told_by_sidecar(),
-    "told by default": told_by_default(),
+    "chosen by name": chosen_by_name(),
+    "chosen by sidecar": chosen_by_sidecar(),
+    "chosen by default": chosen_by_default(),
     "init GPU": init_gpu(),
     "sidecar GPU": sidecar_gpu(),
     "claiming": claiming(),

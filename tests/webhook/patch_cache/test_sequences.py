@@ -1,4 +1,4 @@
-"""Any pods, one after the other, through one reviewer: each gets what the rules alone give it."""
+"""Any pods, one after the other, through one reviewer: each gets what the rules give it."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,9 +27,9 @@ def usual(draw):
     env = [{"name": f"V{number}", "value": draw(names)} for number in range(draw(st.integers(0, 2)))]
     amounts = draw(st.sampled_from([{}, {"cpu": "1"}, {"nvidia.com/gpu": "1"}]))
     fields = {"env": env} if env or draw(st.booleans()) else {}
-    beside = [container(draw(names)) for _ in range(draw(st.integers(0, 1)))] if amounts else []
+    extra = [container(draw(names)) for _ in range(draw(st.integers(0, 1)))] if amounts else []
     first = container(draw(names), limits=amounts, **fields)
-    return plain_pod(containers=[first, *beside], metadata={"name": draw(names)})
+    return plain_pod(containers=[first, *extra], metadata={"name": draw(names)})
 
 
 @st.composite
@@ -79,5 +79,5 @@ def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets
         body = as_body(review)
         answered = finish(reviewer.review(body))
         check_by_rules(body, current[0], answered, outcomes[-1], placer.take())
-        # The policies are loaded anew between any two pods.
+        # The policies are loaded again between any two pods.
         current.append(current.pop(0))

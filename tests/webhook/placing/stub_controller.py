@@ -31,7 +31,7 @@ def placement(node, reservation="uid-1"):
 
 
 class Controller:
-    """A controller that answers batches as it is told: with a function from body to (status, content)."""
+    """A controller that answers batches as the test says: with a function from body to (status, content)."""
 
     def __init__(self, answer):
         self.answer = answer

@@ -324,7 +324,7 @@ def test_a_release_goes_with_the_next_batch():
     assert run(main) == ["uid-0"]
 
 
-def test_whoever_answers_must_be_the_service_whatever_address_it_has():
+def test_any_server_that_answers_must_be_the_service_whatever_address_it_has():
     async def main():
         other = Controller(of_each("gpu-0"))
         async with listening(other, files(names=("other.example",))) as port, placing(port) as placer:

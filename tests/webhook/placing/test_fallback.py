@@ -50,13 +50,13 @@ def pod(name, on, index, slices):
     return PodFact(namespace="team", name=name, node=on, takes=((index, slices),), cpu_milli=1000)
 
 
-def told(fallback, nodes, backlog):
+def report(fallback, nodes, backlog):
     asyncio.run(fallback.replace(nodes, backlog))
 
 
 def test_a_pod_that_demands_too_much_of_its_node_is_refused_here_too():
     fallback = Fallback(Clock())
-    told(fallback, {"a": node("a")}, ())
+    report(fallback, {"a": node("a")}, ())
     listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
     demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
     answer = fallback.place(request_of(HALF, constraints=demands, reservation="r"))
@@ -82,13 +82,13 @@ def fallback(clock):
 
 
 def test_pods_go_where_the_last_snapshot_has_room(fallback):
-    told(fallback, {"a": node("a", pod("x", "a", 0, 7))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 7))}, [])
     assert placed(fallback.place(request_of(HALF))) == ("a", (1,))
     assert fallback.used() == 7
 
 
 def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallback, clock):
-    told(fallback, {"a": node("a", gpus=1)}, [])
+    report(fallback, {"a": node("a", gpus=1)}, [])
     assert placed(fallback.place(request_of(Fraction(7, 8), reservation="r"))) == ("a", (0,))
     assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     clock.now = 600.0
@@ -97,8 +97,8 @@ def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallba
     assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
-def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_is_heard(fallback, clock):
-    told(fallback, {"a": node("a", gpus=1)}, [])
+def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_answers(fallback, clock):
+    report(fallback, {"a": node("a", gpus=1)}, [])
     fallback.place(request_of(Fraction(7, 8), reservation="r"))
     clock.now = 4.9
     fallback.mark_live()
@@ -109,7 +109,7 @@ def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_
 
 
 def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seconds_of_room(fallback, clock):
-    told(fallback, {"a": node("a", gpus=8)}, [])
+    report(fallback, {"a": node("a", gpus=8)}, [])
     used = []
     for second in range(60):
         clock.now = float(second)
@@ -119,28 +119,28 @@ def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seco
     assert max(used) <= 10
 
 
-@pytest.mark.parametrize(("is_heard", "index"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize(("answers", "index"), [(True, 1), (False, 0)])
 def test_pods_wait_where_only_refused_ones_were_placed_if_the_stream_tells_that_these_do_not_come(
-    fallback, clock, is_heard, index
+    fallback, clock, answers, index
 ):
-    told(fallback, {"a": node("a", pod("x", "a", 0, 8))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 8))}, [])
     for number in range(300):
         clock.now = number / 10
-        if is_heard:
+        if answers:
             fallback.mark_live()
         fallback.place(request_of(HALF, namespace="evil", reservation=f"r{number}"))
-    # The index of the full GPU has less waiting for it, whoever waits.
+    # The index of the full GPU has less waiting for it, no matter which pod waits.
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (1,), 4) for i in range(200)])
     assert placed(fallback.place(request_of(HALF, namespace="honest"))) == (None, (index,))
 
 
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
-    told(fallback, {"a": node("a", gpus=1)}, [])
+    report(fallback, {"a": node("a", gpus=1)}, [])
     for name in ("r", "s"):
         fallback.place(request_of(Fraction(3, 8), reservation=name, cpu_milli=1000))
     fallback.set_node(node("a", pod("x", "a", 0, 3), gpus=1))
     assert fallback.used() == 6
-    told(fallback, {"a": node("a", pod("x", "a", 0, 3), pod("y", "a", 0, 3), gpus=1)}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 3), pod("y", "a", 0, 3), gpus=1)}, [])
     assert fallback.used() == 6
     fallback.set_node(node("a", gpus=1))
     assert fallback.used() == 0
@@ -148,7 +148,7 @@ def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
 
 def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    told(fallback, {"a": full}, [])
+    report(fallback, {"a": full}, [])
     indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(4)]
     assert indices == [(0,), (1,), (0,), (1,)]
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
@@ -157,7 +157,7 @@ def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
 
 
 def test_ten_thousand_placements_are_counted_for_as_long_as_nobody_tells_of_them(fallback, clock):
-    told(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
+    report(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
     for number in range(10_000):
         clock.now = number / 10
         fallback.place(request_of(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
@@ -166,7 +166,7 @@ def test_ten_thousand_placements_are_counted_for_as_long_as_nobody_tells_of_them
 
 def test_what_is_kept_of_placements_is_bounded_and_more_are_still_spread(fallback, monkeypatch):
     monkeypatch.setattr(fallback._ledger._reservations, "_most", 10)
-    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
     indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(40)]
     assert min(Counter(indices).values()) > 40 * 0.4
     assert fallback._ledger.reservations == 10
@@ -174,7 +174,7 @@ def test_what_is_kept_of_placements_is_bounded_and_more_are_still_spread(fallbac
 
 def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, monkeypatch):
     monkeypatch.setattr(module, "MAX_MATCHED", 2)
-    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
     for number in range(4):
         fallback.place(request_of(HALF, reservation=f"r{number}"))
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (i % 2,), 4) for i in range(4)])
@@ -182,7 +182,7 @@ def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, mo
 
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
-    told(fallback, {"a": node("a", gpus=1)}, [])
+    report(fallback, {"a": node("a", gpus=1)}, [])
     request = request_of(HALF, namespace="team", reservation="r1", pod="p")
     first = fallback.place(request)
     again = changed(request, reservation="r2", existing=first)
@@ -194,14 +194,14 @@ def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back
 
 
 def test_what_is_given_back_leaves_room(fallback):
-    told(fallback, {"a": node("a", gpus=1)}, [])
+    report(fallback, {"a": node("a", gpus=1)}, [])
     fallback.place(request_of(Fraction(7, 8), reservation="r"))
     fallback.release("r")
     assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
 def test_changes_since_the_snapshot_count(fallback):
-    told(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
+    report(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
     fallback.set_node(node("a", pod("z", "a", 0, 8), pod("z2", "a", 1, 6)))
     assert placed(fallback.place(request_of(HALF))) == (None, (0,))
     fallback.set_node(node("b", pod("x", "b", 0, 8)))
@@ -213,7 +213,7 @@ def test_changes_since_the_snapshot_count(fallback):
 
 def test_who_waits_makes_others_wait_elsewhere(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    told(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
+    report(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
     assert placed(fallback.place(request_of(HALF))) == (None, (1,))
     fallback.set_backlog([PendingView("team", "v", "pod", (1,), 4)])
     assert placed(fallback.place(request_of(HALF))) == (None, (0,))
@@ -227,13 +227,13 @@ def test_without_any_snapshot_only_an_assumption_places(fallback):
 
 
 def test_a_pod_that_no_known_node_could_ever_hold_is_denied_while_the_controller_is_away(fallback):
-    told(fallback, {"a": node("a")}, [])
+    report(fallback, {"a": node("a")}, [])
     answer = fallback.place(request_of(HALF, constraints=Constraints(node_selector={"zone": "x"})))
     assert type(answer).__name__ == "Unschedulable"
 
 
 def test_a_quota_denies_unless_the_policy_admits(fallback):
-    told(fallback, {"a": node("a")}, [])
+    report(fallback, {"a": node("a")}, [])
     quotas = (Quota("queue", "train", slices=1),)
     answer = fallback.place(request_of(HALF, quotas=quotas))
     assert answer == Unanswered(
@@ -290,7 +290,7 @@ def test_a_snapshot_of_many_nodes_is_taken_in_while_reviews_go_on(fallback):
 
 def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
     fallback = Fallback(Clock())
-    told(fallback, {"a": node("a", pod("other", "a", 0, 5), gpus=3)}, [])
+    report(fallback, {"a": node("a", pod("other", "a", 0, 5), gpus=3)}, [])
     halves = request_of(Fraction(8, 8, 2), reservation="uid-1")
     assert placed(fallback.place(halves)) == ("a", (1, 2))
     assert placed(fallback.place(changed(halves, reservation="uid-2"))) == ("a", (1, 2))
@@ -302,7 +302,7 @@ def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
 def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_counted_there():
     fallback = Fallback(Clock())
     others = pod("x", "a", 0, 4), pod("y", "a", 1, 5)
-    told(fallback, {"a": node("a", *others)}, [])
+    report(fallback, {"a": node("a", *others)}, [])
     shared = request_of(Fraction(6, 8, split=(4, 2)), any_gpu=True, reservation="uid-1")
     first = fallback.place(shared)
     assert (placed(first), first.containers) == (("a", (0, 1)), (0, 1))
@@ -314,7 +314,7 @@ def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_count
 
 
 def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
-    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
     fallback.set_backlog([PendingView("team", "w", "pod", (0, 1), 8, (7, 1))])
     assert placed(fallback.place(request_of(HALF))) == (None, (1,))
 
@@ -334,7 +334,7 @@ def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells
     fallback = Fallback(Clock())
     state = divided("m", pod("own", "m", profile_of_resource("nvidia.com/mig-1g.10gb"), 1))
     again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
-    told(fallback, {"m": again}, ())
+    report(fallback, {"m": again}, ())
     answers = [
         fallback.place(request_of(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False))
         for at in range(2)

@@ -50,7 +50,7 @@ def asked(giver, tmp_path, times=1):
     return asyncio.run(main())
 
 
-def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
+def test_the_last_good_set_is_in_force_and_both_reasons_are_reported(tmp_path):
     giver = Giver(200, msgspec.json.encode(PoliciesReply("abc", GOOD)))
     live, failure = asked(giver, tmp_path)
     assert giver.asked == ["GET /v1/policies"]
@@ -87,7 +87,7 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
         ),
     ],
 )
-def test_what_is_no_good_set_changes_nothing_and_is_told(tmp_path, status, body, why):
+def test_what_is_no_good_set_changes_nothing_and_is_reported(tmp_path, status, body, why):
     live, failure = asked(Giver(status, body), tmp_path, times=2)
     assert why in failure
     assert "limitr" in live.missing
@@ -101,7 +101,7 @@ def failure_of(tmp_path, url, context):
     return older.failure
 
 
-def test_a_controller_that_is_away_is_told(tmp_path, monkeypatch):
+def test_a_controller_that_is_away_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("webhook.placing.last_good_policies.TIMEOUT_SECONDS", 60)
     failure = failure_of(tmp_path, "https://localhost:1", client_context(files()))
     assert "Connect call failed" in failure

@@ -1,4 +1,4 @@
-"""Replicas while the controller is away: spread, or of one model, by what was told and was placed here."""
+"""Replicas while the controller is away: spread, or of one model, by reports and by what was placed here."""
 
 import asyncio
 
@@ -67,9 +67,9 @@ def test_what_is_placed_here_is_spread_over_nodes_then_gpus():
     assert sorted(found[4:]) == [("a", (0,)), ("b", (0,))]
 
 
-def test_replicas_that_the_controller_told_of_are_kept_away_from():
-    told = node("a", pod("x", "a"), pod("y", "a", 1)), node("b", pod("z", "b", 1))
-    found = places(fallback_of(*told), 2)
+def test_replicas_that_the_controller_reported_are_kept_away_from():
+    report = node("a", pod("x", "a"), pod("y", "a", 1)), node("b", pod("z", "b", 1))
+    found = places(fallback_of(*report), 2)
     assert found == [("b", (0,)), ("a", (0,))]
 
 
@@ -109,9 +109,9 @@ def test_replicas_take_nothing_of_a_node():
     assert fallback.used() == 4
 
 
-def test_the_model_that_the_controller_told_of_is_kept():
-    told = node("h", pod("x", "h", 0, 8), product="H100", count=1), node("a", product="A100")
-    answer = place(fallback_of(*told), "r0", place="pack", same_model=True)
+def test_the_model_that_the_controller_reported_is_kept():
+    report = node("h", pod("x", "h", 0, 8), product="H100", count=1), node("a", product="A100")
+    answer = place(fallback_of(*report), "r0", place="pack", same_model=True)
     assert (answer.node, answer.model) == (None, "H100")
 
 
@@ -145,10 +145,10 @@ def test_the_stream_tells_owners_that_were_asked_about_and_no_others():
     assert b"replicas" not in msgspec.json.encode(StreamEvent(node=node("a", pod("x", "a"), asked=())))
 
 
-def test_an_owner_that_is_asked_about_first_has_its_nodes_told_again():
-    told = []
-    ledger = Ledger(on_promise=told.append)
+def test_an_owner_that_is_asked_about_first_has_its_nodes_sent_again():
+    sent = []
+    ledger = Ledger(on_promise=sent.append)
     ledger.replace([gpu_node("a"), gpu_node("b")], [pod("x", "a")])
     ledger.place(request_of(EIGHTH, owner="train", place="spread"), 0.0)
     ledger.place(request_of(EIGHTH, owner="train", place="spread"), 0.0)
-    assert told == ["a"]
+    assert sent == ["a"]

@@ -140,7 +140,7 @@ def named(items, name):
 
 
 class Webhook:
-    """A reviewer over a ledger, without a server. Whatever it decides, the rules alone decide the same.
+    """A reviewer over a ledger, without a server. Whatever it decides, the rules decide the same.
 
     Every pod that it injects is reviewed again (reviewed_again.py), unless a test says that it cannot be.
     """

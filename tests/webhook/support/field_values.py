@@ -106,7 +106,7 @@ LABELS = {LABEL: "0.500"}
 
 
 class Also(NamedTuple):
-    """Members to put beside those that an object has."""
+    """Members to add to those that an object has."""
 
     members: dict[str, Any]
 
@@ -203,7 +203,7 @@ VALUES: dict[str, list[Any]] = {
         None,
         [],
         [CONTAINER],
-        [{"name": "beside", "restartPolicy": "Always"}],
+        [{"name": "mesh", "restartPolicy": "Always"}],
         [{"name": "gpu", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
         [{"name": "gpu-limiter"}, CONTAINER],
     ],

@@ -116,7 +116,7 @@ def with_gpu_init():
     )
 
 
-def check_anew(changed, webhook, count):
+def check_again(changed, webhook, count):
     """The limiter is in effect after the review, by an init container more, and stays as it is."""
     again = webhook.decide(changed)
     assert again.code == "injected", again.reply

@@ -87,7 +87,7 @@ MODELS = ("NVIDIA-H100", None, 'n"%b')
 
 
 class Roomy:
-    """A placer that has room for every pod, in the places it is told of, in turn."""
+    """A placer that has room for every pod, in the places given to it, in turn."""
 
     def __init__(self, *places):
         self._places = places or PLACES[:1]

@@ -46,7 +46,7 @@ unknown = st.dictionaries(st.sampled_from(["x-future", "x/~0", "x~1"]), json_val
 
 
 def some(required, optional):
-    """An object with known fields, some of them missing or null, and unknown ones beside them."""
+    """An object with known fields, some of them missing or null, and also unknown ones."""
     nullable = {name: st.none() | values for name, values in optional.items()}
     known = st.fixed_dictionaries(required, optional=nullable)
     return st.tuples(unknown, known).map(lambda both: {**both[0], **both[1]})

@@ -30,7 +30,7 @@ def code(outcome):
 
 
 class Deciding:
-    """A decider of one function; what it says is told in a denial's line."""
+    """A decider of one function; what it says becomes a denial's line."""
 
     pod_type = PodObject
 

@@ -8,7 +8,7 @@ from webhook.worker.slots import FullError, Slots
 
 
 async def turns(number=3):
-    """Let whoever can go on do so."""
+    """Let every task that can go on do so."""
     for _ in range(number):
         await asyncio.sleep(0)
 
