@@ -21,7 +21,7 @@ class Program(NamedTuple):
 
     name: str
     debian: str | None = None
-    """Debian's package that has it, with those that it needs beside it."""
+    """Debian's package that has it, with those that it also needs."""
     command: str | None = None
     """Installs it, where Debian does not."""
 
@@ -75,8 +75,8 @@ def _cure(wanted: Iterable[Program]) -> str:
 
 def reason_of(report: pytest.TestReport) -> str:
     """Return why a test was skipped, without pytest's own words."""
-    told = report.longrepr
-    text = told[2] if isinstance(told, tuple) else str(told)
+    place = report.longrepr
+    text = place[2] if isinstance(place, tuple) else str(place)
     return text.removeprefix("Skipped: ")
 
 

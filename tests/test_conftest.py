@@ -22,7 +22,7 @@ async def _call_until(stopped: threading.Event, called: threading.Event) -> None
     await server.stop(None)
 
 
-def test_a_child_forked_beside_grpc_calls_ends_as_it_should():
+def test_a_child_forked_during_grpc_calls_ends_as_it_should():
     stopped, called = threading.Event(), threading.Event()
     calls = threading.Thread(target=lambda: asyncio.run(_call_until(stopped, called)))
     calls.start()

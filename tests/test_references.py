@@ -160,11 +160,11 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-def test_it_is_told(kind, copy):
-    name, before, after, told = CHANGES[kind]
+def test_it_is_reported(kind, copy):
+    name, before, after, message = CHANGES[kind]
     assert list(problems(copy)) == []
     change(copy, name, before, after)
-    assert any(told in each for each in problems(copy)), list(problems(copy))
+    assert any(message in each for each in problems(copy)), list(problems(copy))
 
 
 def test_a_digest_that_is_entered_is_written_into_the_files(copy):

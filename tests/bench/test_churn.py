@@ -1,4 +1,4 @@
-"""The churn bench: what is refused, by rules that are told by hand here."""
+"""The churn bench: what is refused, by rules that are written by hand here."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_what_finds_no_room_after_the_warm_up_is_counted_by_its_slices():
         assert refused(cluster, [*filling, *late]) == pytest.approx(100 / 9)
 
 
-def test_rules_differ_in_the_hole_that_they_take():
+def test_rules_differ_in_the_gap_that_they_take():
     first = {}
     for cluster in (FirstFit(1), BestFit(1), Fgd(1, {3: 1, 5: 1})):
         for name, slices in (("x", 2), ("y", 7), ("z", 3)):
@@ -26,7 +26,7 @@ def test_rules_differ_in_the_hole_that_they_take():
     assert first == {"FirstFit": (0, 1), "BestFit": (1, 1), "Fgd": (1, 1)}
 
 
-def test_the_twin_of_best_fit_differs_in_the_gpu_alone():
+def test_the_twin_of_best_fit_differs_in_only_the_gpu():
     stream = jobs(2, 1, 20)
     rules = BestFit(2), TwinOfBestFit(2)
     taken = [[rule.take(one) for one in stream[:60]] for rule in rules]

@@ -104,7 +104,7 @@ def test_made_again_the_page_stays_as_it_is(documentation: Documentation):
     assert documentation.text(page) == page.read_text() == MADE
 
 
-def test_plots_are_written_beside_the_page(documentation: Documentation):
+def test_plots_are_written_next_to_the_page(documentation: Documentation):
     documentation.write()
     throughput = (documentation.plots_folder / "throughput.svg").read_text()
     latency = (documentation.plots_folder / "latency.svg").read_text()

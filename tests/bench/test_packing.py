@@ -66,7 +66,7 @@ def test_the_worst_order_is_held_against_the_bar_of_the_default_trace():
     assert (failed.values, str(failed.bar), failed.is_met) == ([3], "<= 2", False)
 
 
-def test_a_pod_that_names_models_is_placed_on_those_alone():
+def test_a_pod_that_names_models_is_placed_on_those_only():
     nodes = [TraceNode("a", 64_000, 1024, 1, "T4"), TraceNode("b", 64_000, 1024, 1, "G2")]
     pod = TracePod(1000, 1, 1, 1000, ("G2",))
     for policy in (FirstFit(nodes), BestFit(nodes), Fgd(nodes, Typical([pod])), Ours(nodes)):

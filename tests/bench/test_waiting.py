@@ -10,7 +10,7 @@ def fill(nodes):
     return [Job(f"p{number}", 0.0, 100.0 if number % 8 < 4 else 10.0, 8) for number in range(8 * nodes)]
 
 
-def test_a_pod_that_waits_beside_room_gets_it_only_where_waiting_pods_are_replaced():
+def test_a_pod_that_waits_next_to_room_gets_it_only_where_waiting_pods_are_replaced():
     # Two pods wait on GPU 0 and 1, which stay taken when GPUs 4 to 7 become free.
     arriving = [*fill(1), Job("p8", 1.0, 1.0, 8), Job("p9", 2.0, 1.0, 8), Job("p10", 50.0, 1.0, 8)]
     tied = Cluster(empty_ledger(1), late=False)

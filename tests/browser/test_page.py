@@ -211,7 +211,7 @@ def test_a_pattern_that_comes_with_a_link_never_holds_up_the_page(tmp_path, open
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(webhook, open_page, scheme):
-    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed for these tests alone
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed only for these tests
 
     tab = open_page(webhook.page, color_scheme=scheme).tab
     tab.wait_for_selector(LIVE)

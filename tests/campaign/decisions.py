@@ -1,6 +1,6 @@
 """A campaign of hostile reviews: `python -m tests.campaign.decisions --reviews N [--seed S]`.
 
-Each review is decided with the patch cache and by the rules alone, which must agree; what is let in is
+Each review is decided with the patch cache and by the rules, which must agree; what is let in is
 patched, checked by the oracle where it knows the request, and reviewed a second time, which must change
 nothing, and a third time after a stranger's webhook. The ledger must never
 promise a ninth slice, nor a namespace more than its quota. Prints counts; exits with 1 on a finding.
@@ -236,7 +236,7 @@ class Campaign:
         changed = after_a_stranger(stored)
         self._tally.decisions += 1
         outcome, patch = self._by_rules(review, changed)
-        # A reservation vouches once for its pod, and the second review used it.
+        # A reservation matches once its pod, and the second review used it.
         is_used_up = outcome.reason.value == "over-quota" and self._has_quota
         if outcome.reason.value == "pod-too-large" or is_used_up:
             return
@@ -276,8 +276,8 @@ def _carries(review: dict[str, Any], label: str) -> bool:
 def _asks_for_a_plain_fraction(stored: dict[str, Any]) -> bool:
     """Whether a pod asks for a share of one GPU for one container, as the oracle knows it."""
     said = stored["metadata"].get("annotations") or {}
-    beside = {"clearml-injector/gpus", "clearml-injector/containers", "clearml-injector/compute"}
-    return LABEL in stored["metadata"]["labels"] and beside.isdisjoint(said)
+    others_of_ours = {"clearml-injector/gpus", "clearml-injector/containers", "clearml-injector/compute"}
+    return LABEL in stored["metadata"]["labels"] and others_of_ours.isdisjoint(said)
 
 
 def _is_asking_pod(review: dict[str, Any]) -> bool:

@@ -66,7 +66,7 @@ def _sliced(name: str, **gpus) -> NodeFact:
 
 
 def ask_by_name(pod: Object, dice: random.Random) -> None:
-    """Have a container ask for instances, or for slices beside its instance."""
+    """Have a container ask for instances, or for slices in addition to its instance."""
     resources = dice.choice(containers_of(pod)).setdefault("resources", {})
     for field in dice.choice([("limits", "requests"), ("limits",), ("requests",)]):
         amounts = resources.setdefault(field, {})

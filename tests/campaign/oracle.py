@@ -1,7 +1,7 @@
-"""What must hold of every labelled pod that was let in, read off the stored pod alone.
+"""What must hold of every labelled pod that was let in, read off the stored pod only.
 
 Knows nothing of the product's code: per-gpu mode, slices of an eighth, limiter hami-core or none at all;
-and MIG instances of cards of 80 GB, alone or beside slices of single GPUs or of a pool.
+and MIG instances of cards of 80 GB, alone or with slices of single GPUs or of a pool.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def faults(pod: Object, expected: Expected) -> Iterator[str]:
         yield f"no container {chosen!r}"
         return
     yield from _amounts(gpu, amounts)
-    yield from (f"{one['name']} asks for a GPU beside {chosen}" for one in others if _gpu_amounts(one))
+    yield from (f"{one['name']} asks for a GPU, as {chosen} does" for one in others if _gpu_amounts(one))
     yield from _ways_around(pod, spec, gpu, [*inits, *regular])
     for one in others:
         if one.get("env") is None or _values(one, "NVIDIA_VISIBLE_DEVICES") != ["void"]:

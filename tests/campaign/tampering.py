@@ -75,7 +75,7 @@ ASKED = {
     "gpus": ["1", "2", "3", "16", "0", "two"],
     "containers": ["train=0.250,side=0.250", "train=3Gi,eval=1Gi", "train=1", "side=0.125,train=0.375", ""],
 }
-"""What a pod's author says beside the label, right and wrong."""
+"""What a pod's author says in addition to the label, right and wrong."""
 
 
 def containers_of(found: Object) -> list[Object]:

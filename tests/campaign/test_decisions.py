@@ -126,7 +126,7 @@ ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
 INSTANCE_WAYS = {
     "another instance": lambda pod: with_amounts(pod, {TWO: "1"}),
     "two instances": lambda pod: with_amounts(pod, {ONE: "2"}),
-    "slices beside it": lambda pod: with_amounts(pod, {ONE: "1", "nvidia.com/gpu-0": "1"}),
+    "slices next to it": lambda pod: with_amounts(pod, {ONE: "1", "nvidia.com/gpu-0": "1"}),
     "a whole GPU": lambda pod: with_amounts(pod, {"nvidia.com/gpu": "1"}),
     "an instance for a second container": lambda pod: with_field(
         pod, "side", "resources", {"limits": {ONE: "1"}}

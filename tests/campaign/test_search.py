@@ -67,7 +67,7 @@ def planted_search(cpu, seed=1, bound=3):
 
 
 def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found(cpu):
-    """A list alone cannot be compared more than once for every three of its bytes."""
+    """A list by itself cannot be compared more than once for every three of its bytes."""
     search = planted_search(cpu)
     while not search.findings and search.tally.steps < 40_000:
         search.step()

@@ -291,7 +291,7 @@ async def keep_dialling(
 
 
 async def swap_fifty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> int:
-    """Swaps refused; each one runs beside the handshakes, and some more are done before the next."""
+    """Swaps refused; each one runs during the handshakes, and some more are done before the next."""
     refused = 0
     for number in range(50):
         try:

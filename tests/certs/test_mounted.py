@@ -36,7 +36,7 @@ def secret(pair: KeyPair, injected: str | None = None) -> dict[str, bytes]:
 
 
 class Mount:
-    """A mounted pair whose owner writes down what it was told."""
+    """A mounted pair whose owner records what is reported."""
 
     def __init__(self, directory, *, require_injected=False):
         self.accepted, self.rejected = asyncio.Queue(), []
@@ -92,7 +92,7 @@ def test_a_torn_write_keeps_the_old_pair_until_the_rest_arrives(tmp_path):
     assert mount.rejected[0].startswith(f"{tmp_path}/tls.key: is not the key of {tmp_path}/tls.crt;")
 
 
-def test_a_bad_content_is_told_once(tmp_path):
+def test_a_bad_content_is_reported_once(tmp_path):
     mount = Mount(tmp_path / "tls")
     mount_like_kubelet(tmp_path / "tls", "1", secret(KeyPair(leaf().certificate_pem, leaf().key_pem)))
     for _ in range(3):
@@ -114,14 +114,14 @@ def test_going_back_to_the_pair_in_use_ends_the_trouble(tmp_path):
     assert len(mount.rejected) == 2
 
 
-def test_an_empty_mount_is_told_and_waited_for(tmp_path):
+def test_an_empty_mount_is_reported_and_waited_for(tmp_path):
     mount = Mount(tmp_path)
     assert mount.refresh() == []
     assert mount.leaf is None
     assert mount.rejected == [f"{tmp_path}/tls.crt: No such file or directory; mount a Secret that holds it"]
 
 
-def test_a_directory_that_cannot_be_followed_is_told_and_waited_for(tmp_path):
+def test_a_directory_that_cannot_be_followed_is_reported_and_waited_for(tmp_path):
     (tmp_path / "..data").symlink_to("..data")
     mount = Mount(tmp_path)
     assert mount.refresh() == []
@@ -182,7 +182,7 @@ def test_what_was_refused_is_tried_again_and_served_when_it_may_be(tmp_path):
 
 
 def test_all_files_are_read_from_one_generation(tmp_path):
-    """`tls.key` beside `..data` is stale: a reader of the outer names would get a mixed pair."""
+    """`tls.key` next to `..data` is stale: a reader of the outer names would get a mixed pair."""
     old, new = leaf(), leaf()
     mount_like_kubelet(tmp_path / "tls", "1", secret(old))
     mount_like_kubelet(tmp_path / "tls", "2", secret(new, "a b"))

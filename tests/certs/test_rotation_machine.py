@@ -88,7 +88,7 @@ class Rotation(RuleBasedStateMachine):
             self.cluster.endpoints[endpoint].refresh(self.cluster.tls.value, self.cluster.now)
 
     @rule(endpoint=ENDPOINTS)
-    def an_endpoint_starts_anew(self, endpoint):
+    def an_endpoint_starts_again(self, endpoint):
         self.cluster.endpoints[endpoint] = Endpoint()
         self.an_endpoint_reads_its_mount(endpoint)
 

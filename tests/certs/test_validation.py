@@ -117,7 +117,7 @@ def test_a_bad_pair_is_refused_by_file_value_and_rule(bad, message):
         go_rules.validate_files(bad, NAMES, datetime.now(UTC))
 
 
-def test_every_missing_name_is_listed_beside_the_names_held():
+def test_every_missing_name_is_listed_with_the_names_held():
     with pytest.raises(CertificateError) as refused:
         validate_files(files(), [*NAMES, "localhost", "127.0.0.1"])
     assert str(refused.value) == (
@@ -166,7 +166,7 @@ def test_a_date_that_is_none_is_refused():
 
 
 @pytest.mark.parametrize("authority", [GONE, LATER], ids=["expired", "to come"])
-def test_a_ca_outside_its_dates_vouches_for_nothing(authority):
+def test_a_ca_outside_its_dates_is_not_trusted(authority):
     bad = files(issued(HELD, issuer=authority), ca=authority)
     with pytest.raises(CertificateError, match=r"leads to no valid CA of /tls/ca\.crt"):
         validate_files(bad, NAMES)

@@ -53,7 +53,7 @@ def test_a_schema_without_a_description_is_an_error():
         list(generate.described_keys('# @schema {"minimum": 1}\none: 2\n'))
 
 
-def test_every_value_that_stands_beside_a_described_one_is_described():
+def test_every_value_that_stands_next_to_a_described_one_is_described():
     keys = list(generate.described_keys((CHART / "values.yaml").read_text()))
     described = {key.path for key in keys}
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -78,7 +78,7 @@ def test_the_charts_limits_name_every_mode():
     assert all(set(modes) == set(MODES) for modes in table_of("presetLimits").values())
 
 
-def test_templates_name_modes_in_their_tables_and_as_the_default_alone():
+def test_templates_name_modes_in_their_tables_and_as_the_default_only():
     templates = [path for path in (CHART / "templates").rglob("*.*") if path.is_file()]
     assert len(templates) > 10
     names = "|".join(MODES)

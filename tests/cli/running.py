@@ -49,7 +49,7 @@ def invoke(*arguments, text=None):
     return result
 
 
-def told(result):
+def error_line(result):
     """The one line that says what is wrong, and status 2."""
     assert (result.exit_code, result.stdout) == (2, "")
     return result.stderr.splitlines()[-1].removeprefix("fraction-injector: ")

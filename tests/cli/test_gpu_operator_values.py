@@ -200,7 +200,7 @@ def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
     assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}
 
 
-def test_cards_of_other_nodes_may_be_divided_beside_the_agents():
+def test_cards_of_other_nodes_may_be_divided_next_to_the_agents():
     _, out = operator_values("--gpus", "1", "--agent", "--mig")
     assert yaml.safe_load(out)["migManager"]["config"]["name"] == "fraction-injector-mig"
 

@@ -69,7 +69,7 @@ def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
         assert MAX_BLOCKS // 2 <= sum(line.count(block) for block in "█░▓") <= MAX_BLOCKS + 3
 
 
-def test_gpus_that_dra_offers_too_are_marked_and_told_in_one_line_with_what_to_do():
+def test_gpus_that_dra_offers_too_are_marked_and_reported_in_one_line_with_what_to_do():
     twice = GpuView(0, 8, (), cordoned=True, offered_twice=True)
     nodes = tuple(node(name, twice, GpuView(1, 8, ())) for name in "abcde")
     drawn = shown(LedgerView((*nodes, node("f", GpuView(0, 8, ()))), ()))

@@ -1,4 +1,4 @@
-"""One version, told everywhere alike."""
+"""One version, the same everywhere."""
 
 import re
 import tomllib

@@ -21,7 +21,7 @@ def watching(version):
 
 
 class WatchedResource:
-    """Keeps what it is told, and lets a test wait for it."""
+    """Keeps what it gets, and lets a test wait for it."""
 
     def __init__(self):
         self.pods = {}
@@ -213,7 +213,7 @@ class Health:
         self.said.append(reason.partition(":")[0])
 
 
-def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
+def test_a_watch_tells_when_it_gets_events_and_when_it_does_not():
     health = Health()
     fake = FakeApi(
         refusal(403),
@@ -228,7 +228,7 @@ def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
     assert health.said[:7] == ["ApiError", "answered", "observed", "observed", *failed, "observed"]
 
 
-def test_silence_is_told():
+def test_silence_is_reported():
     health = Health()
     fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
     follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)

@@ -209,12 +209,12 @@ def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successor():
 def test_a_leader_with_a_reason_not_to_lead_leads_on_until_another_without_one_offers_itself():
     async def main():
         async with candidates(2) as (lease, _, a, b):
-            ill = []
-            a._reason_not_to_lead = lambda: ill[0] if ill else None
+            faults = []
+            a._reason_not_to_lead = lambda: faults[0] if faults else None
             await a._attempt()
-            ill.append("watch of pods: no event for 120 s")
+            faults.append("watch of pods: no event for 120 s")
             await a._attempt()
-            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, ill[0])
+            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, faults[0])
             await a._attempt()
             assert a.leads
             await b._attempt()

@@ -1,4 +1,4 @@
-"""How far a watch is trusted: what was known when, and from when on it is ill."""
+"""How far a watch is trusted: what was known when, and from when on it counts as failed."""
 
 from cluster.watch_health import CATCH_UP_SECONDS, UNHEALTHY_AFTER_SECONDS, WatchHealth
 
@@ -18,7 +18,7 @@ def followed():
     return health, clock
 
 
-def test_what_was_heard_last_is_known_until_then():
+def test_what_was_seen_last_is_known_until_then():
     health, clock = followed()
     clock.now += 3
     assert health.known_until == 1000.0
@@ -26,7 +26,7 @@ def test_what_was_heard_last_is_known_until_then():
     assert health.known_until == 1003.0
 
 
-def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_told():
+def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_listed():
     health, clock = followed()
     clock.now += 300
     health.observed()
@@ -54,7 +54,7 @@ def test_a_quiet_watch_is_well_and_one_that_fails_for_long_is_not():
     assert len(health.fault) < 200
 
 
-def test_a_list_that_comes_page_by_page_is_no_illness():
+def test_a_list_that_comes_page_by_page_is_no_fault():
     health, clock = followed()
     health.failed("StaleError: too old")
     clock.now += 60

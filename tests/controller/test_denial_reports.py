@@ -22,11 +22,11 @@ def tell(api, *denials):
 
 
 def test_the_leader_keeps_what_webhooks_deny_but_not_what_no_webhook_of_ours_says():
-    told = api(ready_state("a")[0])
+    process = api(ready_state("a")[0])
     strange = [DenialCount("made-up", "team", 1, "x"), DenialCount("over-quota", "<b>", 1, "x")]
-    assert tell(told, DENIED, *strange).status_code == 200
-    assert tell(told, DENIED).status_code == 200
-    assert told.denials() == [msgspec.structs.replace(DENIED, pods=4)]
+    assert tell(process, DENIED, *strange).status_code == 200
+    assert tell(process, DENIED).status_code == 200
+    assert process.denials() == [msgspec.structs.replace(DENIED, pods=4)]
 
 
 def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
@@ -49,11 +49,11 @@ def test_a_standby_takes_no_denials_and_says_that_it_knows_of_none():
     ],
 )
 def test_a_report_with_an_entry_that_is_out_of_bounds_is_refused(bad):
-    told = api(ready_state("a")[0])
+    process = api(ready_state("a")[0])
     entries = [msgspec.to_builtins(DENIED), msgspec.to_builtins(DENIED) | bad]
-    reply = ask(told, "POST", "/v1/denials", json.dumps({"denials": entries}).encode())
+    reply = ask(process, "POST", "/v1/denials", json.dumps({"denials": entries}).encode())
     assert (reply.status_code, reply.text[:26]) == (400, "not a report of denials: E")
-    assert told.denials() == []
+    assert process.denials() == []
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"denials": "\xff"}', b'{"x": ' + b"[" * 100_000])
@@ -63,10 +63,10 @@ def test_what_is_no_report_is_refused(body):
 
 
 def test_a_report_is_bounded_in_entries_and_in_bytes_and_the_largest_of_a_webhook_fits():
-    told = api(ready_state("a")[0])
-    assert tell(told, *[DENIED] * (MAX_DENIALS + 1)).status_code == 400
-    assert told.denials() == []
-    reply = ask(told, "POST", "/v1/denials", b" " * (MAX_DENIAL_REPORT_BYTES + 1))
+    process = api(ready_state("a")[0])
+    assert tell(process, *[DENIED] * (MAX_DENIALS + 1)).status_code == 400
+    assert process.denials() == []
+    reply = ask(process, "POST", "/v1/denials", b" " * (MAX_DENIAL_REPORT_BYTES + 1))
     assert (reply.status_code, reply.text) == (413, "the body is over 131072 bytes\n")
     largest = DenialCount("r" * 63, "n" * 63, 2**31, "\U0001f600" * 200)
-    assert tell(told, *[largest] * MAX_DENIALS).status_code == 200
+    assert tell(process, *[largest] * MAX_DENIALS).status_code == 200

@@ -196,7 +196,7 @@ def test_the_api_does_not_describe_itself(path):
 
 
 @pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream"])
-def test_nothing_is_told_before_the_ledger_is_whole(path):
+def test_nothing_is_answered_before_the_ledger_is_whole(path):
     reply = ask(api(LedgerStore(lambda: 0.0)), "GET", path)
     assert (reply.status_code, reply.text) == (503, "nodes and pods not listed yet\n")
     assert place(api(LedgerStore(lambda: 0.0))).status_code == 503

@@ -73,12 +73,12 @@ def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path,
             await until_said(first, "leading in term 0")
             fake.refused.add("pods")
             fake.watches["pods"].close()
-            ill = await until_said(first, "pods is forbidden")
+            fault = await until_said(first, "pods is forbidden")
             metrics = (await plain(first, "/metrics")).text
             alone = first.leads
             async with running(other_api, folders[1]) as second:
                 await until(lambda: second.leads)
-                return ill, metrics, alone, first.leads
+                return fault, metrics, alone, first.leads
 
     (status, text), metrics, alone, still = asyncio.run(main())
     assert status == 200
@@ -91,7 +91,7 @@ def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path,
 
 
 class SlowSlices(ClusterApi):
-    """An API server that lists ResourceSlices when it is told to, and everything else at once.
+    """An API server that lists ResourceSlices when the test says, and everything else at once.
 
     Attributes:
         asked_early: Whether somebody asked for the Lease before.
@@ -143,7 +143,7 @@ def test_a_controller_leads_though_it_may_not_read_resource_slices(tmp_path, mon
     asyncio.run(main())
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path):
+def test_a_leader_that_is_asked_to_stop_hands_over_while_it_still_serves(tmp_path):
     async def main():
         fake = ClusterApi([node("gpu-0")])
         folders = [tmp_path / name for name in "ab"]

@@ -57,7 +57,7 @@ def test_a_scrape_builds_no_view_of_a_node(views):
     assert steps.total == 0
 
 
-def test_once_all_agents_are_listed_nodes_without_one_are_told_apart_in_slices():
+def test_once_all_agents_are_listed_nodes_without_one_are_distinguished_in_slices():
     async def main():
         state, _ = ready_state(*NAMES)
         steps = Steps()

@@ -45,8 +45,8 @@ def served(digest="new", **more):
     return ServedBy("webhook-a", "webhook", digest, **more)
 
 
-def in_force(digest="new", *by, problem=None, told=None):
-    return PolicyStatus(f"{NAMESPACE}/{NAME}-policies", digest, problem, by or (served(),), told)
+def in_force(digest="new", *by, problem=None, reported=None):
+    return PolicyStatus(f"{NAMESPACE}/{NAME}-policies", digest, problem, by or (served(),), reported)
 
 
 def node(name="gpu-1", *, labels=None, taints=None, **fact):
@@ -61,7 +61,7 @@ def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1, *
 
 
 def conditions(**changed):
-    from controller.publish.gpu_ledger import Condition  # noqa: PLC0415 beside its use
+    from controller.publish.gpu_ledger import Condition  # noqa: PLC0415 next to its use
 
     sound = {"TakesFractions": ("True", "Sliced", ""), "OverCommitted": ("False", "WithinCapacity", "")}
     return tuple(Condition(kind, *said) for kind, said in {**sound, **changed}.items())

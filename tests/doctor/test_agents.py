@@ -138,7 +138,7 @@ def test_an_agent_that_does_not_serve_says_why(report, what):
 
 
 def test_a_dead_agent_is_seen_by_what_the_kubelet_offers():
-    import msgspec  # noqa: PLC0415 beside its use
+    import msgspec  # noqa: PLC0415 next to its use
 
     silent = msgspec.structs.replace(node(), offers_nothing=True)
     assert "its agent is silent" in lines("serving", nodes=(silent,))[0][1]

@@ -57,7 +57,7 @@ def test_a_leader_that_should_not_lead_is_a_warning():
         (in_force("new", served("old")), "pod webhook-a does not serve the policies: it serves old"),
         (in_force("new", served(None, problem="no answer: x")), "not serve the policies: no answer: x"),
         (
-            in_force("new", told={"old": 1, "new": 1}),
+            in_force("new", reported={"old": 1, "new": 1}),
             "webhooks serve other policies than the ConfigMap's: old",
         ),
     ],
@@ -70,7 +70,7 @@ def test_policies_that_are_not_in_force_fail(found, what):
 
 
 def test_policies_without_any_webhook_fail():
-    from describe.policy_status import PolicyStatus, ServedBy  # noqa: PLC0415 beside its use
+    from describe.policy_status import PolicyStatus, ServedBy  # noqa: PLC0415 next to its use
 
     alone = PolicyStatus("n/p", "new", None, (ServedBy("controller-a", "controller", "new"),), None)
     assert lines("policies", policies=alone)[0][1].startswith("no webhook serves the policies")
@@ -87,7 +87,7 @@ def test_certificates_say_when_they_end():
     ("made", "level", "what"), [(400, "warning", "expires in"), (5000, "failed", "has expired")]
 )
 def test_certificates_that_nobody_renews(made, level, what):
-    from certs.leaf import LEAF_LIFETIME  # noqa: PLC0415 beside its use
+    from certs.leaf import LEAF_LIFETIME  # noqa: PLC0415 next to its use
 
     ago = LEAF_LIFETIME - timedelta(days=3) if level == "warning" else timedelta(days=made)
     found = lines("certificates", certificates=observed(NOW - ago))
@@ -97,7 +97,7 @@ def test_certificates_that_nobody_renews(made, level, what):
 
 
 def test_a_secret_without_a_sound_certificate_fails():
-    from certs.observation import Stored, observe  # noqa: PLC0415 beside its use
+    from certs.observation import Stored, observe  # noqa: PLC0415 next to its use
 
     [(level, text)] = lines("certificates", certificates=observe(Stored(None, None, None), {}, ()))
     assert level == "failed"

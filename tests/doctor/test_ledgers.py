@@ -20,14 +20,14 @@ def test_what_a_node_lacks_is_said_with_what_to_do(found, what):
 
 @pytest.mark.parametrize(("status", "level"), [("False", "failed"), ("True", "warning")])
 def test_gpus_that_are_offered_twice_are_known_from_the_ledger(status, level):
-    told = conditions(TakesFractions=(status, "OfferedTwice", "GPUs are offered twice: turn one off"))
-    [line] = lines("fractions", ledgers={"gpu-1": told})
+    reported = conditions(TakesFractions=(status, "OfferedTwice", "GPUs are offered twice: turn one off"))
+    [line] = lines("fractions", ledgers={"gpu-1": reported})
     assert line == (level, "node gpu-1: GPUs are offered twice -- turn one off")
 
 
 def test_a_node_that_has_its_label_by_now_is_not_blamed_for_an_older_ledger():
-    told = conditions(TakesFractions=("False", "NoMemoryLabel", "the label is missing: set it"))
-    assert lines("fractions", ledgers={"gpu-1": told})[0][0] == "ok"
+    reported = conditions(TakesFractions=("False", "NoMemoryLabel", "the label is missing: set it"))
+    assert lines("fractions", ledgers={"gpu-1": reported})[0][0] == "ok"
 
 
 def test_a_node_without_a_ledger_is_a_warning():
@@ -36,7 +36,7 @@ def test_a_node_without_a_ledger_is_a_warning():
 
 
 def test_more_given_out_than_there_is_is_a_warning():
-    told = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than exist"))
-    [(level, text)] = lines("ledgers", ledgers={"gpu-1": told})
+    reported = conditions(OverCommitted=("True", "CapacityLost", "pods hold 3 slices more than exist"))
+    [(level, text)] = lines("ledgers", ledgers={"gpu-1": reported})
     assert level == "warning"
     assert text.startswith("node gpu-1: pods hold 3 slices more than exist -- ")

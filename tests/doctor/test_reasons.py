@@ -130,7 +130,7 @@ def test_an_unknown_reason_leads_to_the_log():
     assert advice_for("something new") == READ_LOG
 
 
-def test_the_same_reason_of_many_resources_is_told_once():
+def test_the_same_reason_of_many_resources_is_reported_once():
     missing = "; ".join(f"nvidia.com/gpu-{index}: CDI is off in x: set y; then z" for index in range(8))
     assert list(reasons_of(missing)) == [("nvidia.com/gpu-0 and 7 more", "CDI is off in x: set y; then z")]
     # A GpuNode holds no more than so much of it.
@@ -139,7 +139,7 @@ def test_the_same_reason_of_many_resources_is_told_once():
     ]
 
 
-def test_different_reasons_are_told_apart_and_one_without_a_resource_stands_alone():
+def test_different_reasons_are_distinguished_and_one_without_a_resource_stands_alone():
     assert list(reasons_of("nvidia.com/gpu-0: a; nvidia.com/gpu-1: b")) == [
         ("nvidia.com/gpu-0", "a"),
         ("nvidia.com/gpu-1", "b"),

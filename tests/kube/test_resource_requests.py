@@ -43,7 +43,7 @@ def test_init_containers_count_by_their_largest_as_they_run_one_by_one() -> None
     assert request == EffectiveRequest(3000, 0, {GPU: 4})
 
 
-def test_a_native_sidecar_counts_beside_everything_that_starts_after_it() -> None:
+def test_a_native_sidecar_counts_in_addition_to_everything_that_starts_after_it() -> None:
     init = [
         container(cpu="4"),
         container("Always", cpu="1"),

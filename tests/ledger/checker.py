@@ -1,4 +1,4 @@
-"""Placement told a second time, slowly and from the rules alone: one node at a time, nothing remembered.
+"""Placement written a second time, slowly and from the rules: one node at a time, nothing remembered.
 
 Nothing here calls the code under test; all that is shared is what was learnt: the tables of what slices are
 worth, and what they cost by the kind of node.

@@ -42,7 +42,7 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
     name = draw(st.sampled_from(NODE_NAMES))
     labels |= {HOSTNAME_LABEL: f"{name}.example"}
-    told = draw(st.sampled_from([0, 0, gpus]))
+    known = draw(st.sampled_from([0, 0, gpus]))
     return NodeFact(
         name=name,
         labels=labels if mib is None else labels | {GPU_MEMORY_LABEL: str(mib)},
@@ -60,8 +60,8 @@ def nodes(draw: st.DrawFn) -> NodeFact:
             for index in range(draw(st.sampled_from([0, pooled_gpus])))
         ),
         gpu_mib=mib,
-        cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(told)),
-        card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(told)),
+        cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(known)),
+        card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(known)),
         agent=draw(st.sampled_from(["unknown", "serving", "away", "missing"])),
         cpu_milli=draw(st.sampled_from([UNLIMITED, 4000, 16000, 64000])),
         memory_bytes=draw(st.sampled_from([UNLIMITED, 32 * GIB])),

@@ -26,7 +26,7 @@ def test_what_is_written_is_read_back():
         ("x" * 1000, f'"{"x" * 60}" is not a GPU index'),
     ],
 )
-def test_a_bad_value_is_told(text, said):
+def test_a_bad_value_is_reported(text, said):
     found = problem(text, [0, 1])
     assert found is None if said is None else said in found
 

@@ -105,7 +105,7 @@ def test_another_gpu_with_room_is_found():
     assert free_nodes(views, Wanted(((0, 4),))) == FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 2, 8))
 
 
-def test_room_is_told_by_each_gpu_and_what_is_asked_of_it():
+def test_room_is_reported_by_each_gpu_and_what_is_asked_of_it():
     gpus = (GpuView(0, 8, ()), GpuView(1, 8, (Holding("team", "a", "holder", 4),)))
     views = [NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=gpus)]
     for amounts, has_room in [(((0, 7), (1, 4)), True), (((0, 4), (1, 7)), False), (((0, 7), (2, 1)), False)]:

@@ -1,4 +1,4 @@
-"""MIG instances in the ledger: placed, counted whoever holds them, and worth what they are on their card."""
+"""MIG instances in the ledger: placed, counted for any pod, and worth what they are on their card."""
 
 import msgspec
 import pytest

@@ -27,7 +27,7 @@ HALF = 4
 
 @dataclass
 class Cluster:
-    """A ledger, and a scheduler that binds a pod wherever its index has room beside bound pods."""
+    """A ledger, and a scheduler that binds a pod wherever its index has room next to bound pods."""
 
     ledger: Ledger = field(default_factory=Ledger)
     now: float = 0.0
@@ -92,7 +92,7 @@ class Cluster:
 
 
 def attacked(seconds: float, phantom_namespaces: tuple[str, ...], *, per_second: int = 100) -> Cluster:
-    """249 honest halves, ten a second, beside phantoms."""
+    """249 honest halves, ten a second, among phantoms."""
     cluster = Cluster()
     for tick in range(int(seconds * per_second)):
         cluster.run_until(tick / per_second)
@@ -136,7 +136,7 @@ def test_pods_of_another_namespace_wait_where_there_is_only_something_reserved()
     waiting = [
         ledger.place(eighths(HALF, namespace="team", reservation=f"t{number}"), 0.0) for number in range(4)
     ]
-    # Two have room if the others do not come; the next two do not, whoever comes.
+    # Two have room if the others do not come; the next two do not, no matter which pods come.
     assert [answer.indices for answer in waiting if isinstance(answer, Placement)] == [(1,), (1,), (0,), (0,)]
 
 

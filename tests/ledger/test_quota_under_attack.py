@@ -168,7 +168,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         self.now += seconds
 
     @rule()
-    def controller_starts_anew(self) -> None:
+    def controller_starts_again(self) -> None:
         """It lists what is there; what was under way is reviewed again, or was not created."""
         self.unseen.clear()
         self.ledger = self._new_ledger()

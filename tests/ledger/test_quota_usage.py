@@ -81,7 +81,7 @@ def test_quotas_stop_counting_a_reservation_whose_pod_does_not_show_up() -> None
     assert isinstance(ledger.place(eighths(8, **asked), 40.0), Placement)
 
 
-def test_a_reservation_that_is_counted_no_more_vouches_for_nobody() -> None:
+def test_a_reservation_that_is_counted_no_more_matches_no_pod() -> None:
     ledger = ledger_of(gpu_node("n"))
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     ledger.place(eighths(1, reservation="other", namespace="a"), 6.0)
@@ -128,7 +128,7 @@ def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(
     assert books(ledger) == before
 
 
-def test_a_reservation_vouches_once_and_for_the_same_review_again() -> None:
+def test_a_reservation_matches_once_and_for_the_same_review_again() -> None:
     ledger = ledger_of(gpu_node("n"))
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     dry_run = again(reservation=None)

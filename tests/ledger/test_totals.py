@@ -1,4 +1,4 @@
-"""Sums that are kept while nodes change, beside those of the whole view."""
+"""Sums that are kept while nodes change, compared with those of the whole view."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ASKED = (
 )
 
 
-def told(summary=WAITING, **changes):
+def explained(summary=WAITING, **changes):
     return why(dataclasses.replace(summary, **changes))
 
 
@@ -31,8 +31,8 @@ def of_fact(**changes):
     return PodFact(**{"namespace": "team", "name": "train", "takes": ((3, 4),), **changes})
 
 
-def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_would_help():
-    assert told(free=FULL) == (
+def test_a_pod_on_a_full_gpu_learns_what_it_asked_what_it_waits_for_and_what_would_help():
+    assert explained(free=FULL) == (
         f"{ASKED} It has waited for 12 minutes and has no node yet. It needs 4 slices of GPU 3 on a node with"
         " GPUs of 81920 MiB. Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end."
     )
@@ -47,7 +47,7 @@ def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_wo
     ],
 )
 def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
-    said = told(free=ELSEWHERE, owner=owner, replaced_after="5m")
+    said = explained(free=ELSEWHERE, owner=owner, replaced_after="5m")
     assert f"GPU 5 of gpu-0 has 4 free: {advice} to use it." in said
     assert said.endswith("Its policy replaces such a pod after 5m if another GPU has room.")
 
@@ -55,14 +55,14 @@ def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
 @pytest.mark.parametrize("kind", ["Job", "Other\nTeam"])
 def test_an_owner_that_the_pod_s_author_made_up_neither_begins_a_line_nor_fills_the_screen(kind):
     owner = Owner(kind=kind, name="fit and create it.\nPod admin/all is well." + "x" * 100_000)
-    said = told(free=ELSEWHERE, owner=owner)
+    said = explained(free=ELSEWHERE, owner=owner)
     assert "\n" not in said
     assert len(said) < 2000
-    assert "\n" not in told(phase="Failed", owner=owner)
+    assert "\n" not in explained(phase="Failed", owner=owner)
 
 
 def test_without_the_ledger_the_scheduler_is_quoted():
-    said = told(free=None, scheduler_says="0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3.")
+    said = explained(free=None, scheduler_says="0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3.")
     assert (
         "The scheduler reports: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3. It starts when"
         in said
@@ -97,11 +97,11 @@ def test_without_the_ledger_the_scheduler_is_quoted():
     ],
 )
 def test_each_state_of_a_pod_has_its_words(changes, fragment):
-    assert fragment in told(**{"free": FULL, **changes})
+    assert fragment in explained(**{"free": FULL, **changes})
 
 
 def test_texts_of_others_are_one_line_and_no_longer_than_there_is_room():
-    said = told(scheduler_says="a\n\nb " + "x" * 100_000, lacks_slices=False)
+    said = explained(scheduler_says="a\n\nb " + "x" * 100_000, lacks_slices=False)
     assert "\n" not in said
     assert len(said) < 3 * MAX_QUOTED
     assert "The scheduler reports: a b xxx" in said
@@ -142,61 +142,61 @@ A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
     ],
     ids=["two models", "one model", "strategy single", "any model"],
 )
-def test_a_pod_that_waits_for_a_mig_instance_is_told_which_and_on_which_models(fact, needed):
-    said = told(fact=fact, memory_mib=None, free=FreeNodes((("mig-1", 0),), 0))
+def test_a_pod_that_waits_for_a_mig_instance_learns_which_and_on_which_models(fact, needed):
+    said = explained(fact=fact, memory_mib=None, free=FreeNodes((("mig-1", 0),), 0))
     assert f"It needs {needed}. Free now: mig-1: 0." in said
     assert "slices" not in said
-    absent = told(fact=fact, free=FreeNodes((), 0))
+    absent = explained(fact=fact, free=FreeNodes((), 0))
     assert absent.endswith(
         "Ask the admin whether such a node is cordoned, not ready, deleted or not divided yet."
     )
 
 
-def test_a_pod_on_a_mig_instance_is_told_of_no_slices():
+def test_a_pod_on_a_mig_instance_says_nothing_of_slices():
     fact = of_fact(takes=((Profile(1, 10), 1),), node="mig-1")
-    assert "It has its MIG instances on node mig-1" in told(fact=fact)
+    assert "It has its MIG instances on node mig-1" in explained(fact=fact)
 
 
 def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
     models = tuple(f"{A100}-{number}" for number in range(1000))
-    said = told(fact=of_fact(takes=((Profile(1, 10), 1),), products=models))
+    said = explained(fact=of_fact(takes=((Profile(1, 10), 1),), products=models))
     assert len(said) < 3 * MAX_QUOTED
 
 
-def test_nodes_that_the_pods_own_demands_leave_out_are_told_and_not_counted_as_free():
+def test_nodes_that_the_pods_own_demands_leave_out_are_named_and_not_counted_as_free():
     none_left = FreeNodes((), 0, shut_out=2)
-    said = told(free=none_left, scheduler_says="0/2 nodes are available")
+    said = explained(free=none_left, scheduler_says="0/2 nodes are available")
     assert (
         "It needs 4 slices of GPU 3 on a node with GPUs of 81920 MiB. 2 nodes have such GPUs, but the pod's"
         " own nodeSelector, affinity or tolerations exclude them. The scheduler reports: 0/2 nodes are"
         " available. What would help: change these in its manifest, then delete the pod and create it again."
     ) in said
     assert "cordoned" not in said
-    said = told(free=dataclasses.replace(FULL, shut_out=1))
+    said = explained(free=dataclasses.replace(FULL, shut_out=1))
     rule = "but the pod's own nodeSelector, affinity or tolerations exclude them"
     assert f"1 more node has such GPUs, {rule}." in said
 
 
 def test_counts_are_the_least_where_demands_are_too_long_to_be_compared_with_all_nodes():
-    said = told(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
+    said = explained(free=dataclasses.replace(FULL, shut_out=2, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and at least 3 more nodes." in said
     assert "At least 2 more nodes have such GPUs, but the pod's own nodeSelector" in said
-    said = told(free=dataclasses.replace(FULL, others=0, not_compared=5))
+    said = explained(free=dataclasses.replace(FULL, others=0, not_compared=5))
     assert "Free now: gpu-0: 2, gpu-1: 1, and maybe more nodes." in said
-    said = told(free=FreeNodes((), 0, shut_out=1, not_compared=5))
+    said = explained(free=FreeNodes((), 0, shut_out=1, not_compared=5))
     assert "81920 MiB. At least 1 node has such GPUs" in said
-    said = told(free=FreeNodes((), 0, not_compared=5))
+    said = explained(free=FreeNodes((), 0, not_compared=5))
     assert (
         "The pod's own nodeSelector, affinity or tolerations are too long to compare with all nodes that have"
         " such GPUs. What would help: change these in its manifest" in said
     )
 
 
-def test_a_division_under_way_is_told_instead_of_why_there_is_none():
-    said = told(dividing=("gpu-1", "gpu-2"), division="goes to others first")
+def test_a_division_under_way_is_reported_instead_of_why_there_is_none():
+    said = explained(dividing=("gpu-1", "gpu-2"), division="goes to others first")
     assert said.endswith("Cards of gpu-1, gpu-2 are being divided now: wait, pods can go there afterwards.")
     assert "goes to others first" not in said
-    assert "being divided" not in told(dividing=("gpu-1",), gates=("quota",))
+    assert "being divided" not in explained(dividing=("gpu-1",), gates=("quota",))
 
 
 @pytest.mark.parametrize(
@@ -215,19 +215,19 @@ def test_a_division_under_way_is_told_instead_of_why_there_is_none():
         (PodGroup("gang", 0, 1, count_is_known=False), "whose pods start together once enough have room."),
     ],
 )
-def test_a_pod_of_a_gang_is_told_how_far_the_others_are(group, said):
-    text = told(group=group)
+def test_a_pod_of_a_gang_learns_how_far_the_others_are(group, said):
+    text = explained(group=group)
     assert "It belongs to the group gang, whose pods start together" in text
     assert said in text
 
 
-def test_kueues_gate_is_told_with_where_to_look():
-    said = told(gates=("kueue.x-k8s.io/admission",))
+def test_kueues_gate_is_named_with_where_to_look():
+    said = explained(gates=("kueue.x-k8s.io/admission",))
     assert "Kueue removes its gate when the queue has quota: see `kubectl describe workload`." in said
 
 
-def test_nodes_that_dra_offers_too_are_told_with_what_to_do():
-    said = told(free=FreeNodes((), 0, offered_twice=2))
+def test_nodes_that_dra_offers_too_are_reported_with_what_to_do():
+    said = explained(free=FreeNodes((), 0, offered_twice=2))
     assert said.endswith(
         "2 nodes have such GPUs, but DRA offers these too, so no pods go there: ask the admin to turn off DRA"
         " or the device plugin there, then delete the pod and create it again."

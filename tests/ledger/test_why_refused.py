@@ -60,7 +60,7 @@ def test_each_cause_has_its_help(message, cause, advice):
     assert advice in why_refused("team", "train", [refused(message)])
 
 
-def test_a_name_that_is_gone_is_told_by_its_last_events():
+def test_a_name_that_is_gone_is_explained_by_its_last_events():
     gone = EventSummary("Pod", "a", "WaitingPodReplaced", "waited 300 s", age_seconds=120)
     said = why_absent("team", "a", [gone])
     assert "There is no pod a in namespace team. Event WaitingPodReplaced 2 minutes ago: waited" in said

@@ -101,6 +101,6 @@ def test_an_annotation_names_each_gpu_once_in_order(text, fraction, indices):
     assert PerGpu.read_indices(text, fraction) == indices
 
 
-def test_a_share_is_told_by_gpu():
+def test_a_share_is_described_by_gpu():
     assert per_gpu().share_text(HALF) == "4 of 8 slices, nvidia.com/gpu-<i>: 4"
     assert per_gpu().share_text(PAIR) == "16 slices: 8 of each of 2 nvidia.com/gpu-<i>"

@@ -59,7 +59,7 @@ def test_the_operator_shares_all_gpus_under_a_name_that_time_slicing_has():
     )
 
 
-def test_modes_are_told_apart():
+def test_modes_are_distinguished():
     assert pooled() == pooled()
     assert pooled("nvidia.com/gpu") != per_gpu("nvidia.com/gpu")
 
@@ -69,5 +69,5 @@ def test_an_annotation_names_no_gpu():
     assert Pooled.read_indices("3", HALF) is None
 
 
-def test_a_share_is_told_by_pool():
+def test_a_share_is_described_by_pool():
     assert pooled().share_text(PAIR) == "16 of 8 slices, nvidia.com/gpu: 16"

@@ -124,7 +124,7 @@ async def _get(page, path, more):
 
 
 def watching(page, watch, **more):
-    """Run `watch(request)` beside one stream, which ends then."""
+    """Run `watch(request)` during one stream, which ends then."""
 
     async def main():
         request = Request(page, "/stream", **more)

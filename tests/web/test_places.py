@@ -1,4 +1,4 @@
-"""Places of viewers: bounded, and shared fairly, whoever comes and goes."""
+"""Places of viewers: bounded, and shared fairly, while viewers come and go."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ def take(places, namespace):
 
 
 @given(COMING)
-def test_whoever_comes_and_goes_places_are_bounded_and_no_namespace_is_shut_out_by_one_that_has_more(coming):
+def test_places_stay_bounded_and_no_namespace_is_shut_out_by_one_that_has_more(coming):
     places, taken = Places(), []
     for namespace, goes in coming:
         place = take(places, namespace)

@@ -78,7 +78,7 @@ def test_a_row_that_says_what_it_said_is_not_sent_again():
     assert list(rows(watching(page_of(source), watch))) == ["b"]
 
 
-def test_a_node_that_is_gone_is_told():
+def test_a_node_that_is_gone_is_reported():
     source = Source("a", "b")
 
     async def watch(request):
@@ -316,5 +316,5 @@ def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_ot
     rest = [row.gpus[0].shares[-1] for row in seen]
     assert [share.kind for share in rest] == ["other", "other"]
     assert rest[0].pods == 10_001 - len(seen[0].gpus[0].shares)
-    # How many pods others have is not told.
+    # How many pods others have is not shown.
     assert rest[1].pods == 0

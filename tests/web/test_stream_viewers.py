@@ -20,8 +20,8 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
         return other
 
     other = watching(page, watch)
-    told = b"there are 1 viewers already: close one, or try again later\n"
-    assert (other.status, other.body) == (503, told)
+    message = b"there are 1 viewers already: close one, or try again later\n"
+    assert (other.status, other.body) == (503, message)
     assert source.readers == []
 
 
@@ -55,7 +55,7 @@ class Viewers:
         return False
 
     async def refusal(self, token):
-        """What one more is told, who finds no place."""
+        """The answer to one more viewer than there are places."""
         answer = await self._request(token).run()
         return answer.status, answer.body.decode()
 
@@ -87,8 +87,8 @@ def test_one_namespace_has_so_many_viewers_at_most(monkeypatch):
 
     async def scenario(viewers):
         first = await viewers.comes("team")
-        told = "there are 1 viewers of this namespace already: close one, or try again later\n"
-        assert await viewers.refusal("team") == (503, told)
+        message = "there are 1 viewers of this namespace already: close one, or try again later\n"
+        assert await viewers.refusal("team") == (503, message)
         await viewers.comes("admin")
         await viewers.leave(first)
         await viewers.comes("team")
@@ -116,9 +116,9 @@ def test_a_newcomers_namespace_gets_the_place_of_the_one_that_has_most(monkeypat
         await viewers.comes("newcomer")
         # The last to come goes first, and may not come back at the expense of who has less.
         await viewers.sent_away(greedy[2])
-        told = "there are 4 viewers already: close one, or try again later\n"
+        message = "there are 4 viewers already: close one, or try again later\n"
         for namespace in ("greedy", "newcomer"):
-            assert await viewers.refusal(namespace) == (503, told)
+            assert await viewers.refusal(namespace) == (503, message)
         await viewers.comes("fourth")
         await viewers.sent_away(greedy[1])
         assert (await viewers.refusal("fifth"))[0] == 503

@@ -345,7 +345,7 @@ class Epoch(WatchedObjects):
             if self.now - each.at < COUNTED_SECONDS - 0.01 and ledger._reservations.get(name) is not None
         }
 
-    # How it is told.
+    # How it is printed.
 
     def _reservation(self) -> str | None:
         if self.dice.random() < 0.2:

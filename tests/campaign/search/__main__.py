@@ -73,12 +73,12 @@ def _report(search: Search, seconds: float, reference: float, bound: float) -> l
         f"json.loads of the reference {reference:.1f} ms: a review may hold the loop for {bound:.0f} ms",
         *(f"  {outcome:28} {count}" for outcome, count in tally.outcomes.most_common()),
         "the dearest:",
-        *(line for each in search.dearest(SHOWN) for line in _told(each, reference)),
+        *(line for each in search.dearest(SHOWN) for line in _lines(each, reference)),
         *(line for each in search.findings.values() for line in _found(each, reference)),
     ]
 
 
-def _told(scored: Scored, reference: float) -> list[str]:
+def _lines(scored: Scored, reference: float) -> list[str]:
     cost = scored.cost
     each = 1e3 * cost.longest / max(1, scored.bytes / 1024)
     head = (
@@ -89,7 +89,7 @@ def _told(scored: Scored, reference: float) -> list[str]:
 
 
 def _found(finding: Finding, reference: float) -> list[str]:
-    head, *more = _told(finding.scored, reference)
+    head, *more = _lines(finding.scored, reference)
     return [f"FOUND at review {finding.step}, in {finding.where}:", head, *more]
 
 

@@ -31,7 +31,7 @@ CLOSING = {b"[": b"]", b'{"a":': b"}"}
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write a value; `merged` puts the members of a map beside those that are there."""
+    """Write a value; `merged` puts the members of a map to those that are there."""
 
     path: Path
     value: Any

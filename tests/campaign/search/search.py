@@ -216,7 +216,7 @@ class Search:
         return is_new
 
     def _is_confirmed(self, scored: Scored, body: bytes) -> bool:
-        """Measure again; what costs too much each time is a finding, told with as few edits as do."""
+        """Measure again; what costs too much each time is a finding, reported with as few edits as do."""
         if not self._costs_too_much(scored.setting, body):
             return False
         self.tally.confirmed += 1

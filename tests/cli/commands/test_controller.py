@@ -19,7 +19,7 @@ from cli.app import app
         (["--kubeconfig=missing"], "cannot find the API server: Invalid kube-config file."),
     ],
 )
-def test_a_mistake_is_told_in_one_line(options, message, tmp_path):
+def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):
     ended = CliRunner().invoke(app, ["controller", f"--tls-dir={tmp_path}", *options])
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")

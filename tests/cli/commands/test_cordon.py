@@ -64,8 +64,10 @@ def test_gpus_go_out_and_come_back(monkeypatch, before, arguments, written):
     api = Api(before, conflicts=1)
     ended = run(monkeypatch, api, *arguments)
     assert (ended.exit_code, api.written) == (0, written)
-    told = "new pods on every GPU" if written is None else f"no new pods on GPU {written.replace(',', ', ')};"
-    assert ended.stdout.startswith(f"node gpu-0: {told}")
+    expected = (
+        "new pods on every GPU" if written is None else f"no new pods on GPU {written.replace(',', ', ')};"
+    )
+    assert ended.stdout.startswith(f"node gpu-0: {expected}")
 
 
 @pytest.mark.parametrize(

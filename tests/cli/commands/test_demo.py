@@ -65,7 +65,7 @@ def test_the_picture_draws_every_slice_and_says_who_holds_it(shown):
     assert sum(int(used) for _, used in drawn) == 4 + 2 + 4 + 7 + 3 + 5 + 1
 
 
-def test_the_denial_and_the_untouched_pod_are_told(shown):
+def test_the_denial_and_the_untouched_pod_are_shown(shown):
     assert 'denied     typo: clearml-injector/fraction "0.5" is not allowed: use 0.125, ' in shown
     assert '(did you mean "0.500"?)' in shown
     assert "untouched  postgres: it has no label, so nothing was changed" in shown

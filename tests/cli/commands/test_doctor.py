@@ -235,7 +235,7 @@ CREATING = {"waiting": {"reason": "PodInitializing"}}
 def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
     pod = {"metadata": {"name": "fraction-injector-agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
     about = {"kind": "Pod", "name": "fraction-injector-agent-a"}
-    told = [
+    events = [
         {"involvedObject": about, "reason": "Old", "message": "x", "lastTimestamp": "2026-01-01T00:00:00Z"},
         {
             "involvedObject": about,
@@ -244,7 +244,7 @@ def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
             "lastTimestamp": "2026-01-02T00:00:00Z",
         },
     ]
-    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": told}})
+    ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}, f"{OWN}/events": {"items": events}})
     assert level_of(ended, text) == "failed"
 
 

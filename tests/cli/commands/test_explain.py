@@ -153,7 +153,7 @@ def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
 
 
 @pytest.mark.parametrize("name", [*sorted(EXPECTED)])
-def test_people_are_told_the_same(name):
+def test_people_read_the_same(name):
     result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY)
     first, *lines = result.stdout.splitlines()
     if EXPECTED[name]["allowed"]:
@@ -193,7 +193,7 @@ def spreading(tmp_path):
         ({"labels": {LABEL: "0.500", "clearml-agent-queue-name": "large"}}, "queue large"),
     ],
 )
-def test_a_replica_is_told_whose_it_is_and_what_that_means(spreading, metadata, owner):
+def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, owner):
     text = as_yaml(pod(metadata=metadata))
     assert facts_of(text, "--policies", spreading)["owner"] == owner
     lines = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=text).stdout.splitlines()
@@ -201,7 +201,7 @@ def test_a_replica_is_told_whose_it_is_and_what_that_means(spreading, metadata, 
     assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
 
 
-def test_a_pod_that_stands_alone_is_told_that_it_is_packed(spreading):
+def test_a_pod_that_stands_alone_learns_that_it_is_packed(spreading):
     out = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=as_yaml(pod())).stdout
     assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
     assert "place" not in invoke("-", "--inventory", INVENTORY, text=as_yaml(pod())).stdout
@@ -211,7 +211,7 @@ def test_a_pod_that_stands_alone_is_told_that_it_is_packed(spreading):
     ("mode", "gpu", "mib"),
     [("per-gpu", "nvidia.com/gpu-0", (5757, 11514)), ("pooled", "nvidia.com/gpu", (20480, 40960))],
 )
-def test_of_several_containers_each_one_s_share_is_told(tmp_path, mode, gpu, mib):
+def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mib):
     assumed = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
     (tmp_path / "default.yaml").write_text(
         f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\n{assumed}\n"
@@ -228,12 +228,12 @@ def test_of_several_containers_each_one_s_share_is_told(tmp_path, mode, gpu, mib
     ]
 
 
-def test_a_native_sidecar_s_share_is_told_too():
+def test_a_native_sidecar_s_share_is_shown_too():
     found = pod(fraction="0.750", initContainers=[container("side", restartPolicy="Always")])
     found["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,side=0.250"}
-    told = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
-    assert told.exit_code == 0
-    assert any(line.startswith("    side: 2 of nvidia.com/gpu-") for line in told.stdout.splitlines())
+    shown = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
+    assert shown.exit_code == 0
+    assert any(line.startswith("    side: 2 of nvidia.com/gpu-") for line in shown.stdout.splitlines())
 
 
 def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
@@ -262,7 +262,7 @@ def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_pat
     assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: the size of the slices on" in out
 
 
-def test_a_pod_of_a_queue_that_gives_no_share_is_told_what_is_taken_out(tmp_path):
+def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\n")
     (tmp_path / "queues.yaml").write_text("kind: Queues\nqueues:\n  services: {share: none}\n")
     file = tmp_path / "pod.json"

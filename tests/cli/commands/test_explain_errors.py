@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from tests.cli.running import INVENTORY, MANIFESTS, facts_of, invoke, told
+from tests.cli.running import INVENTORY, MANIFESTS, error_line, facts_of, invoke
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
-    assert told(invoke("-", "--inventory", INVENTORY, text=text)) == wrong
+    assert error_line(invoke("-", "--inventory", INVENTORY, text=text)) == wrong
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
     ],
 )
 def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
-    assert told(invoke("-", "--inventory", INVENTORY, text=text)).startswith(wrong)
+    assert error_line(invoke("-", "--inventory", INVENTORY, text=text)).startswith(wrong)
 
 
 def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
@@ -91,14 +91,16 @@ def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     missing = tmp_path / "missing.yaml"
-    assert told(invoke(missing)) == f"{missing}: No such file or directory: name a file that can be read"
-    assert told(invoke(tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
+    assert (
+        error_line(invoke(missing)) == f"{missing}: No such file or directory: name a file that can be read"
+    )
+    assert error_line(invoke(tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert told(invoke(binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
+    assert error_line(invoke(binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
 
 
-def test_a_policy_directory_with_a_typo_is_told_by_file_line_and_key(tmp_path):
+def test_a_policy_directory_with_a_typo_is_reported_by_file_line_and_key(tmp_path):
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
     result = invoke(MANIFESTS / "bare.yaml", "--policies", tmp_path)
     assert result.exit_code == 2

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.running import MANIFESTS, invoke, told
+from tests.cli.running import MANIFESTS, error_line, invoke
 
 pytestmark = pytest.mark.slow
 
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.slow
 def test_an_inventory_of_the_wrong_kind_is_named(tmp_path, text, wrong):
     inventory = tmp_path / "nodes.yaml"
     inventory.write_text(text)
-    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory)) == f"{inventory}: {wrong}"
+    assert error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory)) == f"{inventory}: {wrong}"
 
 
 def test_a_node_with_an_amount_that_is_no_quantity_is_named(tmp_path):
     inventory = tmp_path / "nodes.yaml"
     inventory.write_text("kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {nvidia.com/gpu-0: many}}")
-    said = told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory))
+    said = error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory))
     assert said.startswith(f"{inventory}: Node n1: ")
     assert "many" in said
 
@@ -87,7 +87,7 @@ def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(t
 def test_a_missing_inventory_is_named(tmp_path):
     missing = tmp_path / "nodes.yaml"
     wrong = f"{missing}: No such file or directory: name a file that can be read"
-    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", missing)) == wrong
+    assert error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", missing)) == wrong
 
 
 def test_without_an_inventory_it_says_whose_nodes_it_takes():

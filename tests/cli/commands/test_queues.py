@@ -110,7 +110,7 @@ def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
         (VALUES, "policies/default.yaml", 2, "is not a Node"),
     ],
 )
-def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
+def test_unusable_input_is_reported(tmp_path, content, inventory, code, expected):
     values = tmp_path / "values.yaml"
     if content is not None:
         values.write_text(content)
@@ -121,7 +121,7 @@ def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
     assert expected in err
 
 
-def test_values_of_both_charts_are_told_apart():
+def test_values_of_both_charts_are_distinguished():
     fixtures = FIXTURES / "clearml-agent-values"
     code, out, err = invoke("queues", "check", fixtures / "open.yaml")
     assert (code, err) == (0, "")
@@ -160,13 +160,13 @@ def check_memory(tmp_path):
     return check
 
 
-def test_a_queue_that_asks_for_memory_is_told_how_many_of_its_pods_fit(check_memory):
+def test_a_queue_that_asks_for_memory_learns_how_many_of_its_pods_fit(check_memory):
     code, out, _ = check_memory("4Gi")
     assert code == 0
     assert 'label "4Gi" is 4096 MiB, on the fewest of 8 slices that hold them' in out
 
 
-def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(check_memory):
+def test_a_queue_that_asks_for_memory_in_another_unit_learns_what_to_write(check_memory):
     code, _, err = check_memory("4G")
     assert code == 1
     assert 'labels."clearml-injector/gpu-memory": "4G" is not a whole number of Mi or Gi' in err

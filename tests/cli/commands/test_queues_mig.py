@@ -36,7 +36,7 @@ def test_a_native_request_without_our_label_is_left_alone_and_counted(tmp_path):
     ]
 
 
-def test_a_native_request_beside_our_label_is_taken_as_asked_for(tmp_path):
+def test_a_native_request_with_our_label_is_taken_as_asked_for(tmp_path):
     code, out, err = check(tmp_path, labels=HALF, limits="nvidia.com/mig-3g.40gb: 1")
     assert (code, err) == (0, "")
     assert out.splitlines()[1:] == [
@@ -76,7 +76,7 @@ def test_no_instance_in_words_is_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "limits", "told"),
+    ("labels", "limits", "message"),
     [
         ("", "nvidia.com/mig-small: 1", "is not a MIG profile: write it as nodes advertise it"),
         ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is not a whole number of instances'),
@@ -94,7 +94,7 @@ def test_no_instance_in_words_is_none(tmp_path):
         (HALF, "nvidia.com/mig-3g.40gb: 2", "is requested 2 times, but a share is one instance"),
     ],
 )
-def test_what_no_pod_could_get_is_a_mistake(tmp_path, labels, limits, told):
+def test_what_no_pod_could_get_is_a_mistake(tmp_path, labels, limits, message):
     code, _, err = check(tmp_path, labels=labels, limits=limits)
     assert code == 1
-    assert told in err
+    assert message in err

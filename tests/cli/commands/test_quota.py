@@ -72,7 +72,7 @@ def ask(monkeypatch):
     return run
 
 
-def test_each_quota_is_shown_beside_what_is_used_of_it(ask):
+def test_each_quota_is_shown_with_what_is_used_of_it(ask):
     ended = ask()
     assert (ended.exit_code, ended.stderr) == (0, "")
     rows = [line.split("  ") for line in ended.stdout.splitlines()]

@@ -20,16 +20,16 @@ DIGEST = parse_policies({name: text.encode() for name, text in POLICIES.items()}
 SINCE = datetime(2026, 11, 23, 5, 30, tzinfo=UTC)
 
 
-def metrics(digest=DIGEST, told=()):
+def metrics(digest=DIGEST, digests=()):
     """What a process serves at /metrics, made by its own collectors."""
     registry = CollectorRegistry()
     registry.register(policy_info(lambda: digest))
     registry.register(PolicySince(lambda: SINCE.timestamp() if digest else None))
     webhooks = WebhookPolicies(lambda: 0.0)
-    for number, each in enumerate(told):
+    for number, each in enumerate(digests):
         webhooks.add(ServedPolicies(f"webhook-{number}", each))
     registry.register(webhooks)
-    leads = "fraction_injector_leading 1.0\n" if told else ""
+    leads = "fraction_injector_leading 1.0\n" if digests else ""
     return render(registry).decode() + leads
 
 
@@ -87,7 +87,7 @@ def ask(monkeypatch):
 
 
 ALL = {
-    "controller-a": metrics(told=[DIGEST, DIGEST]),
+    "controller-a": metrics(digests=[DIGEST, DIGEST]),
     "controller-b": metrics(),
     "webhook-a": metrics(),
     "webhook-b": metrics(),
@@ -109,7 +109,7 @@ def test_policies_that_all_serve_are_in_force_everywhere(ask):
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "expected"),
     [
         (metrics("0ld"), "0ld"),
         (metrics(None), "it serves no policies"),
@@ -119,19 +119,19 @@ def test_policies_that_all_serve_are_in_force_everywhere(ask):
     ],
     ids=["older", "none", "silent", "out of reach", "something else"],
 )
-def test_one_process_that_does_not_serve_them_is_named(ask, other, told):
+def test_one_process_that_does_not_serve_them_is_named(ask, other, expected):
     for name in ALL:
         ended, _ = ask(Api(ALL | {name: other}))
         assert ended.exit_code == 1
         assert "are not in force everywhere (controllers: 2, webhooks: 2)" in ended.stdout
         [row] = [line for line in ended.stdout.splitlines() if line.startswith(name)]
-        assert told in row
+        assert expected in row
 
 
 def test_a_webhook_outside_of_the_cluster_is_known_by_what_it_tells_the_leader(ask):
-    ended, _ = ask(Api({"controller-a": metrics(told=[DIGEST])}))
+    ended, _ = ask(Api({"controller-a": metrics(digests=[DIGEST])}))
     assert ended.exit_code == 0
-    ended, _ = ask(Api({"controller-a": metrics(told=[DIGEST, "0ld"])}))
+    ended, _ = ask(Api({"controller-a": metrics(digests=[DIGEST, "0ld"])}))
     assert ended.exit_code == 1
     assert f"1 serve 0ld, 1 serve {DIGEST}" in ended.stdout
     assert ask(Api({"controller-a": metrics()}))[0].exit_code == 1

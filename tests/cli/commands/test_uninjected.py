@@ -70,7 +70,7 @@ def ask(monkeypatch):
         (pod("a", env=sees("all")), "container main has NVIDIA_VISIBLE_DEVICES=all"),
     ],
 )
-def test_a_pod_that_uses_gpus_and_was_never_injected_is_told_with_why(ask, found, why):
+def test_a_pod_that_uses_gpus_and_was_never_injected_is_listed_with_the_reason(ask, found, why):
     found["spec"]["nodeName"] = "gpu-a"
     ended = ask([CLEAN, [found]])
     assert ended.exit_code == 1

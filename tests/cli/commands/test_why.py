@@ -1,4 +1,4 @@
-"""fraction-injector why, against an API server of a few lines that lets a user read what it is told to."""
+"""fraction-injector why, against an API server of a few lines that lets a user read what the test says."""
 
 import pytest
 import yaml
@@ -98,19 +98,19 @@ def test_nodes_that_the_pods_own_selector_or_the_nodes_taints_shut_out_are_not_c
     )
 
 
-def test_who_may_not_read_nodes_is_told_so_where_the_pod_has_demands_of_its_own(ask):
+def test_nodes_that_may_not_be_read_are_named_where_the_pod_has_demands_of_its_own(ask):
     found = waiting()
     answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: {"items": [ledger("gpu-b", (3, 8))]}}
     memory = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
     own = {"key": "zone", "operator": "Exists"}
-    for expressions, is_told in (([memory], False), ([memory, own], True)):
+    for expressions, is_named in (([memory], False), ([memory, own], True)):
         terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
         found["spec"]["affinity"] = {"nodeAffinity": required}
-        assert ("Not read: Nodes, which show where its own nodeSelector" in ask(answers).stderr) is is_told
+        assert ("Not read: Nodes, which show where its own nodeSelector" in ask(answers).stderr) is is_named
 
 
-def test_a_card_that_is_being_divided_is_told_to_who_waits_for_an_instance(ask):
+def test_a_card_that_is_being_divided_is_reported_to_who_waits_for_an_instance(ask):
     found = waiting()
     amounts = {"nvidia.com/mig-3g.40gb": "1"}
     found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
@@ -132,7 +132,7 @@ GROUPS = {
 
 
 @pytest.mark.parametrize(("labels", "annotations", "spec"), GROUPS.values(), ids=GROUPS)
-def test_a_pod_of_a_gang_is_told_of_the_others(ask, labels, annotations, spec):
+def test_a_pod_of_a_gang_learns_how_far_the_others_are(ask, labels, annotations, spec):
     def member(name, node=None, phase="Pending", **changes):
         found = waiting()
         found["metadata"]["name"] = name
@@ -184,7 +184,7 @@ def report(name, *, registered):
     return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
 
 
-def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_read(ask):
+def test_a_plain_user_gets_the_same_from_the_pod_and_learns_what_could_not_be_read(ask):
     ended = ask({f"{NAMESPACE}/pods/train": waiting()})
     assert ended.exit_code == 0
     assert SAYS in ended.stdout
@@ -192,7 +192,7 @@ def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_r
 
 
 @pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])
-def test_who_waits_for_a_card_to_be_divided_is_told_why_it_is_not(ask, labels):
+def test_who_waits_for_a_card_to_be_divided_learns_why_it_is_not(ask, labels):
     found = waiting()
     amounts = {"nvidia.com/mig-3g.40gb": "1"}
     found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
@@ -211,7 +211,7 @@ def test_who_waits_for_a_card_to_be_divided_is_told_why_it_is_not(ask, labels):
     assert "no card has it" not in ended.stdout
 
 
-def test_a_refused_job_is_told_by_its_event(ask):
+def test_a_refused_job_is_explained_by_its_event(ask):
     events = [
         event("Job", "train", "FailedCreate", DENIED),
         event("Job", "train-other-x", "FailedCreate", "no"),
@@ -250,7 +250,7 @@ def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_u
     assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} report rejected pods\n"
 
 
-def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
+def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):
     own = {"items": [event("Job", "train", "FailedCreate", DENIED)]}
     ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
     assert ended.exit_code == 0
@@ -317,7 +317,7 @@ def test_an_escape_sequence_of_a_pod_author_stays_text(ask):
         ),
     ],
 )
-def test_what_keeps_the_containers_from_running_is_told(ask, status, fragment):
+def test_what_keeps_the_containers_from_running_is_reported(ask, status, fragment):
     pod = waiting(status=status)
     pod["spec"]["nodeName"] = "gpu-0"
     assert fragment in ask({f"{NAMESPACE}/pods/train": pod}).stdout

@@ -1,4 +1,4 @@
-"""An API server of a few lines, that lets the user of fraction-injector why read what it is told to."""
+"""An API server of a few lines, that lets the user of fraction-injector why read what the test says."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A tenant who always asks for what the cards are not divided into, beside one with a pod now and then."""
+"""A tenant who always asks for what the cards are not divided into, and one with a pod now and then."""
 
 import asyncio
 from dataclasses import dataclass, field

@@ -23,7 +23,7 @@ def decide(demand, pods, nodes=IDLE, now=0.0, offers=None):
     return demand.decide(waiting, offers or [offer(each.name) for each in nodes], nodes, now)
 
 
-def test_pods_that_are_made_anew_again_and_again_hold_instances_back_for_a_minute():
+def test_pods_that_are_recreated_again_and_again_hold_instances_back_for_a_minute():
     demand = Demand()
     large = pod("large", "7g.40gb", namespace="modest", created="2")
     for now in range(0, int(3 * USE_SECONDS), STEP_S):

@@ -12,7 +12,7 @@ LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"), max_size=
 
 
 @given(st.lists(st.lists(LABELS, min_size=1, max_size=3), min_size=1, max_size=4), st.data())
-def test_answers_that_are_brought_up_to_date_equal_those_found_anew(rounds, data):
+def test_answers_that_are_brought_up_to_date_equal_those_found_from_scratch(rounds, data):
     constraints = [asking(key, *values) for key in "ab" for values in ("x", "y", "xy")]
     pods = [pod(f"p{i}", constraints=each, cpu_milli=i * 1000) for i, each in enumerate(constraints)]
     feasibility = Feasibility()

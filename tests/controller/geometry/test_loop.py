@@ -110,7 +110,7 @@ def test_a_card_in_use_stays_while_its_neighbour_is_divided():
     assert_settled(cluster)
 
 
-def test_a_change_that_fails_is_told_and_tried_again():
+def test_a_change_that_fails_is_reported_and_tried_again():
     cluster = MigCluster()
     cluster.managers["n0"].fail_next = 2
     run(cluster, p="3g.20gb")
@@ -119,7 +119,7 @@ def test_a_change_that_fails_is_told_and_tried_again():
     assert cluster.reasons()["MigChangeFailed"] == 2
 
 
-def test_a_mig_manager_that_gives_up_is_told_of_with_the_labels_that_it_left_paused():
+def test_a_mig_manager_that_gives_up_is_reported_with_the_labels_that_it_left_paused():
     """It leaves the state at pending when pods do not end in time."""
     cluster = MigCluster()
     paused = {f"nvidia.com/gpu.deploy.{name}": "paused-for-mig-change" for name in ("dcgm", "client")}
@@ -132,8 +132,10 @@ def test_a_mig_manager_that_gives_up_is_told_of_with_the_labels_that_it_left_pau
     cluster.seconds = 60.0
     cluster.add_pod("p", "3g.20gb")
     asyncio.run(cluster.run(30))
-    told = [event["message"] for event in cluster.events if event["reason"] == "MigChangeFailed"]
-    assert "labels, set each to true: nvidia.com/gpu.deploy.client, nvidia.com/gpu.deploy.dcgm;" in told[0]
+    messages = [event["message"] for event in cluster.events if event["reason"] == "MigChangeFailed"]
+    assert (
+        "labels, set each to true: nvidia.com/gpu.deploy.client, nvidia.com/gpu.deploy.dcgm;" in messages[0]
+    )
 
 
 def test_another_node_serves_while_one_fails():
@@ -144,7 +146,7 @@ def test_another_node_serves_while_one_fails():
     assert cluster.pods["p"]["spec"]["nodeName"] == "n1"
 
 
-def test_a_mig_manager_that_hangs_is_told_and_asked_again():
+def test_a_mig_manager_that_hangs_is_reported_and_asked_again():
     cluster = MigCluster()
     cluster.managers["n0"].hang_next = 1
     cluster.add_pod("p", "3g.20gb")
@@ -166,9 +168,9 @@ def test_what_no_card_can_have_is_said_at_once_and_changes_nothing():
     cluster.add_pod("p", "1g.7gb")
     cluster.add_pod("q", "3g.20gb", 3)
     asyncio.run(cluster.run(3))
-    told = {event["involvedObject"]["name"]: event["message"] for event in cluster.events}
-    assert "no known card has the MIG profile 1g.7gb" in told["p"]
-    assert "3 instances of 3g.20gb are more than the 2 that a node can have" in told["q"]
+    messages = {event["involvedObject"]["name"]: event["message"] for event in cluster.events}
+    assert "no known card has the MIG profile 1g.7gb" in messages["p"]
+    assert "3 instances of 3g.20gb are more than the 2 that a node can have" in messages["q"]
     assert CONFIG not in cluster.nodes["n0"]["metadata"]["labels"]
 
 

@@ -71,12 +71,12 @@ def test_free_instances_are_set_aside_only_where_the_pod_has_cpu():
     assert [change.request for change in planned.changes] == [("team", "q")]
 
 
-def test_what_is_set_aside_is_told_but_not_of_a_node_that_changes():
+def test_what_is_set_aside_is_reported_but_not_of_a_node_that_changes():
     assert plan([node("a", SEVEN)], [request("p", "1g.5gb")]).set_aside == {("team", "p"): "a"}
     assert plan([node("a", SEVEN, is_changing=True)], [request("p", "1g.5gb")]).set_aside == {}
 
 
-def test_a_paused_node_is_left_as_it_is_and_the_first_that_can_be_divided_is_told():
+def test_a_paused_node_is_left_as_it_is_and_the_first_that_can_be_divided_is_reported():
     nodes = [paused("a", 700.0, SEVEN), paused("b", 500.0, SEVEN), paused("c", 300.0, WHOLE)]
     assert plan(nodes, [request("p", "3g.20gb")]).changes == ()
     held = MigNode("c", A100_40GB, (WHOLE,), {"7g.40gb": 1}, paused_until=300.0)
@@ -89,7 +89,7 @@ def test_a_card_that_is_not_divided_is_divided_in_a_pause():
     assert change.card == 1
 
 
-def test_who_waits_for_cards_in_use_is_told_apart_from_who_waits_for_a_turn():
+def test_who_waits_for_cards_in_use_is_distinguished_from_who_waits_for_a_turn():
     in_use = MigNode("a", A100_40GB, (SEVEN,), {"1g.5gb": 1})
     assert why([in_use], request("p")).reason is UnservedReason.IN_USE
     first = request("first", "7g.40gb", since="1")

@@ -1,4 +1,4 @@
-"""Who is told what of dividing cards, where far more could be told than is written in one step."""
+"""What is reported of dividing cards where there is far more than one step writes."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ FREE_LATER = MigNode("n1", A100_40GB, (("1g.5gb",) * 7,), paused_until=600.0)
 
 
 class WrittenEvents:
-    """An API server that keeps the Events alone."""
+    """An API server that keeps only the Events."""
 
     def __init__(self):
         self.events = []
@@ -46,7 +46,7 @@ def impossible(namespace, count):
     return [pod(f"{namespace}-{at}", "9g.99gb", namespace=namespace, created="1") for at in range(count)]
 
 
-def test_pods_that_can_never_run_do_not_keep_others_from_being_told():
+def test_pods_that_can_never_run_do_not_keep_others_from_getting_events():
     api = WrittenEvents()
     waits = pod("waits", "7g.40gb", namespace="modest", created="2")
     report(api, [*impossible("evil", 20 * MAX_POD_EVENTS), waits])
@@ -60,7 +60,7 @@ def test_a_namespace_with_very_many_pods_leaves_others_their_part_of_what_is_wri
     assert api.namespaces()["modest"] == 1
 
 
-def test_in_time_all_pods_of_a_namespace_are_told():
+def test_in_time_all_pods_of_a_namespace_get_events():
     api = WrittenEvents()
     report(api, *[impossible("team", MAX_POD_EVENTS)] * MAX_POD_EVENTS)
     assert api.namespaces() == {"team": MAX_POD_EVENTS}

@@ -82,7 +82,7 @@ def test_pods_known_to_be_impossible_are_not_put_in_order_again(monkeypatch):
 
 
 def test_instances_that_fit_by_number_and_by_no_geometry_are_passed_over():
-    # 14 of 14 compute slices; but the card beside the one with 4g would need four of 2g, and three have room.
+    # 14 of 14 compute slices; but the card next to that with 4g would need four of 2g, and three have room.
     odd = pod_of("p", (("2g.10gb", 5), ("4g.20gb", 1)))
     assert names(chosen([odd], [offer(cards=2)])) == []
     assert names(chosen([odd], [offer(cards=3)])) == ["p"]
@@ -132,13 +132,13 @@ def test_one_pod_with_very_many_terms_takes_little_more_than_what_one_step_may()
     assert work.left > -3 * len(offers)
 
 
-def test_a_pod_whose_demands_take_too_many_comparisons_is_told_so():
+def test_a_pod_whose_demands_take_too_many_comparisons_is_reported():
     values = tuple(f"v{number}" for number in range(LEAST + 100))
     (found,) = chosen([pod("p", constraints=asking("disk", *values))]).impossible
     assert "use fewer terms" in found[1]
 
 
-def test_whoever_was_missed_is_first_the_next_time():
+def test_the_one_that_was_missed_is_first_the_next_time():
     offers = [offer(f"n{number}") for number in range(50)]
     pods = [*different(10), pod("p", namespace="modest", created="1")]
     feasibility = Feasibility()

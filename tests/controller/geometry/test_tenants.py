@@ -102,7 +102,7 @@ def test_nothing_is_divided_for_a_pod_that_is_being_deleted():
     assert cluster.count("started") == 0
 
 
-def test_a_node_is_not_divided_again_before_the_pause_is_over_whoever_leads():
+def test_a_node_is_not_divided_again_before_the_pause_is_over_no_matter_who_leads():
     cluster = MigCluster(pause_seconds=300.0)
     cluster.add_pod("p", "3g.20gb")
     asyncio.run(cluster.run(20))

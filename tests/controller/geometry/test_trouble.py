@@ -1,4 +1,4 @@
-"""What is told of pods that wait, and what a change of leader, a lost node or a jumping clock does."""
+"""What is reported of pods that wait, and what a change of leader, a lost node or a jumping clock does."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from tests.controller.geometry.cluster import MigCluster
 CHANGE, DIVIDED_AT = "clearml-injector/mig-change", "clearml-injector/mig-divided-at"
 
 
-def told(cluster, name):
+def messages(cluster, name):
     return [event["message"] for event in cluster.events if event["involvedObject"]["name"] == name]
 
 
@@ -27,13 +27,13 @@ def divided(**options):
     return cluster
 
 
-def test_who_waits_for_a_pause_is_told_until_when_and_so_are_node_and_metrics():
+def test_who_waits_for_a_pause_learns_until_when_and_so_are_node_and_metrics():
     cluster = divided(pause_seconds=300.0)
     cluster.add_pod("p", "7g.40gb")
     asyncio.run(cluster.run(40))
     ends = cluster.nodes["n0"]["metadata"]["annotations"][DIVIDED_AT].replace(":00:", ":05:")
-    assert told(cluster, "p") == [f"node n0 can be divided for it after a pause, not before {ends}"]
-    (of_node,) = told(cluster, "n0")
+    assert messages(cluster, "p") == [f"node n0 can be divided for it after a pause, not before {ends}"]
+    (of_node,) = messages(cluster, "n0")
     assert of_node.endswith(f"; not divided again before {ends}")
     samples = cluster.registry.get_sample_value
     assert samples("fraction_injector_mig_paused_nodes") == 1
@@ -41,7 +41,7 @@ def test_who_waits_for_a_pause_is_told_until_when_and_so_are_node_and_metrics():
     assert samples("fraction_injector_mig_waiting") == 1
 
 
-def test_who_waits_for_its_turn_or_for_cpu_is_told():
+def test_who_waits_for_its_turn_or_for_cpu_gets_an_event():
     cluster = MigCluster(pause_seconds=300.0)
     cluster.add_pod("p", "7g.40gb")
     cluster.add_pod("q", "3g.20gb")
@@ -49,23 +49,23 @@ def test_who_waits_for_its_turn_or_for_cpu_is_told():
     cluster.add_pod("cpu-holder", "3g.20gb", nodeName="n0")
     cluster.pods["cpu-holder"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "30"}
     asyncio.run(cluster.run(3))
-    assert "other pods get what could be divided for it" in told(cluster, "q")[0]
-    assert told(cluster, "thirsty") == [
+    assert "other pods get what could be divided for it" in messages(cluster, "q")[0]
+    assert messages(cluster, "thirsty") == [
         "no node that could be divided for it accepts pods and has enough free CPU and memory for it"
     ]
 
 
-def test_who_does_not_use_what_is_free_is_told():
+def test_who_does_not_use_what_is_free_gets_an_event():
     cluster = MigCluster()
     cluster.unbindable.add("p")
     cluster.add_pod("p", "3g.20gb")
     asyncio.run(cluster.run(90))
-    (message,) = told(cluster, "p")
+    (message,) = messages(cluster, "p")
     assert message.startswith("instances were free for it for 60 s")
     assert cluster.registry.get_sample_value("fraction_injector_mig_deferred_pods_total") == 1
 
 
-def test_a_thousand_pods_to_tell_something_are_told_a_few_in_each_step():
+def test_a_thousand_pods_to_tell_something_get_events_a_few_in_each_step():
     cluster = MigCluster()
     for number in range(300):
         cluster.add_pod(f"p{number}", "1g.7gb", namespace="greedy")
@@ -73,7 +73,7 @@ def test_a_thousand_pods_to_tell_something_are_told_a_few_in_each_step():
     asyncio.run(cluster.run(2))
     # The first turn is of nobody: the scheduler has not looked yet.
     assert len(cluster.events) <= 20
-    assert told(cluster, "q")
+    assert messages(cluster, "q")
 
 
 @pytest.mark.parametrize("skew", [-(10**7), 10**7])
@@ -146,7 +146,7 @@ def test_a_node_that_is_gone_in_the_midst_of_its_division_stops_nobody(turns):
     assert {node_of(cluster, name) for name in "pq"} == {"n0", "n1"}
 
 
-def test_a_pod_made_anew_under_its_name_that_asks_for_something_else_gets_that():
+def test_a_pod_recreated_under_its_name_that_asks_for_something_else_gets_that():
     cluster = MigCluster(delay_seconds=30.0)
     cluster.add_pod("p", "3g.20gb")
     asyncio.run(cluster.run(10))

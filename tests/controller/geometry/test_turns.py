@@ -47,7 +47,7 @@ def test_what_was_set_aside_is_forgotten_after_an_hour():
     assert not turns.last
 
 
-def test_a_pod_made_anew_in_each_minute_does_not_keep_its_namespace_the_first():
+def test_a_pod_recreated_in_each_minute_does_not_keep_its_namespace_the_first():
     """Its instances are set aside for another pod each time, and never used."""
     turns, deferrals = NamespaceTurns(), Deferrals()
     for second in range(0, int(3 * USE_SECONDS), 2):

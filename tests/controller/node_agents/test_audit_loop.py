@@ -1,4 +1,4 @@
-"""What the kubelet's books and the ledger differ in is told, and nothing is done about it."""
+"""What the kubelet's books and the ledger differ in is reported, and nothing is done about it."""
 
 import asyncio
 
@@ -29,8 +29,8 @@ class Cluster:
         self.store = LedgerStore(lambda: 0.0)
         self.store.set_node(read_object(nodes(NAMES), node("gpu-0")))
         self.store.set_pod(read_object(pods(NAMES), pod("p")))
-        told = held if held is None else tuple((index, slices, 1) for index, slices in held)
-        self.store.set_agent(AgentReport("gpu-0", (), is_registered=registered, held=told))
+        report = held if held is None else tuple((index, slices, 1) for index, slices in held)
+        self.store.set_agent(AgentReport("gpu-0", (), is_registered=registered, held=report))
         self.registry = CollectorRegistry()
         self.fake = FakeApi(reply({}), reply({}), reply({}))
 
@@ -49,7 +49,7 @@ class Cluster:
         return self.registry.get_sample_value("fraction_injector_audit_differences")
 
 
-def test_a_difference_that_lasts_is_told_once_and_counted():
+def test_a_difference_that_lasts_is_reported_once_and_counted():
     cluster = Cluster([(0, 8), (1, 0)]).look(LOOKS + 2)
     [(method, path, _, body)] = cluster.fake.asked
     assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
@@ -63,7 +63,7 @@ def test_a_difference_that_lasts_is_told_once_and_counted():
     [Cluster([(0, 4), (1, 0)]), Cluster([(0, 8)], registered=False), Cluster(None)],
     ids=["equal", "the agent does not serve", "the agent does not tell"],
 )
-def test_where_the_books_agree_or_are_not_known_nothing_is_told(cluster):
+def test_where_the_books_agree_or_are_not_known_nothing_is_reported(cluster):
     assert cluster.look().fake.asked == []
     assert cluster.counted == 0
 

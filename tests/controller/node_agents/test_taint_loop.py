@@ -194,10 +194,10 @@ def test_with_the_agent_off_our_taint_goes_everywhere_and_no_other_does():
     assert cluster.patches() == [("a", "remove")]
 
 
-@pytest.mark.parametrize("blind", ["not listed", "ill"])
+@pytest.mark.parametrize("blind", ["not listed", "failed"])
 def test_nothing_is_held_by_what_a_silent_watch_does_not_tell(blind):
     cluster = Cluster(listed=blind != "not listed").add("n")
-    if blind == "ill":
+    if blind == "failed":
         cluster.health.failed("the watch broke")
         cluster.silent = 60.0
     assert cluster.patches() == []

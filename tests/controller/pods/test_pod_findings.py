@@ -26,33 +26,33 @@ def changed(**fields):
     return msgspec.structs.replace(INJECTED, **fields)
 
 
-def told(before, after):
+def events(before, after):
     return [(finding.reason, finding.message) for finding in findings(before, after)]
 
 
 def test_a_pod_as_it_should_be_is_no_news():
-    assert told(None, seen()) == []
-    assert told(None, seen(injected=None)) == []
+    assert events(None, seen()) == []
+    assert events(None, seen(injected=None)) == []
 
 
 @pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
 def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
     apart = changed(slices="5", gpu_index=said)
-    assert bool(told(None, seen(apart, takes=((0, 4), (1, 1))))) is is_drift
+    assert bool(events(None, seen(apart, takes=((0, 4), (1, 1))))) is is_drift
 
 
 def test_a_pod_that_the_scheduler_cannot_place_waits():
     waiting = changed(lacks_slices=True)
-    assert told(seen(), seen(waiting)) == [("WaitingForSlices", "")]
-    assert told(seen(), seen(waiting, node="gpu-0")) == []
+    assert events(seen(), seen(waiting)) == [("WaitingForSlices", "")]
+    assert events(seen(), seen(waiting, node="gpu-0")) == []
 
 
-def test_another_node_than_the_preferred_one_is_told_when_the_pod_is_bound():
+def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound():
     preferring = changed(preferred_node="gpu-0")
     elsewhere = [("PlacedElsewhere", "bound to gpu-7; the fraction ledger had preferred gpu-0")]
-    assert told(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
-    assert told(seen(preferring), seen(preferring, node="gpu-0")) == []
-    assert told(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
+    assert events(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
+    assert events(seen(preferring), seen(preferring, node="gpu-0")) == []
+    assert events(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_another_node_than_the_preferred_one_is_told_when_the_pod_is_bound():
         ({"gpu_index": "0"}, "the annotation says GPU 0, the pod's limits say 1"),
     ],
 )
-def test_drift_is_told(drifted, message):
-    assert told(None, seen(changed(**drifted))) == [("FractionDrift", message)]
+def test_drift_is_reported(drifted, message):
+    assert events(None, seen(changed(**drifted))) == [("FractionDrift", message)]
 
 
 def test_a_pod_that_is_over_is_no_news():
-    assert told(None, seen(changed(injected=None), is_over=True)) == []
+    assert events(None, seen(changed(injected=None), is_over=True)) == []
 
 
 def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
@@ -95,7 +95,7 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
 
 
-def test_a_pod_that_only_an_agent_limits_is_told_of_nodes_with_a_running_agent_alone():
+def test_a_pod_that_only_an_agent_limits_is_compared_with_nodes_with_a_running_agent_only():
     state, fact = cluster(("gpu-0", 1, 5), ("gpu-0", 0, 5)), seen().fact
     state.set_agent(AgentReport("gpu-0", (), is_registered=True))
     free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
@@ -143,7 +143,7 @@ def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, pr
     assert not found.is_limited_by_agent
 
 
-def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone():
+def test_a_pod_that_is_kept_to_one_model_is_compared_with_gpus_of_that_model_only():
     labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "H100"}
     state = cluster(("gpu-0", 1, 6), ("gpu-0", 0, 6), nodes=["gpu-0"], labels=labels)
     other = node_from_object(node("gpu-1"), ResourceNames())
@@ -189,7 +189,7 @@ def test_an_owner_that_is_no_controllers_is_not_kept(owner):
     assert found.injected.owner is None
 
 
-def test_a_pod_that_waits_for_something_else_is_told_nothing():
+def test_a_pod_that_waits_for_something_else_gets_no_event():
     fact = seen(memory_values=("81920",)).fact
     held = [("gpu-0", 1, 8)]
     # Where a node has room, the scheduler has another reason; else none could take it at all.

@@ -96,7 +96,7 @@ def test_an_event_tells_once_that_every_webhook_serves_a_change(world, served):
     assert event["involvedObject"]["uid"] == "u-1"
 
 
-def test_a_new_leader_waits_until_all_have_told_it_and_tells_nothing_twice(world, served):
+def test_a_new_leader_waits_until_all_have_reported_and_reports_nothing_twice(world, served):
     server, policies, loop = world
     tell(served, one=NEW)
     look(loop, FIRST_LOOKS)
@@ -107,7 +107,7 @@ def test_a_new_leader_waits_until_all_have_told_it_and_tells_nothing_twice(world
     assert len(server.events) == 1
 
 
-def test_policies_that_come_back_are_told_again(world, served):
+def test_policies_that_come_back_are_reported_again(world, served):
     server, policies, loop = world
     for version, digest in (("7", NEW), ("8", OLD), ("9", NEW)):
         server.version, policies.digest = version, digest
@@ -148,7 +148,7 @@ def test_a_webhook_that_is_silent_is_forgotten(served, clock):
     assert figures(served) == {NEW: 1}
 
 
-def test_of_too_many_webhooks_those_heard_last_are_kept(served):
+def test_of_too_many_webhooks_those_that_reported_last_are_kept(served):
     tell(served, **{f"w{number}": OLD for number in range(MAX_WEBHOOKS)})
     tell(served, w0=OLD, other=NEW)
     kept = served.by_webhook()
@@ -165,8 +165,8 @@ def test_the_detail_names_who_serves_others(served):
     assert served.detail(None) is None
 
 
-def post(controller, told):
-    return ask(controller, "POST", "/v1/served-policies", msgspec.json.encode(told))
+def post(controller, reported):
+    return ask(controller, "POST", "/v1/served-policies", msgspec.json.encode(reported))
 
 
 def test_the_leader_takes_what_webhooks_serve_and_a_standby_says_who_leads():

@@ -54,7 +54,7 @@ def touch(name, mark):
 
 
 def test_pods_that_mount_the_policies_are_touched_through_their_status_once_two_looks_saw_them():
-    """The kubelet hears of the change as the controller does, and must have heard when it looks."""
+    """The kubelet hears of the change as the controller does, and must know it when it looks."""
     other = {"name": "policies", "configMap": {"name": "y-policies"}}
     secret = {"name": "policies", "secret": {"secretName": "x-policies"}}
     found = pods(pod("one", {"name": "a", "emptyDir": {}}, MOUNTED), pod("two", other), pod("three", secret))
@@ -80,7 +80,7 @@ def test_changes_that_follow_each_other_are_brought_as_one():
 @pytest.mark.parametrize(
     "refused", [[FORBIDDEN], [pods(pod("one", MOUNTED)), FORBIDDEN]], ids=["list", "touch"]
 )
-def test_what_failed_is_tried_again_and_told_once(refused, capfd):
+def test_what_failed_is_tried_again_and_reported_once(refused, capfd):
     found = [pods(pod("one", MOUNTED)), reply({})]
     done = asked(version("7"), version("7"), *refused, version("7"), *refused, version("7"), *found, looks=4)
     assert done[-1] == touch("one", "7")

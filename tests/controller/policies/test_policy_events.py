@@ -1,4 +1,4 @@
-"""What is wrong with the policies is told on their ConfigMap, once for each mistake and hour."""
+"""What is wrong with the policies is reported on their ConfigMap, once for each mistake and hour."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -98,7 +98,7 @@ def test_another_manager_of_the_chart_is_no_edit(world):
     assert "fix the values and run helm upgrade" in api.events[0]["message"]
 
 
-def test_another_mistake_and_the_same_one_after_it_was_mended_are_told(world):
+def test_another_mistake_and_the_same_one_after_it_was_fixed_are_reported(world):
     _, policies, check = world
     policies.problem = "a"
     assert check() == 1

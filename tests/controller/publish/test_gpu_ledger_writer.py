@@ -1,4 +1,4 @@
-"""When GpuLedgers are written: on change, once a second at most, by a leader only; and mended."""
+"""When GpuLedgers are written: on change, once a second at most, by a leader only; and repaired."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -72,14 +72,14 @@ class LedgersApi(FakeApi):
             await reply(self.stored[name])(writer)
 
     def put(self, found):
-        """Store one, whoever writes it."""
+        """Store one, as any client might."""
         name = found["metadata"]["name"]
         kept = self.stored.get(name, {}).get("metadata", {})
         self.stored[name] = {**found, "metadata": {**kept, **found["metadata"]}}
         self._tell("MODIFIED", self.stored[name])
 
     def delete(self, name):
-        """Delete one, whoever does."""
+        """Delete one, as any client might."""
         self._tell("DELETED", self.stored.pop(name))
 
     @property

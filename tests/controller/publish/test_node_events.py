@@ -1,4 +1,4 @@
-"""What is wrong with a node's annotation is told on the node, once."""
+"""What is wrong with a node's annotation is reported on the node, once."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -80,7 +80,7 @@ def test_single_gpus_that_are_offered_twice_are_named():
     assert api.bodies[0]["message"].startswith("of its GPUs 1: GPUs are offered twice")
 
 
-def test_it_is_told_again_in_each_hour_for_as_long_as_it_lasts():
+def test_it_is_reported_again_in_each_hour_for_as_long_as_it_lasts():
     node = seen("a", "")
     one, same, next_hour = (
         node_event(node, "OfferedTwice", "what", datetime(2026, 1, 1, hour, minute, tzinfo=UTC))["metadata"][

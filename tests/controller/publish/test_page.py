@@ -1,4 +1,4 @@
-"""What the controller's page says beside the ledger: why pods wait, ages and quotas."""
+"""What the controller's page says in addition to the ledger: why pods wait, ages and quotas."""
 
 import asyncio
 from types import SimpleNamespace
@@ -145,7 +145,7 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
     assert reasons(state, clock, "y")[0].startswith("a node has enough free slices")
 
 
-def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
+def test_a_pod_whose_demands_are_not_known_yet_is_reported():
     state, clock = ready_state("a")
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     state.set_pod(seen_pod("y"))
@@ -153,14 +153,14 @@ def test_a_pod_whose_demands_are_not_known_yet_is_told_so():
     async def unknown(_pod):
         return None
 
-    told = reasons(state, clock, "y", demands=unknown)
-    assert told == ["waits for slices; free slices are being searched"]
+    reported = reasons(state, clock, "y", demands=unknown)
+    assert reported == ["waits for slices; free slices are being searched"]
 
     async def too_long(_pod):
         return "too long"
 
-    [told] = reasons(state, clock, "y", demands=too_long)
-    assert told.startswith("the pod's own nodeSelector, affinity or tolerations are too long to compare")
+    [reported] = reasons(state, clock, "y", demands=too_long)
+    assert reported.startswith("the pod's own nodeSelector, affinity or tolerations are too long to compare")
 
 
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
@@ -189,7 +189,7 @@ def without_limiter(node, *pods, count=None):
     return AgentReport(node, (), unlimited=found)
 
 
-def test_what_runs_without_its_limiter_is_told_of_all_nodes_by_name():
+def test_what_runs_without_its_limiter_is_listed_for_all_nodes_by_name():
     reports = [without_limiter("b", "x", "w", count=9), AgentReport("c", ()), without_limiter("a", "y")]
     found, count = page.unlimited(reports)
     assert [(each.node, each.pod) for each in found] == [("a", "y"), ("b", "w"), ("b", "x")]

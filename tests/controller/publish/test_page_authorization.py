@@ -74,7 +74,7 @@ def test_who_may_in_one_namespace_sees_that_alone_and_only_if_he_asks_for_it():
         ([reply({"status": 7})], "t", 503, "cannot check the token now"),
     ],
 )
-def test_whoever_may_not_is_told_what_to_do(script, token, status, says):
+def test_a_user_without_the_right_learns_what_to_do(script, token, status, says):
     [(found, text)], asked = admitted(script, (token, "team"))
     assert (found, says in text, len(asked)) == (status, True, len(script))
 

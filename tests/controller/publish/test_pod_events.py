@@ -17,7 +17,7 @@ from tests.cluster.objects import pod
 from tests.controller.pods.test_pod_findings import changed, cluster, seen
 
 
-def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
+def test_an_event_is_named_by_pod_and_reason_so_that_it_is_written_once():
     finding = Finding("team", "a", "u", "FractionDrift", "text")
     made = pod_event(finding, "text", datetime(2026, 11, 21, 10, tzinfo=UTC))
     assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
@@ -109,7 +109,7 @@ def test_a_pod_that_is_bound_by_now_or_demands_too_much_gets_no_event(spec):
     assert event_on(cluster(*full), Stored(**spec))[1] is None
 
 
-def test_a_pod_that_cannot_be_read_is_told_of_when_the_scheduler_speaks_again():
+def test_a_pod_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again():
     api = Stored()
     api.error = TimeoutError()
     events, said = event_on(cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)]), api)

@@ -31,7 +31,7 @@ def values(ledger, text=POLICIES):
     }
 
 
-def test_namespaces_and_queues_are_shown_beside_their_quotas():
+def test_namespaces_and_queues_are_shown_with_their_quotas():
     pods = (
         holder("a", "n", (0, 3), namespace="red", queues=("my-queue", "#id-1")),
         holder("b", "n", (0, 2), namespace="blue", queues=("my-queue",)),

@@ -97,7 +97,7 @@ READ, DELETE, EVENT = (
 )
 
 
-def test_a_pod_that_fits_elsewhere_is_deleted_as_it_was_read_and_told_why():
+def test_a_pod_that_fits_elsewhere_is_deleted_as_it_was_read_and_learns_why():
     async def check(world):
         world.add(waiting())
         assert await world.after(0) == []

@@ -40,5 +40,5 @@ def test_an_agent_of_whose_healthy_gpus_the_kubelet_offers_nothing_is_dead_whate
 
 
 def test_gpus_that_are_all_unhealthy_are_offered_by_nobody_and_their_agent_serves():
-    ill = msgspec.structs.replace(report(), has_healthy_cards=False)
-    assert why_not_ready(ill, node(offers_nothing=True)) is None
+    unhealthy = msgspec.structs.replace(report(), has_healthy_cards=False)
+    assert why_not_ready(unhealthy, node(offers_nothing=True)) is None

@@ -168,7 +168,7 @@ def test_a_node_without_a_device_plugin_is_offered_once(store):
     assert not fact(store).is_offered_twice
 
 
-def test_the_annotation_of_the_admin_counts_beside_it(store):
+def test_the_annotation_of_the_admin_counts_too(store):
     see(store, node=msgspec.structs.replace(NODE, cordoned=frozenset({0})))
     store.set_slice(read(gpu("GPU-1")))
     assert fact(store).cordoned == {0, 1}

@@ -77,9 +77,9 @@ def placed(store, **request):
 
 
 def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nobody():
-    told = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
-    assert read(told).cards == ((0, 40960),)
-    assert read(told).held == ((0, 4, 1),)
+    reported = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
+    assert read(reported).cards == ((0, 40960),)
+    assert read(reported).held == ((0, 4, 1),)
     assert not read([card(1, 81920, whole=True)]).has_healthy_cards
 
 
@@ -95,7 +95,7 @@ def test_models_are_read_as_labels_would_say_them_and_what_is_no_label_says_none
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("reported", "kept"),
     [
         ([card(1, 2, numaNode=0), card(0, 1, numaNode=1)], (1, 0)),
         ([card(0, 1, numaNode=1), card(1, 2, numaNode=1)], ()),
@@ -104,8 +104,8 @@ def test_models_are_read_as_labels_would_say_them_and_what_is_no_label_says_none
         ([card(0, 1), card(1, 2)], ()),
     ],
 )
-def test_numa_nodes_are_kept_where_they_tell_cards_apart_and_are_told_of_each(told, kept):
-    assert with_report(NODE, read(told), "serving").card_numa == kept
+def test_numa_nodes_are_kept_where_they_tell_cards_apart_and_are_reported_of_each(reported, kept):
+    assert with_report(NODE, read(reported), "serving").card_numa == kept
 
 
 @pytest.mark.parametrize("report_first", [True, False])
@@ -220,7 +220,7 @@ def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
     assert placed(store).node == "mixed"
 
 
-def test_a_controller_that_has_not_heard_all_agents_yet_lets_such_a_pod_wait(store):
+def test_a_controller_that_has_not_read_the_reports_of_all_agents_yet_lets_such_a_pod_wait(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     assert by_agent(store).node is None
 
@@ -260,9 +260,9 @@ def over_the_wire(store):
 
 
 def test_what_the_kubelet_holds_is_read_where_every_card_tells():
-    told = card(0, 40960, heldSlices=4, heldPods=2)
-    assert read([told, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
-    assert read([told, card(1, 40960)]).held is None
+    reported = card(0, 40960, heldSlices=4, heldPods=2)
+    assert read([reported, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
+    assert read([reported, card(1, 40960)]).held is None
 
 
 POOL_NODE = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
@@ -285,7 +285,7 @@ def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labe
 
 
 @pytest.mark.parametrize(
-    ("cards", "told"),
+    ("cards", "reported"),
     [
         ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2, healthy=False)], ((0, 1),)),
         ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2)], ((0, 1), (1, 2))),
@@ -293,6 +293,6 @@ def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labe
         ([card(0, 1)], ()),
     ],
 )
-def test_healthy_cards_alone_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, told):
-    assert with_report(POOL_NODE, read(cards), "serving").pool_cards == told
+def test_only_healthy_cards_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, reported):
+    assert with_report(POOL_NODE, read(cards), "serving").pool_cards == reported
     assert with_report(POOL_NODE, read(cards), "away").pool_cards == ()

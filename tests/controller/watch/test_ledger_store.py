@@ -1,4 +1,4 @@
-"""The single writer: what changes where, for everyone who must be told."""
+"""The single writer: what changes where, for everyone who must know."""
 
 import asyncio
 
@@ -111,19 +111,19 @@ def test_a_reservation_ends_with_its_pod_and_with_its_release():
 
 
 def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
-    clock, heard = Clock(), Clock()
-    state = LedgerStore(clock, heard)
+    clock, wall = Clock(), Clock()
+    state = LedgerStore(clock, wall)
     state.set_node(seen_node("a"))
     state.place(HALF)
     clock.now = 600.0
-    heard.now = 4.9
+    wall.now = 4.9
     state.expire()
     assert state.place(request_of(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
     assert state.place(HALF_MORE).node is None
-    heard.now = 29.9
+    wall.now = 29.9
     state.expire()
     assert state.reservations == 2
-    heard.now = 600.0
+    wall.now = 600.0
     state.expire()
     assert state.reservations == 1
 
@@ -154,9 +154,9 @@ def test_a_node_state_tells_what_room_is_left():
 
 def test_listeners_hear_of_each_change_once():
     state, _ = ready_state("a")
-    heard = []
-    state.on_pod(lambda before, after: heard.append((before and before.fact.node, after.fact.node)))
+    seen = []
+    state.on_pod(lambda before, after: seen.append((before and before.fact.node, after.fact.node)))
     state.set_pod(seen_pod("x"))
     state.set_pod(seen_pod("x"))
     state.set_pod(seen_pod("x", node="a"))
-    assert heard == [(None, None), (None, "a")]
+    assert seen == [(None, None), (None, "a")]

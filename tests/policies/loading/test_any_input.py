@@ -73,5 +73,5 @@ def test_any_document_is_a_set_or_problems(document):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_beside_the_default_are_a_set_or_problems(content):
+def test_any_bytes_next_to_the_default_are_a_set_or_problems(content):
     assert isinstance(outcome({"default.yaml": DEFAULT, "any.yaml": content}), (PolicySet, PolicyError))

@@ -135,7 +135,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("assume: {gpusPerNode: 8}", "assume.gpuMemoryMiB: key is missing"),
     ],
 )
-def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
+def test_a_policy_that_breaks_a_rule_is_denied_with_that_rule(text, expected):
     assert expected in "\n".join(problems(a=f"kind: Policy\nname: a\n{text}\n"))
 
 
@@ -180,7 +180,7 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
         ("image: {pattern: '(a)', choices: {'a/b': 2048}}", "must be pinned to a tag"),
     ],
 )
-def test_a_limiter_that_breaks_a_rule_is_told_which(text, expected):
+def test_a_limiter_that_breaks_a_rule_is_denied_with_that_rule(text, expected):
     assert expected in "\n".join(problems(own=f"kind: Limiter\nname: own\n{text}\n"))
 
 

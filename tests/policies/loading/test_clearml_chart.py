@@ -241,7 +241,7 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         ),
     ],
 )
-def test_a_mistake_is_told_with_its_line(text, expected):
+def test_a_mistake_is_reported_with_its_line(text, expected):
     assert problems(text) == [expected]
 
 
@@ -307,7 +307,7 @@ BASE = "values.yaml:5: agentk8sglue.basePodTemplate.labels"
         ),
     ],
 )
-def test_a_mistake_in_the_template_of_all_queues_is_told_with_its_line(values, expected):
+def test_a_mistake_in_the_template_of_all_queues_is_reported_with_its_line(values, expected):
     assert problems(values) == expected
 
 
@@ -323,7 +323,7 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
         ("half", "0.500", {"nvidia.com/gpu": 1}),
         ("quarter", "0.250", {"nvidia.com/gpu": 1}),
     ]
-    # Each value is told where it stands.
+    # Each value is reported at its own place.
     wrong = both.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")
     assert problems(wrong) == [
         (

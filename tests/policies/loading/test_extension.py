@@ -39,7 +39,7 @@ def test_a_preset_for_another_user_may_have_a_name_of_its_own():
         ("initContainer: {env: {NVIDIA_VISIBLE_DEVICES: all}}", "must set NVIDIA_VISIBLE_DEVICES: void"),
     ],
 )
-def test_what_may_not_stand_beside_extends(text, expected):
+def test_what_may_not_be_combined_with_extends(text, expected):
     [problem] = problems(own=f"{MIRROR}{text}\n")
     assert expected in problem
 

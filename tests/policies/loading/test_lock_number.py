@@ -1,4 +1,4 @@
-"""The number of the second lock's tables, which the chart writes beside the policies that it made them of."""
+"""The number of the second lock's tables, which the chart writes next to the policies they are made of."""
 
 import pytest
 
@@ -47,8 +47,8 @@ def test_what_is_no_number_is_a_mistake(text):
 def test_policies_of_another_number_are_in_force_when_the_api_servers_know_it_too(mount):
     """Helm writes the lock seconds after the policies: pods of a number that is not there yet are refused."""
     write(mount, "00000001")
-    told = []
-    live = LivePolicies(mount.folder, told.append)
+    reported = []
+    live = LivePolicies(mount.folder, reported.append)
     before = live.current
     write(mount, "00000002", reserve=2)
     assert [live.reload() for _ in range(LOCK_WAIT_READINGS)] == [Reload(before.digest)] * LOCK_WAIT_READINGS
@@ -56,7 +56,7 @@ def test_policies_of_another_number_are_in_force_when_the_api_servers_know_it_to
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert live.current.digest.endswith(".00000002")
     assert live.reload() == Reload(live.current.digest)
-    assert [reload.digest for reload in told] == [live.current.digest]
+    assert [reload.digest for reload in reported] == [live.current.digest]
 
 
 def test_a_change_that_the_lock_does_not_look_at_is_in_force_at_once(mount):
@@ -87,7 +87,7 @@ def test_a_change_taken_back_meanwhile_leaves_what_was(mount):
     assert live.current is before
 
 
-def test_the_newest_of_several_changes_waits_anew(mount):
+def test_the_newest_of_several_changes_waits_again(mount):
     write(mount, "00000001")
     live = LivePolicies(mount.folder)
     for number in ("00000002", "00000003"):
@@ -98,7 +98,7 @@ def test_the_newest_of_several_changes_waits_anew(mount):
     assert live.current.digest.endswith(".00000003")
 
 
-def test_a_broken_set_meanwhile_is_told_and_ends_the_wait(mount):
+def test_a_broken_set_meanwhile_is_reported_and_ends_the_wait(mount):
     write(mount, "00000001")
     live = LivePolicies(mount.folder)
     write(mount, "00000002", reserve=2)

@@ -30,16 +30,16 @@ def reserves(policies):
     return policies.resolve("x", None, None).reserve_mib, policies.resolve("n", None, None).reserve_mib
 
 
-def test_a_change_is_in_force_after_a_reload_and_told_once(mount):
-    told = []
-    live = LivePolicies(mount.folder, told.append)
+def test_a_change_is_in_force_after_a_reload_and_reported_once(mount):
+    reported = []
+    live = LivePolicies(mount.folder, reported.append)
     before = live.current
     mount.write(default=POLICY.format(n=2), other=OTHER.format(n=2))
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert reserves(live.current) == (2, 2)
     assert reserves(before) == (1, 1)
     assert live.reload() == Reload(live.current.digest)
-    assert told == [Reload(live.current.digest, changed=True)]
+    assert reported == [Reload(live.current.digest, changed=True)]
 
 
 def test_it_is_known_since_when_a_set_is_in_force(mount):
@@ -58,35 +58,35 @@ def test_it_is_known_since_when_a_set_is_in_force(mount):
 
 
 def test_the_content_decides_not_the_swap(mount):
-    told = []
-    live = LivePolicies(mount.folder, told.append)
+    reported = []
+    live = LivePolicies(mount.folder, reported.append)
     before = live.current
     mount.write(default="# new comment\n" + POLICY.format(n=1), other=OTHER.format(n=1))
     assert live.reload().changed is False
     assert live.current is before
-    assert told == []
+    assert reported == []
 
 
 def test_a_broken_set_keeps_the_last_good_one_and_says_why_once(mount):
-    told = []
-    live = LivePolicies(mount.folder, told.append)
+    reported = []
+    live = LivePolicies(mount.folder, reported.append)
     before = live.current
     mount.write(default=POLICY.format(n=2), other="kind: Policy\nname: other\nlimitr: none\n")
     assert live.reload().changed is False
     live.reload()
     assert live.current is before
     assert str(live.last.error) == 'other.yaml:3: limitr: unknown key (did you mean "limiter"?)'
-    assert [str(reload.error) for reload in told] == [str(live.last.error)]
+    assert [str(reload.error) for reload in reported] == [str(live.last.error)]
 
 
-def test_recovery_is_told_even_if_the_old_set_comes_back(mount):
-    told = []
-    live = LivePolicies(mount.folder, told.append)
+def test_recovery_is_reported_even_if_the_old_set_comes_back(mount):
+    reported = []
+    live = LivePolicies(mount.folder, reported.append)
     mount.write(default="", other="")
     live.reload()
     mount.write(default=POLICY.format(n=1), other=OTHER.format(n=1))
     live.reload()
-    assert [reload.error is None for reload in told] == [False, True]
+    assert [reload.error is None for reload in reported] == [False, True]
     assert live.last.error is None
 
 
@@ -164,17 +164,19 @@ def test_the_watch_sees_a_swap_and_a_folder_made_again(mount, monkeypatch):
     monkeypatch.setattr(watch, "RELOAD_SECONDS", 0.01)
 
     async def scenario():
-        told = asyncio.Queue()
+        reported = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        live = LivePolicies(mount.folder, lambda reload: loop.call_soon_threadsafe(told.put_nowait, reload))
+        live = LivePolicies(
+            mount.folder, lambda reload: loop.call_soon_threadsafe(reported.put_nowait, reload)
+        )
         watching = asyncio.create_task(live.watch())
         mount.write(default=POLICY.format(n=7), other=OTHER.format(n=7))
-        assert (await told.get()).changed
+        assert (await reported.get()).changed
         seen = [reserves(live.current)]
-        away = mount.folder.rename(mount.folder.with_name("made-anew"))
-        assert (await told.get()).error is not None
+        away = mount.folder.rename(mount.folder.with_name("recreated"))
+        assert (await reported.get()).error is not None
         away.rename(mount.folder)
-        assert (await told.get()).error is None
+        assert (await reported.get()).error is None
         seen.append(reserves(live.current))
         watching.cancel()
         return seen
@@ -190,17 +192,17 @@ def test_what_has_not_changed_is_not_parsed_again(mount, monkeypatch):
     assert live.reload() == broken
 
 
-def test_beside_a_controller_a_broken_set_is_waited_out(mount):
+def test_with_a_controller_a_broken_set_is_waited_out(mount):
     mount.write(default="kind: Policy\nname: default\nlimitr: none\n")
-    told = []
+    reported = []
     with pytest.raises(PolicyError, match="limitr"):
         LivePolicies(mount.folder)
-    live = LivePolicies(mount.folder, told.append, may_wait=True)
+    live = LivePolicies(mount.folder, reported.append, may_wait=True)
     with pytest.raises(NoPoliciesError):
         _ = live.current
     assert "limitr" in live.missing
     assert live.reload().error is live.last.error
-    assert [reload.digest for reload in told] == [None]
+    assert [reload.digest for reload in reported] == [None]
     mount.write(default=POLICY.format(n=3))
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert (live.missing, reserves(live.current)) == (None, (3, 3))
@@ -212,18 +214,18 @@ GOOD = {"default.yaml": POLICY.format(n=5).encode()}
 def broken(mount):
     """Policies that begin on a broken set, and what they tell."""
     mount.write(default="kind: Policy\nname: default\nlimitr: none\n")
-    told = []
-    return LivePolicies(mount.folder, told.append, may_wait=True), told
+    reported = []
+    return LivePolicies(mount.folder, reported.append, may_wait=True), reported
 
 
 def test_a_set_of_somebody_elses_is_in_force_until_the_directory_holds_a_good_one(mount):
-    live, told = broken(mount)
+    live, reported = broken(mount)
     live.adopt(GOOD)
     assert reserves(live.current)[0] == 5
     assert (live.missing, live.last.adopted, "limitr" in str(live.last.error)) == (None, True, True)
-    assert told[-1] == live.last
+    assert reported[-1] == live.last
     assert live.reload() == Reload(live.current.digest, live.last.error, adopted=True)
-    assert (live.good_files, len(told)) == (None, 2)
+    assert (live.good_files, len(reported)) == (None, 2)
     mount.write(default="kind: Policy\nname: default\nlimitir: none\n")
     assert (live.reload().adopted, "limitir" in str(live.last.error)) == (True, True)
     mount.write(default=POLICY.format(n=3))
@@ -233,10 +235,10 @@ def test_a_set_of_somebody_elses_is_in_force_until_the_directory_holds_a_good_on
 
 
 def test_the_same_set_in_the_directory_ends_it_too(mount):
-    live, told = broken(mount)
+    live, reported = broken(mount)
     live.adopt(GOOD)
     mount.write(default=POLICY.format(n=5))
-    assert live.reload() == Reload(live.current.digest) == told[-1]
+    assert live.reload() == Reload(live.current.digest) == reported[-1]
     assert live.good_files == GOOD
 
 
@@ -261,12 +263,12 @@ def test_who_has_a_set_takes_none_of_somebody_elses(mount):
     ],
 )
 def test_what_a_directory_could_not_give_is_not_adopted(mount, files, problem):
-    live, told = broken(mount)
+    live, reported = broken(mount)
     with pytest.raises(PolicyError, match=re.escape(problem)):
         live.adopt(files)
     with pytest.raises(NoPoliciesError):
         _ = live.current
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_who_watches_asks_elsewhere_only_while_there_is_no_set(mount, monkeypatch):

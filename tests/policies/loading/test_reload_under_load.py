@@ -26,7 +26,7 @@ PAUSE_S = 0.001
 
 
 def files(number):
-    """A set whose variable, reserve and resource limits all tell its number; every tenth is broken beside."""
+    """A set whose variable, reserve and resource limits all tell its number; every tenth is broken too."""
     default = f"kind: Policy\nname: default\nmemory: {{reserveMiB: {number}}}\nenv: {{NUMBER: '{number}'}}\n"
     queues = f"kind: Queues\nqueues:\n  q:\n    quota: {{slices: {number}}}\n"
     broken = {"broken": "kind: Policy\nname: [\n"} if number % 10 == 0 else {}

@@ -1,4 +1,4 @@
-"""What an admin or a user is told to write instead of a label's text that is not in the table."""
+"""What an admin or a user reads to write instead of a label's text that is not in the table."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_the_table_is_named_and_the_text_of_the_same_amount(text, hint):
     assert advice(text) == f"use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875{hint}"
 
 
-def test_a_text_of_the_contract_that_the_slices_cannot_express_is_told_why():
+def test_a_text_of_the_contract_that_the_slices_cannot_express_learns_why():
     assert advice("0.125", "slicesPerGpu: 4") == (
         "it is not a whole number of slices (slicesPerGpu 4): use 0.250, 0.500, 0.750"
     )

@@ -88,7 +88,7 @@ def test_a_quota_of_a_queue_counts_where_pods_are_held_to_it(namespace, queue, n
     assert (rule.quota.namespaces, rule.quota.other_namespaces) == (namespaces, others)
 
 
-def test_a_queue_in_more_namespaces_than_can_be_told_is_counted_everywhere():
+def test_a_queue_in_more_namespaces_than_can_be_listed_is_counted_everywhere():
     names = ", ".join(f"n{number}" for number in range(1001))
     queues = f"kind: Queues\nqueues: {{q: {{namespaces: [{names}], quota: {{slices: 4}}}}}}\n"
     (rule,) = policy_set(q=queues).resolve("n5", "q", None).quotas

@@ -155,7 +155,7 @@ def test_a_listener_that_closes_ends_handshakes():
 
 
 def test_who_has_just_failed_its_handshake_can_be_ended_too():
-    """Its task is done, and nobody has been told yet."""
+    """Its task is done, and nobody has been notified yet."""
 
     async def test(served):
         failed = asyncio.get_running_loop().create_future()

@@ -197,7 +197,7 @@ def test_what_does_not_come_whole_is_not_waited_for_when_the_process_ends():
 
 
 @pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])
-def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_told(rest):
+def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
     async def test(served):
         client = await served.connect()
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")

@@ -256,7 +256,7 @@ def test_a_request_that_comes_later_than_another_but_before_its_answer_ends_the_
     run(test, waiting.answer)
 
 
-def test_an_error_reaches_whoever_waits():
+def test_an_error_reaches_every_waiter():
     waiting = PendingView()
 
     async def test(served):
@@ -312,9 +312,9 @@ def test_while_the_process_drains_answers_end_their_connections():
 def test_nonsense_after_a_head_gets_a_400_and_no_answer():
     async def test(served):
         await served.say(HEAD + b"transfer-encoding: chunked\r\n\r\nnonsense\r\n")
-        heard = await served.reader.read()
-        assert heard.startswith(b"HTTP/1.1 400 ")
-        assert b"quick" not in heard
+        received = await served.reader.read()
+        assert received.startswith(b"HTTP/1.1 400 ")
+        assert b"quick" not in received
         assert served.app_calls == 0
 
     run(test)

@@ -1,4 +1,4 @@
-"""Bounds of a listener beside those of who calls it."""
+"""Bounds of a listener in addition to those of its callers."""
 
 from pathlib import Path
 

@@ -82,7 +82,7 @@ async def leave(clients):
 
 
 @answers
-async def test_a_probe_is_answered_beside_any_number_of_idle_connections(port, missing):
+async def test_a_probe_is_answered_with_any_number_of_idle_connections(port, missing):
     idle = [await dial(port) for _ in range(CROWD)]
     for _ in range(3):
         assert (await said(port, PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
