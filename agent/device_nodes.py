@@ -17,7 +17,7 @@ CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 @dataclass(frozen=True, slots=True)
 class DeviceNode:
-    """One device node."""
+    """One device file of a card or of the driver, as the kubelet gives it to a container."""
 
     container_path: str
     host_path: str

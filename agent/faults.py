@@ -53,7 +53,7 @@ class Faults:
         return self._faults.get(uuid)
 
     def set(self, uuid: str, fault: Fault) -> None:
-        """Replace the fault of a GPU."""
+        """Store the fault of a GPU in place of an earlier one."""
         self._faults[uuid] = fault
 
     def remove(self, uuid: str) -> None:

@@ -52,7 +52,7 @@ class ProcessUse:
 
 @dataclass(frozen=True, slots=True)
 class GpuUse:
-    """The current use of a GPU."""
+    """Memory and compute of a GPU that are in use now."""
 
     used_mib: int
     utilisation_percent: int

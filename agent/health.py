@@ -111,7 +111,7 @@ class HealthWatch:
         await asyncio.to_thread(self._faults.save)
 
     def take_condition(self, gpu: Gpu, condition: GpuCondition) -> None:
-        """Mark a GPU by its condition."""
+        """Mark a GPU as healthy or not by what the driver answered about it."""
         fault = self._faults.of(gpu.uuid)
         if condition.needs_recovery:
             # The recovery also ends what the GPU survived.

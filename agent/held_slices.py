@@ -12,7 +12,7 @@ from agent.state import Held
 
 
 def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held]:
-    """Return what containers use of each of these GPUs, by UUID; also unused GPUs."""
+    """Return the slices that containers hold of each of these GPUs, by UUID; 0 for unused GPUs."""
     ids: dict[str, set[str]] = {gpu.uuid: set() for gpu in gpus}
     pods: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for holder in holders:

@@ -45,7 +45,7 @@ class Holder:
 
     @property
     def ids(self) -> frozenset[str]:
-        """All device IDs."""
+        """The device IDs of all resources."""
         return frozenset(each for _, ids in self.devices for each in ids)
 
 

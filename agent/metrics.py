@@ -57,7 +57,7 @@ class AgentMetrics:
         self._driver_limits.set_function(are_set)
 
     def add_resource(self, resource: str) -> None:
-        """Create the series of a resource."""
+        """Create the metric series of a resource name."""
         for result in ("allocated", "refused"):
             self._allocations.labels(resource, result)
         for result in ("registered", "failed"):

@@ -32,7 +32,7 @@ class Ownership:
         self._log = get_logger("ownership")
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
-        """Compare until cancelled."""
+        """Compare the devices that the kubelet counts with ours until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
             heartbeat()

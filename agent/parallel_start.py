@@ -13,7 +13,7 @@ from agent.policy import PolicyReading, begin_reading
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """Readings in progress."""
+    """Readings of files that were started in threads and are still in progress."""
 
     policy: PolicyReading
     card_names: CardNames

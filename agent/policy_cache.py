@@ -25,7 +25,7 @@ MAX_BYTES = 4 * 1024 * 1024
 
 
 class KeptPolicy(msgspec.Struct, frozen=True):
-    """The output of `agent.policy_compiler`."""
+    """A compiled policy, as `agent.policy_compiler` prints it and the agent stores it."""
 
     digest: str
     """Digest of its files."""

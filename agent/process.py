@@ -46,7 +46,7 @@ SECONDS_UNTIL_MEASURED = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent, for its extensions."""
+    """The parts of a running agent that its extensions use."""
 
     options: AgentOptions
     policy: AgentPolicy
@@ -119,7 +119,7 @@ class AgentProcess:
         """Port of the probes; the actual one when it serves."""
 
     def stop(self) -> None:
-        """End `serve`."""
+        """Make `serve` return."""
         self._stopping.set()
 
     async def serve(self) -> bool:

@@ -143,7 +143,7 @@ class AgentState:
             self._say_changed()
 
     def set_held(self, held: Mapping[str, Held] | None) -> None:
-        """Set the allocated slices."""
+        """Set the slices that containers hold of each GPU."""
         if self._held != held:
             self._held = held
             self._say_changed()

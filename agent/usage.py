@@ -34,7 +34,7 @@ _CONTAINER = ("namespace", "pod", "container", "gpu")
 
 @dataclass(frozen=True, slots=True)
 class RunningContainer:
-    """The container of a process."""
+    """The container to which a process on a GPU belongs."""
 
     name: ContainerName
     id: ContainerId
@@ -96,7 +96,7 @@ class Usage:
         self._log = get_logger("usage")
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
-        """Measure until cancelled."""
+        """Measure the GPUs and their processes until cancelled."""
         while True:
             await self.measure()
             heartbeat()

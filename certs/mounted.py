@@ -23,7 +23,7 @@ _POLLS_PER_RETRY = 30
 
 @dataclass(frozen=True, slots=True)
 class MountRules:
-    """The requirements on a mounted pair."""
+    """What a mounted pair must fulfil to be served."""
 
     names: Sequence[str]
     """DNS names and IP addresses for which the leaf must be valid."""

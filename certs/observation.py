@@ -51,7 +51,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class StoredAuthorities:
-    """The `-ca` Secret."""
+    """What the Secret `-ca` holds: the current CA, and the previous or next one."""
 
     current: Authority | None = None
     """Signs leaves: `ca.crt` and `ca.key`."""
@@ -64,7 +64,7 @@ class StoredAuthorities:
 
 @dataclass(frozen=True, slots=True)
 class StoredTls:
-    """The `-tls` Secret."""
+    """What the Secret `-tls` holds: the served pair and the trusted CAs."""
 
     leaf: LeafFacts | None = None
     """None if the pair is unusable or no known CA issued it; its dates are not checked."""
@@ -77,7 +77,7 @@ class StoredTls:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything that the next action depends on, besides the time."""
+    """All that decides the next step of a rotation, apart from the time."""
 
     tls: StoredTls
     bundle: tuple[Authority, ...] | None

@@ -67,12 +67,12 @@ class MarkSeen:
 
 @dataclass(frozen=True, slots=True)
 class DropPrevious:
-    """`-ca`: remove `previous`."""
+    """Remove the CA `previous` from the Secret `-ca`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreTrust:
-    """`-tls`: these CAs in `ca.crt`, this list in `injected-ca`; the pair stays."""
+    """Write these CAs into `ca.crt` of the Secret `-tls`, and the list `injected-ca`; its pair stays."""
 
     trusted: tuple[Authority, ...]
     injected: frozenset[str]
@@ -86,7 +86,7 @@ class IssueLeaf:
 
 @dataclass(frozen=True, slots=True)
 class WriteBundle:
-    """caBundle: exactly these CAs."""
+    """Make the webhook configuration's caBundle consist of exactly these CAs."""
 
     authorities: tuple[Authority, ...]
 

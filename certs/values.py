@@ -34,7 +34,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class LeafFacts:
-    """A leaf that was validated."""
+    """What is known of a leaf certificate that was validated."""
 
     sha256: str
     issuer_sha256: str

@@ -28,7 +28,7 @@ WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision with its reasons."""
+    """One decision of the webhook, with its reasons and the changes."""
 
     name: str
     outcome: Outcome

@@ -62,7 +62,7 @@ ContextOption = Annotated[
 
 
 class OutputFormat(StrEnum):
-    """The output format of an answer."""
+    """How a command prints its answer."""
 
     TABLE = "table"
     JSON = "json"

@@ -47,13 +47,13 @@ class Timing:
 
 
 class Counts(Protocol):
-    """Metrics of a watch."""
+    """Called by a watch, to keep metrics."""
 
     def listed(self, resource: str) -> None:
-        """A complete list was read."""
+        """Count a list that was read completely."""
 
     def failed(self, resource: str, reason: str) -> None:
-        """A list or watch failed."""
+        """Count a list or watch that failed."""
 
 
 class Watcher(Generic[Item]):
@@ -85,7 +85,7 @@ class Watcher(Generic[Item]):
         self._log = get_logger("watch")
 
     async def run(self) -> None:
-        """List and watch, until cancelled."""
+        """List and watch the objects until cancelled."""
         while True:
             try:
                 await self._list()

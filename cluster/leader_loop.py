@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Leads(Protocol):
-    """Knows whether this replica leads."""
+    """Anything that says whether this replica leads."""
 
     @property
     def leads(self) -> bool:

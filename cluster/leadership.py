@@ -38,7 +38,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """Seconds."""
+    """The durations of a Lease, in seconds."""
 
     duration: float
     """After this time without a renewal, others take over."""

@@ -14,7 +14,7 @@ MAX_REASON = 160
 
 
 class WatchHealth:
-    """What one watch received, and when."""
+    """When a watch last received something, and whether its objects can still be trusted."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

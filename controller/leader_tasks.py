@@ -86,7 +86,7 @@ class LeaderTasks:
         return self._ledger_writer.behind if self._ledger_writer is not None else None
 
     def tasks(self) -> list[BackgroundTask]:
-        """Return the tasks of one term."""
+        """Return the tasks that run while this replica leads."""
         context = self._context
         of_nodes = NodeEvents(context.api, context.state, context.leadership)
         return [

@@ -68,7 +68,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ControllerApi:
-    """The API of one replica."""
+    """The HTTP API of one controller, for webhooks."""
 
     def __init__(
         self,

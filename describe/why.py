@@ -44,7 +44,7 @@ _UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
 
 @dataclass(slots=True)
 class WhyAnswer:
-    """The explanation."""
+    """The explanation of why a pod waits, and what could not be read for it."""
 
     text: str
     is_known: bool

@@ -26,7 +26,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class ReportLine(msgspec.Struct, frozen=True):
-    """Equal results, as they are printed."""
+    """Equal results of a check, printed as one line."""
 
     check: str
     level: Level

@@ -40,7 +40,7 @@ class GpuNodeObject(NamedObject):
 
 
 def reports(found: list[GpuNodeObject] | None) -> Mapping[str, AgentSays]:
-    """Return what agents say, by node."""
+    """Return the agents' reports, by node."""
     of_nodes = ((each.metadata.name, each.status or _GpuNodeStatus()) for each in found or ())
     return {node: _says(node, status) for node, status in of_nodes}
 

@@ -33,14 +33,14 @@ class NotReadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[Value]):
-    """Something that was read."""
+    """An object, or a list, that was read."""
 
     value: Value
 
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """Something that was not read."""
+    """An object, or a list, that could not be read, with the reason."""
 
     why: str
     level: Level = "skipped"

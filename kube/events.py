@@ -51,7 +51,7 @@ class StoredEvent(msgspec.Struct, rename="camel"):
 
     @property
     def times(self) -> int:
-        """How often it was seen."""
+        """How often the Event occurred."""
         return self.series.count if self.series is not None else self.count or 1
 
 

@@ -19,7 +19,7 @@ _Entry = tuple[int, Key]
 
 
 class Sharing(Protocol):
-    """What a claim takes (ledger/accounts.py)."""
+    """The part of a claim (ledger/accounts.py) that a crowd reads: the amounts that it takes."""
 
     @property
     def takes(self) -> Amounts: ...  # noqa: D102 - the words are those of Claim

@@ -109,7 +109,7 @@ class FreeNodesSearch:
         self._has_room = False
 
     def look_at(self, node: NodeRoom) -> None:
-        """Add a node."""
+        """Add a node to the result, if it has room."""
         if not self._can_go(node):
             return
         self._offered_twice += node.is_offered_twice(self._units)
@@ -147,7 +147,7 @@ class FreeNodesSearch:
         self._has_room = self._has_room or all(map(operator.ge, left, asked))
 
     def found(self) -> FreeNodes:
-        """Return the result."""
+        """Return the nodes with room that were added."""
         return FreeNodes(
             tuple([(name, -free) for free, name in self._most]),
             self._nodes - len(self._most),

@@ -36,7 +36,7 @@ class GpuMemory(NamedTuple):
         return GpuMemory(self.mib * factor, self.unknown_sixteenths * factor)
 
     def plus(self, other: GpuMemory) -> GpuMemory:
-        """Return the sum of both."""
+        """Return the sum of both amounts."""
         return GpuMemory(self.mib + other.mib, self.unknown_sixteenths + other.unknown_sixteenths)
 
     def at_most(self, largest_mib: int) -> int:
@@ -64,7 +64,7 @@ class _Card(NamedTuple):
 
 
 def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
-    """Return the memory that a pod holds on its node (None: no node, or an unknown one)."""
+    """Return the MiB that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
     found = NO_MEMORY

@@ -14,7 +14,7 @@ _Cell = tuple[tuple[str, ...], str]
 
 
 class Used(NamedTuple):
-    """The usage of some pods together."""
+    """Pods and slices of some pods together, as quotas count them."""
 
     slices: int
     pods: int
@@ -82,7 +82,7 @@ class QuotaUsage:
             del self._namespaces[namespace]
 
     def of(self, quota: Quota) -> Used:
-        """The usage of a quota, reservations included."""
+        """Return the usage of a quota, including reservations."""
         if quota.scope == "namespace":
             slices, pods, mib, unknown_sixteenths = self._taken.get(((), quota.name), _NOTHING)
             return Used(slices, pods, GpuMemory(mib, unknown_sixteenths))

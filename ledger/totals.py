@@ -36,7 +36,7 @@ class RunningTotals:
         self._changed: dict[str, NodeAccount] = {}
 
     def note(self, changed: Mapping[str, NodeAccount]) -> None:
-        """Mark nodes as changed."""
+        """Mark nodes as changed, to add them up again."""
         self._changed.update(changed)
 
     def forget(self, name: str) -> None:

@@ -67,7 +67,7 @@ class GpuView:
 
     @property
     def unit(self) -> Unit:
-        """What pods take of it."""
+        """What pods take a part of: a GPU, a MIG profile or the pool."""
         return unit_of(self.index)
 
     @property
@@ -77,12 +77,12 @@ class GpuView:
 
     @property
     def used(self) -> int:
-        """Allocated slices, reserved ones included."""
+        """Slices in use, including reserved ones."""
         return sum(share.slices for share in self.shares) + (self.unlisted.used if self.unlisted else 0)
 
     @property
     def held(self) -> int:
-        """Slices of bound pods."""
+        """Slices of pods that are bound to the node."""
         listed = sum(share.slices for share in self.shares if share.kind == "holder")
         return listed + (self.unlisted.held if self.unlisted else 0)
 

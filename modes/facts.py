@@ -142,7 +142,7 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def pooled(self) -> int:
-        """Requested slices of the pool."""
+        """Slices of the pool that the pod requests."""
         return sum([amount for unit, amount in self.takes if unit is POOL])
 
     @property

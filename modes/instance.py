@@ -39,7 +39,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unit(self) -> Unit:
-        """What it takes of its node."""
+        """The unit that it takes on its node."""
         return POOL if self.is_pool else self.profile
 
     @property

@@ -92,7 +92,7 @@ class Mig(Mode):
 
     @staticmethod
     def slices(node: NodeFact) -> int:
-        """Return the instances of all profiles."""
+        """Return how many instances of all profiles there are."""
         return node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
 
     @classmethod

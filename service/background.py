@@ -22,7 +22,7 @@ _TICK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTask:
-    """A loop in a process."""
+    """A loop that runs as long as the process, and how often it must give a heartbeat."""
 
     name: str
     run: Callable[[Heartbeat], Awaitable[None]]
@@ -78,7 +78,7 @@ class BackgroundTasks:
             self.tick()
 
     def tick(self) -> None:
-        """Count one second."""
+        """Count one second in which the event loop ran."""
         self._now += _TICK_SECONDS
 
     async def keep(self, task: BackgroundTask, backoff: Backoff | None = None) -> None:

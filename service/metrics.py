@@ -73,7 +73,7 @@ class PolicySince(Collector):
         self._since = since
 
     def collect(self) -> Iterator[Metric]:
-        """Make the gauge."""
+        """Yield the metric."""
         documentation = "When the policy set in force came into force in this process, in Unix seconds."
         family = GaugeMetricFamily(POLICY_SINCE, documentation)
         if (since := self._since()) is not None:

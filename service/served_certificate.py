@@ -11,11 +11,11 @@ from service.log import get_logger
 
 
 class Leaf(Protocol):
-    """The known facts of a certificate."""
+    """What metrics and probes need of the served certificate."""
 
     @property
     def not_after(self) -> datetime:
-        """When it expires."""
+        """When the certificate expires."""
 
 
 class ServedCertificate:

@@ -20,7 +20,7 @@ class FreeBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreeBlocks:
-    """Sums over all nodes."""
+    """Counts how many pods of each size fit into the free slices of all nodes."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, tuple[int, ...]] = {}

@@ -47,7 +47,7 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
-    """One limit and its usage."""
+    """One limit of a quota, and how much of it is used."""
 
     scope: str
     name: str
@@ -67,7 +67,7 @@ class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
-    """What runs without its limiter."""
+    """Containers that run without their limiter."""
 
     containers: tuple[UnlimitedPrograms, ...]
     in_all: int
@@ -75,7 +75,7 @@ class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
 
 
 class Panels(msgspec.Struct, frozen=True, gc=False):
-    """All panels of one viewer."""
+    """The tables next to the nodes, for one viewer."""
 
     role: str
     gpus: int

@@ -18,7 +18,7 @@ class NoPlaceError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """The place of one viewer."""
+    """The right of one viewer to have a stream."""
 
     namespace: str | None
     """The namespace to which the viewer is bound; None for a viewer of all."""
@@ -27,7 +27,7 @@ class Place:
 
 
 class Places:
-    """The places in use."""
+    """The streams that viewers have: limited in all, and shared fairly between namespaces."""
 
     def __init__(self) -> None:
         self._taken: list[Place] = []

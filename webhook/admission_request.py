@@ -17,7 +17,7 @@ NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
 
 
 class Labels(msgspec.Struct, gc=False):
-    """The labels that matter here."""
+    """The labels that decide how a review is handled."""
 
     fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
     memory: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=MEMORY_LABEL)

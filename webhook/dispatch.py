@@ -55,7 +55,7 @@ class Dispatcher:
             return broken(request, error)
 
     def finish(self, request: Request, pending: Pending, placement: Placement) -> Outcome:
-        """Return the outcome of a placement."""
+        """Return the review's outcome, after the placement."""
         try:
             return Outcome.of(pending.finish(placement), pending.policy)
         except Exception as error:  # noqa: BLE001 as above

@@ -35,7 +35,7 @@ class UnlimitedEvents:
         self._log = get_logger("unlimited programs")
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write the Events of containers without their limiter until cancelled."""
         while True:
             seen = self._agent.state.version
             await self.write(self._agent.state.unlimited or ())

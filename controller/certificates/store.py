@@ -41,7 +41,7 @@ class Installation:
 
     @property
     def webhook_service(self) -> str:
-        """The Service whose endpoints are dialled."""
+        """The Service of the webhook; the controller connects to its endpoints."""
         return f"{self.name}-webhook"
 
 

@@ -28,7 +28,7 @@ class Decision:
 
 
 class Demand:
-    """Decides what is divided next."""
+    """Decides for which waiting pods cards are divided next."""
 
     def __init__(self) -> None:
         self._feasibility = Feasibility()

@@ -56,7 +56,7 @@ class Room:
         self.is_promised = True
 
     def divide(self, changes: CardChanges) -> None:
-        """Count cards as divided this way."""
+        """Count these cards as divided in this way, in the plan."""
         for card, geometry in changes:
             self.free.update(geometry)
             self.free.subtract(self.geometries[card])
@@ -111,7 +111,7 @@ class _Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether enough has been tried."""
+        """Whether the search has tried as many divisions as it may."""
         return self._work.is_over or self._work.left < self._until
 
     @property

@@ -54,7 +54,7 @@ class Answer:
 
 
 def shape_of(pod: SeenPod, mig: MigPod) -> Shape:
-    """Return what a pod requests."""
+    """Return what a pod requests, as the key of its answers."""
     return mig.wants, mig.digest, pod.fact.cpu_milli, pod.fact.memory_bytes
 
 
@@ -79,7 +79,7 @@ class Feasibility:
         self._free_numbers: list[int] = []
 
     def update(self, offers: Iterable[NodeOffer]) -> None:
-        """Take over the current nodes."""
+        """Replace the nodes by the current ones, and note which of them changed."""
         now = {offer.name: offer for offer in offers}
         if self._offers.keys() - now.keys():
             self._answers.clear()
@@ -131,7 +131,7 @@ class Feasibility:
         return found
 
     def keep(self, shapes: Collection[Shape]) -> None:
-        """Drop the answers for other shapes."""
+        """Drop the answers for all but these shapes."""
         self._answers = {shape: each for shape, each in self._answers.items() if shape in shapes}
 
     def _possible(

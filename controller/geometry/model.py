@@ -53,7 +53,7 @@ class MigNode:
 
     @property
     def total(self) -> Counter[str]:
-        """Instances of each profile."""
+        """Number of instances of each profile."""
         return Counter(name for each in self.geometries for name in each)
 
     @property
@@ -121,10 +121,10 @@ class Steps:
         self.left = limit
 
     def spend(self, steps: int = 1) -> None:
-        """Count some steps."""
+        """Count some steps of the search."""
         self.left -= steps
 
     @property
     def is_over(self) -> bool:
-        """Whether the steps are used up."""
+        """Whether the search has used all its steps."""
         return self.left <= 0

@@ -57,7 +57,7 @@ class Pauses:
         return sum([until > now for _, until, _ in self._until.values()])
 
     def keep(self, nodes: Collection[str]) -> None:
-        """Drop all other nodes."""
+        """Drop the pauses of all other nodes."""
         for name in self._until.keys() - set(nodes):
             del self._until[name]
 

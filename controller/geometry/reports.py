@@ -31,7 +31,7 @@ _UNUSED = (
 
 
 class Reports:
-    """Writes Events."""
+    """Writes Events about the division of cards."""
 
     def __init__(self, api: ApiServer) -> None:
         self._events = EventWriter(api)

@@ -40,7 +40,7 @@ class NamespaceTurns:
         return self._last
 
     def take(self, namespaces: Iterable[str], now: float) -> None:
-        """Record that namespaces had their turn."""
+        """Record that these namespaces were served now."""
         for namespace in namespaces:
             self._last[namespace] = now
             self._given.pop(namespace, None)
@@ -58,7 +58,7 @@ class NamespaceTurns:
         self.take([name for name, each in self._given.items() if each.seconds >= USE_SECONDS], now)
 
     def forget(self, now: float) -> None:
-        """Drop old entries."""
+        """Drop namespaces that were last served long ago."""
         self._last = {name: at for name, at in self._last.items() if now - at < MEMORY_SECONDS}
         self._given = {name: each for name, each in self._given.items() if now - each.at < MEMORY_SECONDS}
 

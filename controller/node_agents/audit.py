@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Node and index of the GPU."""
+        """Node and index of the GPU, to recognise the difference."""
         return self.node, self.index
 
     @property

@@ -48,7 +48,7 @@ class AuditLoop:
             self._metrics.differences.set(0)
 
     async def look(self) -> None:
-        """Compare everything once."""
+        """Compare the kubelet's slices with the ledger's once, on all nodes."""
         held: dict[str, Held] = {}
         suspects = set[str]()
         async for names in self._state.yielding.batches(list(self._state.agents)):

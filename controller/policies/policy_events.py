@@ -54,7 +54,7 @@ class PolicyEvents:
         await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
-        """Check the policies once."""
+        """Check once whether the policies are broken."""
         problem = self._policies.problem
         if problem is None:
             self._told = None
@@ -121,7 +121,7 @@ class _ConfigMap(msgspec.Struct):
 
 
 def policy_event(name: str, found: PoliciesConfigMap, problem: str, now: datetime) -> dict[str, Any]:
-    """Return the Event on the ConfigMap."""
+    """Return the Event on the ConfigMap that says what is wrong."""
     shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
     advice = EDITED.format(manager=found.edited_by) if found.edited_by is not None else ADVICE
     message = f"the policies are broken and not in force: {shown}\n{advice}"

@@ -24,7 +24,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class GpuMetrics:
-    """The series of all GPUs."""
+    """The metric series of all GPUs."""
 
     def __init__(self, state: LedgerStore, leads: Callable[[], bool], clock: Clock = time.monotonic) -> None:
         self._state = state

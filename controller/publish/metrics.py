@@ -76,15 +76,15 @@ class ControllerMetrics:
             self.events.labels(reason)
 
     def answered(self, answer: PlacementResult) -> None:
-        """Count one answer."""
+        """Count one answer to a webhook."""
         self._placements[type(answer)].inc()
 
     def listed(self, resource: str) -> None:
-        """Count a list."""
+        """Count a list that was read completely."""
         self._lists.labels(resource).inc()
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a failure."""
+        """Count a list or watch that failed."""
         self._troubles.labels(resource, reason).inc()
 
 

@@ -33,11 +33,11 @@ class NodeEvents:
         self._log = get_logger("events")
 
     async def run(self) -> None:
-        """Check while this replica leads."""
+        """Check the nodes' annotations while this replica leads."""
         await while_leading(self._leadership, self.check_nodes, SECONDS_BETWEEN_CHECKS)
 
     async def check_nodes(self) -> None:
-        """Check every node once."""
+        """Check the annotations of every node once."""
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
                 for reason, message in self._problems(node):

@@ -45,7 +45,7 @@ _Kept = tuple[float, Answer]
 
 
 class Sees(Enum):
-    """What a token allows to see."""
+    """Which namespaces a token allows to see."""
 
     ALL = auto()
     ONE_NAMESPACE = auto()

@@ -88,7 +88,7 @@ class PodReplacement:
         await while_leading(self._deletion, self.step, LOOK_SECONDS, heartbeat)
 
     async def step(self) -> None:
-        """Replace at most one pod."""
+        """Replace at most one pod that waits."""
         try:
             await self._replace_one()
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:

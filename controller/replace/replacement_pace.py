@@ -101,13 +101,13 @@ class ReplacementPlan:
         self._looked[pod.uid] = self._looked_in[pod.namespace] = now
 
     def replaced(self, pod: WaitingPod, now: float) -> None:
-        """Record a replacement."""
+        """Record that a pod was replaced."""
         self._owners[pod.owner] = _Last(now, self._failures(pod.owner))
         self._namespaces[pod.namespace] = now + SECONDS_BETWEEN_IN_NAMESPACE
         self.hold(now + SECONDS_BETWEEN)
 
     def hold(self, until: float) -> None:
-        """Pause all replacements until then."""
+        """Pause all replacements until this time."""
         self._not_before = max(self._not_before, until)
 
     def _is_due(self, pod: WaitingPod, now: float) -> bool:

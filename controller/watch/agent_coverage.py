@@ -21,7 +21,7 @@ class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def constraints(self) -> Constraints:
-        """All demands on a node."""
+        """All demands of the agent's pods on their node."""
         affinity = self.affinity.node_affinity if self.affinity is not None else None
         required = affinity.required if affinity is not None else None
         terms = tuple(required.node_selector_terms or ()) if required is not None else None
@@ -29,7 +29,7 @@ class AgentPods(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_agent_pods(text: str) -> AgentPods:
-    """Decode the demands from JSON.
+    """Decode the demands of the agent's pods on their node from JSON.
 
     Raises:
         ValueError: they are not fields of a pod's spec.

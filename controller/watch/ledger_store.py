@@ -117,7 +117,7 @@ class LedgerStore:
         self._pod_listeners.append(listener)
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
-        """Decide one request."""
+        """Place one request in the ledger."""
         return self.ledger.place(ask, self._clock(), self._pods_known_until())
 
     def release(self, reservation: str) -> None:

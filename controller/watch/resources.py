@@ -83,7 +83,7 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SeenPod(msgspec.Struct, frozen=True, gc=False):
-    """One pod."""
+    """A Pod, with the fields that the ledger reads."""
 
     fact: PodFact
     injected: InjectedPod | None
@@ -100,7 +100,7 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeenNode(msgspec.Struct, frozen=True, gc=False):
-    """One node."""
+    """A Node, with the fields that the ledger reads."""
 
     fact: NodeFact
     uid: str

@@ -50,7 +50,7 @@ def claim_name(device_class: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Allowances:
-    """The exceptions that one policy allows."""
+    """What one policy allows although it is denied by default."""
 
     host_paths: frozenset[HostPath] = frozenset()
     capabilities: frozenset[Capability] = frozenset()

@@ -42,5 +42,5 @@ becomes the annotation `clearml-injector/compute`."""
 
     @property
     def systems(self) -> frozenset[str]:
-        """The systems that are enabled."""
+        """The other GPU systems whose requests are translated."""
         return frozenset(name for name, value in self if value is True)

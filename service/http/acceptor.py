@@ -69,7 +69,7 @@ class _Open:
         return (2, connection.since) if connection.is_receiving else None
 
     def end(self) -> None:
-        """Close it at once."""
+        """Close the connection immediately."""
         if not self.opening.done():
             self.opening.cancel()
         elif self.connection.is_open:
@@ -109,17 +109,17 @@ class Acceptor:
 
     @property
     def count(self) -> int:
-        """Connections open now."""
+        """Number of open connections."""
         return len(self._open)
 
     def start(self, backlog: int) -> None:
-        """Start to accept."""
+        """Begin to accept connections."""
         self._socket.settimeout(0)
         self._socket.listen(backlog)
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
-        """Stop to accept, and end handshakes."""
+        """Stop accepting connections, and end handshakes."""
         self._closed = True
         self._loop.remove_reader(self._socket)
         if self._resuming is not None:

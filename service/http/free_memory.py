@@ -64,7 +64,7 @@ class FreeMemory:
 
 
 async def keep_giving_back() -> None:
-    """Check every two seconds, until cancelled."""
+    """Check every two seconds whether memory can be given back, until cancelled."""
     memory = FreeMemory()
     while True:
         await asyncio.sleep(_CHECK_SECONDS)

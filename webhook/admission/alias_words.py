@@ -24,7 +24,7 @@ Label = tuple[str, str]
 
 
 class Alias(msgspec.Struct, frozen=True, eq=False):
-    """A translated pod."""
+    """A pod whose request for another GPU system was translated into ours."""
 
     pod: Pod
     operations: list[Operation]
@@ -52,7 +52,7 @@ def denied(rule: str) -> Denial:
 
 
 def shown(text: str) -> str:
-    """Return a text of the pod, as a denial quotes it."""
+    """Return a text of the pod, shortened and quoted for a denial."""
     return f'"{cut_text(text, MAX_CHARACTERS)}"'
 
 

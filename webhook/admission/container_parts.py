@@ -40,7 +40,7 @@ class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def said(self) -> str:
-        """Return its text for a denial."""
+        """Return the parts as a denial names them."""
         return f'{CONTAINERS_ANNOTATION} "{cut_text(self.ref.container.name, MAX_SHOWN)}={self.text}"'
 
 
@@ -126,5 +126,5 @@ def _names(by_name: dict[str, ContainerRef]) -> str:
 
 
 def refuse_parts(rule: str) -> Denial:
-    """Deny the annotation."""
+    """Deny the annotation of parts, which the policy does not allow."""
     return Denial.of(Reason.CONTAINERS, f"annotation {CONTAINERS_ANNOTATION} {rule}")

@@ -14,7 +14,7 @@ QUEUE_ID_LABEL = names.QUEUE_ID_LABEL
 
 
 class Present(msgspec.Struct, frozen=True, gc=False):
-    """An object; only its presence matters."""
+    """An object of which the rules only need to know that it exists."""
 
 
 class EnvEntry(msgspec.Struct, rename="camel", gc=False):

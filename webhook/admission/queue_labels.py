@@ -8,7 +8,7 @@ from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 
 
 def refuse_queue_labels(name: str | None, identity: str | None) -> Denial | None:
-    """Refuse a label that the API server would reject only after the ledger has counted by it."""
+    """Refuse a queue label that is no valid label value, before the ledger counts the pod under it."""
     for label, value in ((QUEUE_NAME_LABEL, name), (QUEUE_ID_LABEL, identity)):
         if value is not None and not is_label_value(value):
             return Denial.of(

@@ -136,7 +136,7 @@ def may_be_assumed(
 
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
-    """Return a request for MiB with the slices of an earlier review, which depend on the chosen GPU."""
+    """Return a request for MiB with the slices that an earlier review gave it for the GPU it chose."""
     slices = label_number((metadata.annotations or {}).get(SLICES)) or 0
     if slices % fraction.parts or not fraction.parts <= slices <= fraction.slices_per_gpu * fraction.parts:
         return fraction

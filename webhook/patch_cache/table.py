@@ -20,7 +20,7 @@ _Struct = type[msgspec.Struct]
 
 
 class Keyed(NamedTuple):
-    """How a field stands in the key and in the representative pod."""
+    """How a field is part of the cache's key and of the representative pod."""
 
     read: str
     """Python expression of its value in the key; `{0}` is the field. The representative pod has the field

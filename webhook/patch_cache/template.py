@@ -64,7 +64,7 @@ class Template(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def size(self) -> int:
-        """Bytes of text."""
+        """Bytes that the template's text takes."""
         return sum(map(len, self.texts))
 
     def render(self, container: str, placement: Placement, amounts: Sequence[bytes]) -> bytes:

@@ -80,7 +80,7 @@ class Fallback:
         return answer
 
     def release(self, reservation: str) -> None:
-        """Release what was placed here."""
+        """Release a reservation that was made here."""
         self._ledger.release(reservation)
 
     def mark_live(self) -> None:

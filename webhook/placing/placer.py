@@ -45,7 +45,7 @@ class LedgerPlacer:
         self.ledger = ledger
 
     def place(self, request: PlacementRequest) -> PlacementResult:
-        """Return the ledger's result."""
+        """Return the placement of a request, or why there is none."""
         return self.ledger.place(request, now=0.0)
 
     def release(self, reservation: str) -> None:

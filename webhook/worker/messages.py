@@ -68,5 +68,5 @@ def read_step(text: bytes) -> Ask | Decided:
 
 
 def read_placement(text: bytes) -> Placement:
-    """Read the message to a worker."""
+    """Read the message that brings a placement to a worker."""
     return _placement.decode(text)

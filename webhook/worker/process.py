@@ -27,7 +27,7 @@ class ProtocolError(EndedError):
 
 
 class Ended(NamedTuple):
-    """How a worker ended."""
+    """How a worker process ended."""
 
     signal: int
     """Number of the signal that killed it; 0 for none."""
