@@ -13,6 +13,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
+from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
 from kube.names import MEMORY_MIB_ANNOTATION
 from ledger.why_refused import EventSummary
@@ -21,36 +22,13 @@ MAX_CONTAINERS = 50
 """Containers whose states are checked."""
 
 
-class _Reason(msgspec.Struct, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    exit_code: int = 0
-
-
-class _State(msgspec.Struct):
-    waiting: _Reason | None = None
-    terminated: _Reason | None = None
-
-
-class _Container(msgspec.Struct):
-    name: str = ""
-    state: _State = msgspec.field(default_factory=_State)
-
-
-class _Condition(msgspec.Struct):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
 class _Status(msgspec.Struct, rename="camel"):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
-    conditions: list[_Condition] | None = None
-    container_statuses: list[_Container] | None = None
-    init_container_statuses: list[_Container] | None = None
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class _Gate(msgspec.Struct):
@@ -131,7 +109,7 @@ def details_of(data: bytes, now: datetime) -> PodDetails:
 def events_of(namespace: str, selector: str, now: datetime) -> Resource[EventSummary]:
     """Return the resource to list the Events of a namespace that a field selector matches."""
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
-    reader = ObjectReader[StoredEvent, EventSummary](StoredEvent, partial(_told, now=now), refuse)
+    reader = ObjectReader[StoredEvent, EventSummary](StoredEvent, partial(_summary, now=now), refuse)
     return Resource("events", path, reader, {"fieldSelector": selector})
 
 
@@ -168,7 +146,7 @@ def _joined(reason: str, message: str) -> str:
     return ": ".join(filter(None, (reason, message)))
 
 
-def _told(event: StoredEvent, now: datetime) -> EventSummary:
+def _summary(event: StoredEvent, now: datetime) -> EventSummary:
     involved, age = event.involved_object, _age(event.last_time, now)
     return EventSummary(
         involved.kind, involved.name, event.reason or "", event.message or "", event.times, age

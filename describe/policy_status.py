@@ -64,9 +64,9 @@ class PolicyStatus:
     @property
     def are_in_force(self) -> bool:
         """Whether every process serves the stored policies, and at least one is a webhook."""
-        told = self.webhooks_by_policies or {}
-        has_webhook = bool(told) or any(each.component == "webhook" for each in self.served)
-        digests = {*told, *(each.digest for each in self.served)}
+        webhooks = self.webhooks_by_policies or {}
+        has_webhook = bool(webhooks) or any(each.component == "webhook" for each in self.served)
+        digests = {*webhooks, *(each.digest for each in self.served)}
         return self.digest is not None and has_webhook and digests == {self.digest}
 
 
@@ -133,9 +133,9 @@ async def read_status(api: ApiServer, namespace: str, config_map: str) -> Policy
     listed = msgspec.json.decode(await api.request("GET", f"{path}/pods"), type=_Pods).items
     found = sorted(_serving(listed, config_map), key=lambda pod: (pod.component, pod.metadata.name))
     asked = await asyncio.gather(*(_ask(api, path, pod) for pod in found[:MAX_PODS]))
-    told = next((by_policies for served, by_policies in asked if served.leads), None)
+    webhooks = next((by_policies for served, by_policies in asked if served.leads), None)
     return PolicyStatus(
-        f"{namespace}/{config_map}", digest, problem, tuple([served for served, _ in asked]), told
+        f"{namespace}/{config_map}", digest, problem, tuple([served for served, _ in asked]), webhooks
     )
 
 
@@ -187,7 +187,7 @@ def _of_metrics(served: ServedBy, text: str) -> tuple[ServedBy, Mapping[str, int
         ValueError: these are not metrics.
     """
     digest, since, leads = None, None, False
-    told: dict[str, int] = {}
+    webhooks: dict[str, int] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == POLICY_INFO:
@@ -197,6 +197,6 @@ def _of_metrics(served: ServedBy, text: str) -> tuple[ServedBy, Mapping[str, int
             elif sample.name == LEADING:
                 leads = bool(sample.value)
             elif sample.name == WEBHOOKS_BY_POLICIES:
-                told[sample.labels.get("digest", "")] = int(sample.value)
+                webhooks[sample.labels.get("digest", "")] = int(sample.value)
     problem = None if digest is not None else "it serves no policies"
-    return ServedBy(served.pod, served.component, digest, since, leads, problem), told
+    return ServedBy(served.pod, served.component, digest, since, leads, problem), webhooks

@@ -143,10 +143,10 @@ class WhyQuery:
         namespace, name = pod.fact.key
         age = details.age_seconds or 0.0
 
-        def is_told(event: EventSummary) -> bool:
+        def is_about_it(event: EventSummary) -> bool:
             return event.reason in {MIG_NEVER_FITS, MIG_WAITS} and (event.age_seconds or 0.0) <= age
 
-        found = await self._events(namespace, f"involvedObject.name={name}", keep=is_told)
+        found = await self._events(namespace, f"involvedObject.name={name}", keep=is_about_it)
         return found.events[0].message if found.events else None
 
     async def _nodes(self, demands: Constraints) -> dict[str, SeenNode] | None:

@@ -57,11 +57,11 @@ def reserved(seen: Seen) -> Iterator[Diagnosis]:
 
 def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
     """The MIG profiles of every card that is divided are known."""
-    told = dict(current_reports(seen))
+    reports = dict(current_reports(seen))
     for node in gpu_nodes(seen):
         name, labels = node.fact.name, node.fact.labels
         product = labels.get(GPU_PRODUCT_LABEL, "")
-        says = told.get(name)
+        says = reports.get(name)
         divided = labels.get(MIG_CONFIG_LABEL, "") not in _UNDIVIDED or bool(node.fact.instances)
         if product and (divided or (says is not None and says.has_mig)) and card_of_product(product) is None:
             what = f"the MIG profiles of {product} are not known: no share is placed on its instances"

@@ -19,6 +19,7 @@ from doctor.seen import (
     Waiting,
     WebhookEntry,
 )
+from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
 from kube.names import YIELDS_ANNOTATION
 
@@ -219,33 +220,10 @@ def agents(found: DaemonSetObject | None) -> AgentSet | None:
     return AgentSet(status.desired_number_scheduled, status.current_number_scheduled, pods)
 
 
-class _Waits(msgspec.Struct, rename="camel"):
-    reason: str = ""
-    message: str = ""
-    exit_code: int | None = None
-
-
-class _State(msgspec.Struct):
-    waiting: _Waits | None = None
-    terminated: _Waits | None = None
-
-
-class _Container(msgspec.Struct, rename="camel"):
-    name: str
-    state: _State = msgspec.field(default_factory=_State)
-    last_state: _State = msgspec.field(default_factory=_State)
-
-
-class _PodCondition(msgspec.Struct):
-    type: str
-    status: str
-    message: str | None = None
-
-
 class _PodStatus(msgspec.Struct, rename="camel"):
-    conditions: list[_PodCondition] = []
-    init_container_statuses: list[_Container] = []
-    container_statuses: list[_Container] = []
+    conditions: list[PodCondition] = []
+    init_container_statuses: list[ContainerStatus] = []
+    container_statuses: list[ContainerStatus] = []
 
 
 class _PodSpec(msgspec.Struct, rename="camel"):
@@ -272,14 +250,14 @@ def _agent_pod(pod: AgentPodObject) -> AgentPod:
     # A container that waits for an init container is not a problem of its own.
     waiting = first or [each for each in map(_waiting, status.container_statuses) if each is not None]
     waiting += [
-        Waiting("scheduler", "Unscheduled", each.message or "")
+        Waiting("scheduler", "Unscheduled", each.message)
         for each in status.conditions
         if (each.type, each.status) == ("PodScheduled", "False")
     ]
     return AgentPod(pod.metadata.name, pod.spec.node_name, is_ready, tuple(waiting))
 
 
-def _waiting(container: _Container) -> Waiting | None:
+def _waiting(container: ContainerStatus) -> Waiting | None:
     state, last = container.state, container.last_state.terminated
     if state.terminated is not None:
         ended = state.terminated
@@ -302,7 +280,7 @@ def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:
     """Return the last warning about each object."""
     by_time = sorted(found or (), key=lambda each: each.last_time or "")
     about = ((each.involved_object, f"{each.reason}: {each.message}") for each in by_time)
-    return {(involved.kind, involved.name): told for involved, told in about}
+    return {(involved.kind, involved.name): message for involved, message in about}
 
 
 class _LedgerStatus(msgspec.Struct):

@@ -1,6 +1,7 @@
 """Kubernetes' vocabulary: names, quantities, objects, scheduling terms and their matching. Pure."""
 
 PUBLIC = (
+    "container_status",
     "events",
     "matching",
     "names",

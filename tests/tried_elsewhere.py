@@ -162,6 +162,7 @@ TRIED_BY = {
 
 WORDS_ALONE = [
     "agent/settings.py",
+    "kube/container_status.py",
     "kube/reasons.py",
     "webhook/admission/other_systems.py",
 ]
