@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from certs.rotation import RotationSettings
 from cluster.kube_client import ApiServer
+from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
 from controller.certificates.loop import BundleLoop, CertificateLoop
@@ -22,7 +23,7 @@ from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
-from controller.policies.policies_in_force import PoliciesInForce
+from controller.policies.policies_in_force import SECONDS_BETWEEN_CHECKS, PoliciesInForce
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
 from controller.policies.served_policies import WebhookPolicies
@@ -120,12 +121,23 @@ class LeaderTasks:
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
-            events = PolicyEvents(context.api, context.leadership, policies)
-            yield BackgroundTask("policy events", partial(events.run, namespace, name), STEP_SECONDS)
-            delivery = PolicyDelivery(context.api, context.leadership, namespace, name)
-            yield BackgroundTask("policy delivery", delivery.run, STEP_SECONDS)
-            in_force = PoliciesInForce(context.api, context.leadership, policies, context.served)
-            yield BackgroundTask("policies in force", partial(in_force.run, namespace, name), STEP_SECONDS)
+            events = PolicyEvents(context.api, policies)
+            yield self._repeated(
+                "policy events", lambda: events.check(namespace, name, datetime.now(UTC)), 10.0
+            )
+            delivery = PolicyDelivery(context.api, namespace, name)
+            yield self._repeated("policy delivery", delivery.check, 1.0)
+            in_force = PoliciesInForce(context.api, policies, context.served)
+            yield self._repeated(
+                "policies in force",
+                lambda: in_force.check(namespace, name, datetime.now(UTC)),
+                SECONDS_BETWEEN_CHECKS,
+            )
+
+    def _repeated(self, name: str, check: Callable[[], Awaitable[None]], seconds: float) -> BackgroundTask:
+        """Repeat a check, with a heartbeat and a pause of `seconds`, while this replica leads."""
+        loop = partial(while_leading, self._context.leadership, check, seconds)
+        return BackgroundTask(name, loop, STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options

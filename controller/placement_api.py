@@ -100,9 +100,9 @@ class ControllerApi:
         """Return the app of the TLS port."""
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
-        router.add_api_route("/denials", self._told_denials, methods=["POST"], response_class=Response)
+        router.add_api_route("/denials", self._take_denials, methods=["POST"], response_class=Response)
         router.add_api_route(
-            "/served-policies", self._told_policies, methods=["POST"], response_class=Response
+            "/served-policies", self._take_policies, methods=["POST"], response_class=Response
         )
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
@@ -125,7 +125,7 @@ class ControllerApi:
             return _json(NotLeading(self._leadership.leader), status=409)
         return _json(Answers(answers))
 
-    async def _told_denials(self, request: Request) -> Response:
+    async def _take_denials(self, request: Request) -> Response:
         """Add the recent denials of a webhook."""
         report = await _decoded(request, _denial_report, MAX_DENIAL_REPORT_BYTES, "report of denials")
         if isinstance(report, Response):
@@ -137,14 +137,14 @@ class ControllerApi:
             self._denials.add(counted, now)
         return _json({})
 
-    async def _told_policies(self, request: Request) -> Response:
+    async def _take_policies(self, request: Request) -> Response:
         """Record the policies that a webhook serves."""
-        told = await _decoded(request, _served_policies, MAX_SERVED_POLICIES_BYTES, "report of policies")
-        if isinstance(told, Response):
-            return told
+        report = await _decoded(request, _served_policies, MAX_SERVED_POLICIES_BYTES, "report of policies")
+        if isinstance(report, Response):
+            return report
         if not self._leadership.leads:
             return _json(NotLeading(self._leadership.leader), status=409)
-        self._served.add(told)
+        self._served.add(report)
         return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:

@@ -31,7 +31,7 @@ class UnlimitedEvents:
     def __init__(self, api: ApiServerClient, agent: Agent) -> None:
         self._api = api
         self._agent = agent
-        self._told: frozenset[Unlimited] = frozenset()
+        self._written: frozenset[Unlimited] = frozenset()
         self._log = get_logger("unlimited programs")
 
     async def run(self) -> None:
@@ -40,21 +40,21 @@ class UnlimitedEvents:
             seen = self._agent.state.version
             await self.write(self._agent.state.unlimited or ())
             await asyncio.sleep(SECONDS_BETWEEN_WRITES)
-            if len(self._told) >= len(self._agent.state.unlimited or ()):
+            if len(self._written) >= len(self._agent.state.unlimited or ()):
                 await self._agent.state.next_version(seen)
 
     async def write(self, found: Iterable[Unlimited]) -> None:
         """Write an Event for each container without one; failures are retried in the next period."""
         wanted = frozenset(found)
-        self._told &= wanted
-        for each in sorted(wanted - self._told, key=lambda one: (one.container_id, one.gpu))[:MAX_EVENTS]:
+        self._written &= wanted
+        for each in sorted(wanted - self._written, key=lambda one: (one.container_id, one.gpu))[:MAX_EVENTS]:
             try:
                 path = f"/api/v1/namespaces/{each.namespace}/events"
                 await asyncio.to_thread(self._api.create, path, _event(each))
             except ApiServerError as error:
                 self._log.warning("an Event is not written", pod=each.pod, error=str(error))
                 continue
-            self._told |= {each}
+            self._written |= {each}
             self._log.warning(
                 "programs run without their limiter",
                 namespace=each.namespace,

@@ -36,7 +36,7 @@ class AuditLoop:
         self._leadership = leadership
         self._metrics = metrics
         self._looks = Looks()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         """Names of the Events on lasting differences."""
         self._log = get_logger("audit")
 
@@ -86,7 +86,7 @@ class AuditLoop:
 
     async def _tell(self, lasting: Collection[Difference]) -> None:
         now = datetime.now(UTC)
-        told = set[str]()
+        reported = set[str]()
         for each in list(lasting)[:MAX_EVENTS]:
             node = self._state.nodes.get(each.node)
             if node is None or not self._leadership.leads:
@@ -94,9 +94,9 @@ class AuditLoop:
             # An API server keeps Events for an hour, so lasting differences are reported again every hour.
             by = each.kubelet - each.ledger
             name = event_name(each.node, f"{node.uid} {REASON} {each.index} {by} {now:%Y-%m-%dT%H}")
-            told.add(name)
-            if name not in self._told:
+            reported.add(name)
+            if name not in self._reported:
                 involved = {"kind": "Node", "name": each.node, "uid": node.uid}
                 self._log.warning("kubelet and ledger differ", node=each.node, what=each.text)
                 await self._events.write(event(involved, REASON, each.text, name=name, now=now))
-        self._told = told
+        self._reported = reported

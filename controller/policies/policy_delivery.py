@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from cluster.kube_client import METADATA_ONLY, TRANSPORT_ERRORS, ApiError, ApiServer
-from cluster.leader_loop import Leads, while_leading
 from cluster.pod_touch import PodTouch
 from kube.names import POLICIES_ANNOTATION
 from service.log import get_logger
 
-SECONDS_BETWEEN_LOOKS = 1.0
-
 
 class PolicyDelivery:
-    """The leader's loop: annotates the pods that mount the policies' ConfigMap after it changed."""
+    """Annotates the pods that mount the policies' ConfigMap after it changed."""
 
-    def __init__(self, api: ApiServer, leadership: Leads, namespace: str, config_map: str) -> None:
+    def __init__(self, api: ApiServer, namespace: str, config_map: str) -> None:
         self._api = api
-        self._leadership = leadership
         self._path = f"/api/v1/namespaces/{namespace}/configmaps/{config_map}"
         self._touch = PodTouch(api, namespace, ("ConfigMap", config_map), POLICIES_ANNOTATION)
         self._seen: str | None = None
         self._delivered: str | None = None
-        self._is_told = False
+        self._is_logged = False
         self._log = get_logger("policies")
-
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Deliver changes while this replica leads; call `heartbeat` after each check."""
-        await while_leading(self._leadership, self.check, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self) -> None:
         """Read the ConfigMap once; annotate pods if the check before saw the same new version.
@@ -45,12 +35,12 @@ class PolicyDelivery:
                 self._delivered = version
             self._seen = version
         except (ApiError, *TRANSPORT_ERRORS) as error:
-            if not self._is_told:
+            if not self._is_logged:
                 text = "pods are not annotated: they get changed policies in a minute or two"
                 self._log.warning(text, error=str(error))
-            self._is_told = True
+            self._is_logged = True
         else:
-            self._is_told = False
+            self._is_logged = False
 
     async def _version(self) -> str:
         reply = await self._api.request(

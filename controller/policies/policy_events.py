@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -12,14 +11,11 @@ import msgspec
 
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from cluster.leader_loop import while_leading
-from cluster.leadership import Leadership
 from controller.policies.watched_policies import WatchedPolicies
 from kube.events import event, event_name
 from service.log import get_logger
 
 REASON = "BrokenPolicies"
-SECONDS_BETWEEN_LOOKS = 10.0
 MAX_PROBLEM = 700
 """Characters of a problem; an API server accepts 1,024 in a message."""
 CHECK = "fraction-injector policy check lists every problem"
@@ -33,34 +29,23 @@ _BY_HAND = ("kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-create"
 
 
 class PolicyEvents:
-    """The leader's loop: one Event for each broken set, repeated every hour."""
+    """Writes one Event for each broken set, repeated every hour."""
 
-    def __init__(self, api: ApiServer, leadership: Leadership, policies: WatchedPolicies) -> None:
+    def __init__(self, api: ApiServer, policies: WatchedPolicies) -> None:
         self._api = api
         self._events = EventWriter(api)
-        self._leadership = leadership
         self._policies = policies
-        self._told: str | None = None
+        self._reported: str | None = None
         self._log = get_logger("events")
-
-    async def run(
-        self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
-    ) -> None:
-        """Report while this replica leads; call `heartbeat` after each check."""
-
-        async def step() -> None:
-            await self.check(namespace, config_map, datetime.now(UTC))
-
-        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Check once whether the policies are broken."""
         problem = self._policies.problem
         if problem is None:
-            self._told = None
+            self._reported = None
             return
         name = _name(config_map, problem, now)
-        if name == self._told:
+        if name == self._reported:
             return
         try:
             found = await read_config_map(self._api, namespace, config_map)
@@ -73,7 +58,7 @@ class PolicyEvents:
         except TRANSPORT_ERRORS as error:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
             return
-        self._told = name
+        self._reported = name
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,20 +20,20 @@ class WebhookPolicies(Collector):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._told: dict[str, tuple[float, str]] = {}
+        self._reports: dict[str, tuple[float, str]] = {}
 
-    def add(self, told: ServedPolicies) -> None:
+    def add(self, report: ServedPolicies) -> None:
         """Record a webhook's report; beyond MAX_WEBHOOKS, drop the one with the oldest report."""
-        self._told.pop(told.webhook, None)
-        self._told[told.webhook] = (self._clock(), told.digest)
-        if len(self._told) > MAX_WEBHOOKS:
-            del self._told[next(iter(self._told))]
+        self._reports.pop(report.webhook, None)
+        self._reports[report.webhook] = (self._clock(), report.digest)
+        if len(self._reports) > MAX_WEBHOOKS:
+            del self._reports[next(iter(self._reports))]
 
     def by_webhook(self) -> dict[str, str]:
         """Return the digest that each webhook serves, by its name; empty if it has no policies."""
         since = self._clock() - FORGET_SECONDS
-        self._told = {name: told for name, told in self._told.items() if told[0] >= since}
-        return {name: digest for name, (_, digest) in sorted(self._told.items())}
+        self._reports = {name: report for name, report in self._reports.items() if report[0] >= since}
+        return {name: digest for name, (_, digest) in sorted(self._reports.items())}
 
     def detail(self, digest: str | None) -> str | None:
         """Return one line on which webhooks serve this digest; None without reports."""

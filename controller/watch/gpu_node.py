@@ -193,8 +193,8 @@ def _as_label(model: str) -> str:
 
 
 def _held(cards: list[_Card]) -> tuple[tuple[int, int, int], ...] | None:
-    told = [(card.index, card.held_slices, card.held_pods) for card in cards if card.held_slices is not None]
-    return tuple(sorted(told)) if len(told) == len(cards) else None
+    held = [(card.index, card.held_slices, card.held_pods) for card in cards if card.held_slices is not None]
+    return tuple(sorted(held)) if len(held) == len(cards) else None
 
 
 def _log_unreadable(name: str, reason: str) -> None:

@@ -7,17 +7,13 @@ import msgspec
 import pytest
 
 from cluster.kube_client import ApiError
-from controller.policies.policies_in_force import FIRST_LOOKS, PoliciesInForce
+from controller.policies.policies_in_force import FIRST_CHECKS, PoliciesInForce
 from controller.policies.served_policies import FORGET_SECONDS, MAX_WEBHOOKS, WebhookPolicies
 from ledger.messages import ServedPolicies
 from tests.controller.test_placement_api import api, ask, ready_state
 
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 OLD, NEW = "0123456789ab.00000001", "ba9876543210.00000002"
-
-
-class Leading:
-    leads = True
 
 
 class Policies:
@@ -65,7 +61,7 @@ def served(clock):
 @pytest.fixture
 def world(served):
     server, policies = Api(), Policies()
-    return server, policies, PoliciesInForce(server, Leading(), policies, served)
+    return server, policies, PoliciesInForce(server, policies, served)
 
 
 def tell(served, **digests):
@@ -86,7 +82,7 @@ def figures(served):
 def test_an_event_tells_once_that_every_webhook_serves_a_change(world, served):
     server, _, loop = world
     tell(served, one=NEW, two=OLD)
-    look(loop, FIRST_LOOKS + 3)
+    look(loop, FIRST_CHECKS + 3)
     assert server.events == {}
     tell(served, two=NEW)
     look(loop, 3)
@@ -99,11 +95,11 @@ def test_an_event_tells_once_that_every_webhook_serves_a_change(world, served):
 def test_a_new_leader_waits_until_all_have_reported_and_reports_nothing_twice(world, served):
     server, policies, loop = world
     tell(served, one=NEW)
-    look(loop, FIRST_LOOKS)
+    look(loop, FIRST_CHECKS)
     assert server.events == {}
     look(loop)
-    another = PoliciesInForce(server, Leading(), policies, served)
-    look(another, FIRST_LOOKS + 1)
+    another = PoliciesInForce(server, policies, served)
+    look(another, FIRST_CHECKS + 1)
     assert len(server.events) == 1
 
 
@@ -112,7 +108,7 @@ def test_policies_that_come_back_are_reported_again(world, served):
     for version, digest in (("7", NEW), ("8", OLD), ("9", NEW)):
         server.version, policies.digest = version, digest
         tell(served, one=digest)
-        look(loop, FIRST_LOOKS + 1)
+        look(loop, FIRST_CHECKS + 1)
     assert len(server.events) == 3
 
 
@@ -121,13 +117,13 @@ def test_policies_that_are_broken_are_never_in_force(world, served, digest, prob
     server, policies, loop = world
     policies.digest, policies.problem = digest, problem
     tell(served, one=NEW)
-    look(loop, FIRST_LOOKS + 1)
+    look(loop, FIRST_CHECKS + 1)
     assert server.events == {}
 
 
 def test_nothing_is_in_force_where_no_webhook_tells(world):
     server, _, loop = world
-    look(loop, FIRST_LOOKS + 1)
+    look(loop, FIRST_CHECKS + 1)
     assert server.events == {}
 
 
@@ -135,7 +131,7 @@ def test_an_event_that_is_lost_ends_nothing(world, served, capfd):
     server, _, loop = world
     tell(served, one=NEW)
     server.error = ApiError(403, "no")
-    look(loop, FIRST_LOOKS + 1)
+    look(loop, FIRST_CHECKS + 1)
     assert "an Event is lost" in capfd.readouterr().err
 
 

@@ -12,10 +12,6 @@ MOUNTED = {"name": "policies", "configMap": {"name": "x-policies"}}
 FORBIDDEN = refusal(403, "pods is forbidden")
 
 
-class Leading:
-    leads = True
-
-
 def pod(name, *volumes, mark=None):
     annotations = {} if mark is None else {POLICIES_ANNOTATION: mark}
     return {"metadata": {"name": name, "annotations": annotations}, "spec": {"volumes": list(volumes)}}
@@ -35,7 +31,7 @@ def asked(*replies, looks):
 
     async def main():
         async with talking_to(fake) as api:
-            delivery = PolicyDelivery(api, Leading(), "own", "x-policies")
+            delivery = PolicyDelivery(api, "own", "x-policies")
             for _ in range(looks):
                 await delivery.check()
 

@@ -12,10 +12,6 @@ from controller.policies.policy_events import MAX_PROBLEM, PolicyEvents
 NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 
 
-class Leading:
-    leads = True
-
-
 class Policies:
     problem = None
 
@@ -46,7 +42,7 @@ class Api:
 @pytest.fixture
 def world():
     api, policies = Api(), Policies()
-    events = PolicyEvents(api, Leading(), policies)
+    events = PolicyEvents(api, policies)
 
     def check(after=0):
         asyncio.run(events.check("own", "fi-policies", NOW + timedelta(minutes=after)))
