@@ -110,61 +110,46 @@ def promtool_says(*arguments):
     return ended.stdout
 
 
-@pytest.fixture
-def promtool(tmp_path):
-    """Run promtool's tests of the chart's rules: what must hold of the alert after two hours of a series."""
-
-    def run(alert, series, values, *, firing):
-        query = f'count(ALERTS{{alertname="FractionInjector{alert}",alertstate="firing"}})'
-        given = zip(series, values, strict=True) if isinstance(series, tuple) else [(series, values)]
-        case = {
-            "interval": "1m",
-            "input_series": [{"series": name, "values": found} for name, found in given],
-            "promql_expr_test": [
-                {
-                    "expr": query,
-                    "eval_time": f"{MINUTES}m",
-                    "exp_samples": [{"labels": "{}", "value": 1}] if firing else [],
-                }
-            ],
-        }
-        file = tmp_path / "test.yaml"
-        content = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [case]}
-        file.write_text(yaml.safe_dump(content))
-        promtool_says("test", "rules", str(file))
-
-    return run
+OTHERS = [
+    # An installation that nobody scrapes is noticed.
+    ("WebhookAbsent", "up", "1x120", True),
+    ("ControllerAbsent", "up", "1x120", True),
+    # The first refusal of all is seen: its series begins with it, so that there is no increase.
+    ("WebhookUnreachable", FIRING["WebhookUnreachable"][0], "_x115 1x5", True),
+    ("WebhookPassedOver", FIRING["WebhookPassedOver"][0], "_x115 1x5", True),
+    # A refusal of yesterday is no news.
+    ("WebhookUnreachable", FIRING["WebhookUnreachable"][0], "3x120", False),
+    ("WebhookPassedOver", FIRING["WebhookPassedOver"][0], "3x120", False),
+    # Without kube-state-metrics nothing is said of the configuration.
+    ("ConfigurationMissing", "up", "1x120", False),
+]
+"""Alert, series, values, and whether it fires."""
 
 
-@pytest.mark.parametrize("alert", FIRING)
-def test_the_alert_fires(promtool, alert):
-    promtool(alert, *FIRING[alert], firing=True)
+def case(alert, series, values, firing):
+    """A test of promtool: what must hold of the alert after two hours of the series."""
+    given = zip(series, values, strict=True) if isinstance(series, tuple) else [(series, values)]
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": found} for name, found in given],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="FractionInjector{alert}",alertstate="firing"}})',
+                "eval_time": f"{MINUTES}m",
+                "exp_samples": [{"labels": "{}", "value": 1}] if firing else [],
+            }
+        ],
+    }
 
 
-@pytest.mark.parametrize("alert", QUIET)
-def test_the_alert_is_quiet(promtool, alert):
-    promtool(alert, *QUIET[alert], firing=False)
-
-
-def test_an_installation_that_nobody_scrapes_is_noticed(promtool):
-    for alert in ("WebhookAbsent", "ControllerAbsent"):
-        promtool(alert, "up", "1x120", firing=True)
-
-
-def test_the_first_refusal_of_all_is_seen(promtool):
-    # Its series begins with it, so that no increase is to be seen.
-    first = "_x115 1x5"
-    promtool("WebhookUnreachable", FIRING["WebhookUnreachable"][0], first, firing=True)
-    promtool("WebhookPassedOver", FIRING["WebhookPassedOver"][0], first, firing=True)
-
-
-def test_a_refusal_of_yesterday_is_no_news(promtool):
-    for alert in ("WebhookUnreachable", "WebhookPassedOver"):
-        promtool(alert, FIRING[alert][0], "3x120", firing=False)
-
-
-def test_without_kube_state_metrics_nothing_is_said_of_the_configuration(promtool):
-    promtool("ConfigurationMissing", "up", "1x120", firing=False)
+def test_each_alert_fires_when_it_should_and_is_quiet_when_it_should(tmp_path):
+    """One promtool tries all of them, and names those that are wrong."""
+    firing = [(alert, *FIRING[alert], True) for alert in FIRING]
+    quiet = [(alert, *QUIET[alert], False) for alert in QUIET]
+    cases = [case(*each) for each in (*firing, *quiet, *OTHERS)]
+    file = tmp_path / "test.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
+    promtool_says("test", "rules", str(file))
 
 
 def test_every_alert_is_tested_both_ways():
