@@ -170,7 +170,7 @@ def assert_same_choices(*churns: Churn) -> None:
         scores = []
         for churn in churns:
             ledger = churn.ledger
-            prices = ledger._history_of(request.share).prices  # noqa: SLF001 - what is measured
+            prices = ledger._expected_by(request.share).prices  # noqa: SLF001 - what is measured
             candidates = ledger._finder.select(request)  # noqa: SLF001 - what is measured
             found = ledger._choice._best(candidates, request, prices)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)

@@ -33,8 +33,8 @@ class PlainScan(Choice):
             return None
         if account.cpu_free < request.share.cpu_milli or account.memory_free < request.share.memory_bytes:
             return None
-        before = _free(account.fact, account.taken)
-        after = _taken(before, request, worth)
+        before, prices = _free(account.fact, account.taken), account.worth(worth)
+        after = _taken(before, request, prices)
         if after is None:
             return None
         cpu_after = account.cpu_free - request.share.cpu_milli
@@ -43,7 +43,7 @@ class PlainScan(Choice):
         )
         by_class = account.node_class.slice_cost if account.node_class is not None else 0
         cost = request.share.fraction.slices * by_class + sum(before) * UNIT // 10**6
-        return _fragments(before, worth) - _fragments(after, worth) + unusable_slices - cost
+        return _fragments(before, prices) - _fragments(after, prices) + unusable_slices - cost
 
 
 class TunedScan(PlainScan):

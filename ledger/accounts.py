@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ledger.crowd import CROWDED, Crowd
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.pool_cards import left_on_cards
 from modes.facts import NodeFact
 from modes.units import POOL, Amounts, Gpu, Unit
@@ -51,6 +52,10 @@ class PricedClass(Protocol):
     @property
     def slice_cost(self) -> int:
         """Cost of a slice on these nodes beyond its worth, in UNITs of a slice."""
+
+    @property
+    def worth(self) -> ShadowPrices | None:
+        """What free slices are worth on these nodes; None if that is not known yet."""
 
 
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
@@ -126,6 +131,11 @@ class NodeAccount:
         gpus, cordoned = (fact.gpus, fact.cordoned) if fact is not None else ((), frozenset())
         taken = self.taken
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
+
+    def worth(self, prices: ShadowPrices) -> ShadowPrices:
+        """What free slices are worth here; `prices` if that is not known."""
+        known = self.node_class.worth if self.node_class is not None else None
+        return prices if known is None else known
 
     def take(self, key: ClaimKey, claim: Claim) -> None:
         """Allocate a claim's amounts; the inverse of `give_back`."""

@@ -8,9 +8,7 @@ import msgspec
 
 from ledger.gpu_memory import GpuMemory, memory_of_allocated
 from ledger.ledger_writer import LedgerWriter
-from ledger.placement.node_class import free_gpus
-from ledger.placement.node_class_prices import NodeClassPrices
-from ledger.placement.request_history import RequestHistory
+from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import (
     AllocatedShare,
@@ -41,8 +39,7 @@ class Ledger(LedgerWriter):
     ) -> None:
         """`on_promise` is the attribute of this name."""
         super().__init__(most_reservations, on_promise)
-        self._history: dict[int, RequestHistory] = {}
-        self._class_prices: dict[int, NodeClassPrices] = {}
+        self._expected: dict[int, ExpectedPods] = {}
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -66,7 +63,7 @@ class Ledger(LedgerWriter):
             self.release(accounting.reservation)
         if accounting.owner and self._owners.follow(accounting.owner):
             self._notify_owner(accounting.owner)
-        prices = self._history_of(request.share).prices
+        prices = self._expected_by(request.share).prices
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
@@ -178,12 +175,12 @@ class Ledger(LedgerWriter):
             return None
         return accounting.reservation if former is None or self.is_reserved(former) else former
 
-    def _history_of(self, share: RequestedShare) -> RequestHistory:
+    def _expected_by(self, share: RequestedShare) -> ExpectedPods:
         slices_per_gpu = share.fraction.slices_per_gpu
-        history = self._history.get(slices_per_gpu)
-        if history is None:
-            history = self._history[slices_per_gpu] = RequestHistory(slices_per_gpu)
-        return history
+        expected = self._expected.get(slices_per_gpu)
+        if expected is None:
+            expected = self._expected[slices_per_gpu] = ExpectedPods(slices_per_gpu)
+        return expected
 
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
         """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
@@ -191,18 +188,11 @@ class Ledger(LedgerWriter):
             return
         if share is not request.share:
             request = msgspec.structs.replace(request, share=share)
-        per_gpu = share.fraction.slices_per_gpu
-        prices = self._class_prices.get(per_gpu)
-        if prices is None:
-            prices = self._class_prices[per_gpu] = NodeClassPrices()
-        if share.mode_type.prices_node_classes:
-            prices.learn(request, self._finder)
-        history = self._history_of(share)
-        if history.learn(share.fraction, share.cpu_milli):
+        expected = self._expected_by(share)
+        if expected.learn(request, self._finder):
+            per_gpu = share.fraction.slices_per_gpu
             classes = self._node_index.classes.values()
-            alike = [each for each in classes if each.sample.slices_per_gpu == per_gpu]
-            history.renew(free_gpus(alike))
-            prices.price(alike)
+            expected.renew([each for each in classes if each.sample.slices_per_gpu == per_gpu])
 
 
 def _is_assumed(share: RequestedShare, existing: Placement) -> bool:

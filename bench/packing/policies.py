@@ -13,14 +13,18 @@ from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
+from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.cpu_score import unusable_slices
-from ledger.placement.request_history import FreeGpus, RequestHistory
+from ledger.placement.room import worth_to
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 
 MIB = 2**20
+_CPU_PRIOR = 148, 1000
+"""Slices and milli-CPU of each that are counted before pods come, as the ledger does."""
 MODEL_LABEL = "nvidia.com/gpu.product"
 
 
@@ -87,7 +91,9 @@ class Ours:
         self._left = {
             fact.name: _Left(fact.cpu_milli, fact.memory_bytes, 8 * len(fact.gpus)) for fact in facts
         }
-        self._history = RequestHistory(GPU // EIGHTH)
+        self._cpu = CpuHistory()
+        self._cpu.learn(*_CPU_PRIOR)
+        self._prices, self._priced_at = self._cpu_prices(), 0
         self._pods = 0
 
     def place(self, pod: TracePod) -> bool:
@@ -96,8 +102,9 @@ class Ours:
         return self._place_with_gpu(pod) if pod.gpus else self._place_without_gpu(pod)
 
     def _place_with_gpu(self, pod: TracePod) -> bool:
-        if self._history.learn(Fraction(pod.total // EIGHTH, GPU // EIGHTH), pod.cpu_milli):
-            self._history.renew(FreeGpus())
+        self._cpu.learn(pod.total // EIGHTH, pod.cpu_milli * EIGHTH // pod.total)
+        if self._pods > self._priced_at * 17 // 16:
+            self._prices, self._priced_at = self._cpu_prices(), self._pods
         answer = self.ledger.place(ask_for(pod, str(self._pods)), 0.0)
         if not isinstance(answer, Placement) or answer.node is None:
             self.ledger.expire(LIFETIME_SECONDS)
@@ -117,10 +124,13 @@ class Ours:
         return True
 
     def _newly_unusable(self, left: _Left, cpu: int) -> int:
-        prices = self._history.prices
+        prices = self._prices
         return unusable_slices(left.slices, left.cpu - cpu, prices) - unusable_slices(
             left.slices, left.cpu, prices
         )
+
+    def _cpu_prices(self) -> ShadowPrices:
+        return worth_to({}, GPU // EIGHTH, 0, self._cpu.prices())
 
     def _bind(self, pod: TracePod, node: str, gpus: tuple[tuple[int, int], ...]) -> None:
         self._left[node].cpu -= pod.cpu_milli

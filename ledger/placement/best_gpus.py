@@ -25,22 +25,22 @@ def best_gpus(
     reservations, then the lowest indices. For containers that must use different GPUs, the result has the GPU
     of each container.
     """
-    fraction, left = request.share.fraction, mode.choosable(account.left)
+    fraction, left, worth = request.share.fraction, mode.choosable(account.left), account.worth(prices)
     if not left:
         return ()
-    left = _taken_by(request, account, left, prices)
+    left = _taken_by(request, account, left, worth)
     if account.stale:
         left = {index: left[index] for index in sorted(left, key=lambda index: account.stale.get(index, 0))}
     if fraction.is_apart:
-        chosen = gpus_of_split(tuple(left.values()), fraction, prices) or ()
+        chosen = gpus_of_split(tuple(left.values()), fraction, worth) or ()
         return tuple([list(left)[position] for position in chosen])
     if request.is_spread and not fraction.is_whole:
         left = least_used(account, left, fraction, request.accounting.owner)
     if asks_for_several(fraction) and (nodes := numa_nodes(account.fact)):
-        left = on_fewest(left, nodes, fraction, prices)
+        left = on_fewest(left, nodes, fraction, worth)
     if fraction.parts != 1:
-        return _best_several(left, fraction, prices)
-    gap, gpus = best_gap(left.values(), fraction.slices_on_each, prices), fraction.gpus
+        return _best_several(left, fraction, worth)
+    gap, gpus = best_gap(left.values(), fraction.slices_on_each, worth), fraction.gpus
     if gpus == 1:
         return (list(left)[list(left.values()).index(gap)],)
     return tuple(sorted([index for index, slices in left.items() if slices == gap][:gpus]))

@@ -59,12 +59,12 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     if account.cpu_free < share.cpu_milli or account.memory_free < share.memory_bytes:
         return None
     mode, counted = share.mode_type, counting(share.mode_type)
-    free = counted.free(account, share.resource_unit)
+    free, worth = counted.free(account, share.resource_unit), account.worth(prices)
     sets = card_sets(account.fact, demand(request)) if account.fact.cards else None
     if sets is None:
-        base = counted.score(free, share.fraction, prices)
+        base = counted.score(free, share.fraction, worth)
     else:
-        found = best_set(account, sets, share.fraction, prices)
+        found = best_set(account, sets, share.fraction, worth)
         base = found[0] if found is not None else None
     if base is None:
         return None

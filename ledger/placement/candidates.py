@@ -13,6 +13,7 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount, PricedClass
 from ledger.placement.cards import CardDemand, card_sets, demand
+from ledger.placement.expected_pod import ExpectedPod
 from ledger.placement.feasibility import (
     Obstacle,
     agent_serves,
@@ -25,11 +26,10 @@ from ledger.placement.gpu_kind_filter import by_labels, models_of
 from ledger.placement.label_index import NodeSet, union
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_class import NodeClass
-from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.shadow_prices import ShadowPrices, Size
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement.work import Work
 from ledger.placement_request import PlacementRequest, Unschedulable
@@ -63,8 +63,8 @@ class Candidates:
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
     """The nodes themselves, set instead of `classes` if they are few and parts of classes."""
-    loads: dict[int, tuple[NodeClassLoad, NodeClassLoad]] = field(default_factory=dict)
-    """Counters for such pods, by steps of requested CPU (see node_class_prices)."""
+    expected: dict[tuple[Size, int], ExpectedPod] = field(default_factory=dict)
+    """Counters for such pods, by their size and by steps of requested CPU (expected_pods.py)."""
 
     searches: dict[tuple[ShadowPrices, int, int, tuple[int, ...]], Search] = field(default_factory=dict)
     """By prices, CPU, memory, and slices of each container."""

@@ -8,7 +8,7 @@ import msgspec
 
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
-from ledger.placement.best_node import best
+from ledger.placement.best_node import best, score
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.contested import Contested
 from ledger.placement.gpu_kind_filter import models_of, no_such_kind
@@ -19,6 +19,7 @@ from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.odd_nodes import NO_HOSTS, Hosts, OddNodes
 from ledger.placement.offered_twice import OfferedTwice
+from ledger.placement.packing import UNIT
 from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
 from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
@@ -141,15 +142,35 @@ class Choice:
         """
         fraction = request.share.fraction
         sizes = self._values.sizes(fraction) if fraction.mib else [fraction]
-        found = [self._choose(request.with_share(fraction=size), prices) for size in sizes]
-        per_gpu = fraction.slices_per_gpu
-        placed = [each for each in found if isinstance(each, Placement)]
-        refused = [each for each in found if isinstance(each, Unschedulable) and each.is_for_now]
+        requests = [request.with_share(fraction=size) for size in sizes]
+        found = [(self._choose(each, prices), each) for each in requests]
+        refused = [each for each, _ in found if isinstance(each, Unschedulable) and each.is_for_now]
+        placed = [
+            (self._cost(each, sized, prices), each) for each, sized in found if isinstance(each, Placement)
+        ]
         if refused and not placed:
             return refused[0]
-        return sorted(
-            placed, key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib)
+        per_gpu = fraction.slices_per_gpu
+        placed.sort(
+            key=lambda option: (
+                option[1].node is None,
+                option[0],
+                option[1].gpu_mib * option[1].slices // per_gpu,
+                option[1].gpu_mib,
+            )
         )
+        return [each for _, each in placed]
+
+    def _cost(self, placed: Placement, request: PlacementRequest, prices: ShadowPrices) -> int:
+        """What the places that a placement takes are worth to other pods, in UNITs of a slice; 0 if it waits.
+
+        It is 0 too in modes that do not price slices.
+        """
+        account = self._node_index.accounts.get(placed.node) if placed.node is not None else None
+        if account is None or not request.share.mode_type.prices_node_classes:
+            return 0
+        value = score(account, request, prices)
+        return request.share.fraction.slices * UNIT - value if value is not None else 0
 
     def _instances(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         """Return placements on MIG instances: those with room first, the smallest first.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
@@ -12,7 +11,8 @@ from ledger.placement.cards import CardSet, CardSets, Layout, layout
 from ledger.placement.label_index import NodeSet
 from ledger.placement.node_groups import CardGroups, NodeGroups
 from ledger.placement.packing import UNIT
-from ledger.placement.request_history import FreeGpus
+from ledger.placement.room import Room
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from modes.facts import NodeAgent, NodeFact
 from modes.mode import GpuCount, ModeName
@@ -63,9 +63,12 @@ class NodeClass:
         self._priced = [self.groups[name, POOL] for name, mode in MODES.items() if mode.prices_node_classes]
         self._by_cards: dict[CardSet, CardGroups] = {}
         """Groups by the GPUs that some pods accept on odd nodes; cards.py bounds the number of sets."""
-        self.price = self.slice_cost = 0
-        """Cost of a slice by what pods accept (see node_class_prices), and in total; in UNITs of a slice."""
-        self.set_price(0)
+        self.slice_cost = self.cpu_steps * _PER_CPU_STEP
+        """Cost of a slice, in UNITs of a slice: small, for ties between classes with more and less CPU."""
+        self.worth: ShadowPrices | None = None
+        """Worth of free slices here (expected_pods.py); None until prices are renewed."""
+        for groups in self._priced:
+            groups.set_worth(None, self.slice_cost)
         self.members: dict[str, NodeAccount] = {}
         self.nodes: NodeSet = 0
         """The members as a set."""
@@ -85,12 +88,11 @@ class NodeClass:
         """Whether the members' cards differ from their labels."""
         return self.key[0][-1] is not None
 
-    def set_price(self, price: int) -> None:
-        """Set the cost of a slice here, without the cost of classes with more CPU."""
-        self.price = price
-        self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
+    def set_worth(self, worth: ShadowPrices | None) -> None:
+        """Set what free slices are worth here."""
+        self.worth = worth
         for groups in (*self._priced, *self._by_cards.values()):
-            groups.set_slice_cost(self.slice_cost)
+            groups.set_worth(worth, self.slice_cost)
 
     def groups_of(self, mode: ModeName, resource_unit: Unit, sets: CardSets | None) -> list[NodeGroups]:
         """Return the groups to search for a pod that accepts these sets of GPUs (None: any GPU)."""
@@ -104,25 +106,25 @@ class NodeClass:
         groups = self._by_cards.get(chosen)
         if groups is None:
             groups = self._by_cards[chosen] = CardGroups(MODES[mode], chosen)
-            groups.set_slice_cost(self.slice_cost)
+            groups.set_worth(self.worth, self.slice_cost)
             for account in self.members.values():
                 if account.fact is not None and account.fact.usable:
                     groups.insert(account)
             self._offered.append(groups)
         return groups
 
-    def free(self) -> int:
-        """Free slices to which the price applies."""
-        return sum([groups.free() for groups in self._priced])
+    @property
+    def capacity(self) -> int:
+        """Slices of the members that take pods now."""
+        return sum(self.usable.slices.values())
 
-    def cpu_free(self) -> int:
-        """Free milli-CPU of the members that take pods now."""
-        accounts = self.members.values()
-        return sum([each.cpu_free for each in accounts if each.fact is not None and each.fact.usable])
-
-    def idle(self) -> Counter[int]:
-        """Number of nodes by their number of idle GPUs."""
-        return sum([groups.idle(self.sample.slices_per_gpu) for groups in self._priced], Counter[int]())
+    def places(self) -> Room:
+        """The places in the free slices of the members that take pods now."""
+        places = Room(self.sample.slices_per_gpu)
+        for groups in self._priced:
+            for free, nodes in groups.states():
+                places.add(free, len(nodes))
+        return places
 
     def add(self, account: NodeAccount, fact: NodeFact, number: int) -> None:
         """Add a member with these facts; the inverse of `remove`."""
@@ -165,23 +167,6 @@ class NodeClass:
 
     def _capacity(self, fact: NodeFact) -> ShapeCapacity:
         return self.usable if fact.usable else self.unusable
-
-
-def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
-    """Return free and used amounts of the nodes of some classes with the same number of slices per GPU."""
-    slices = taken_slices = cpu_milli = taken_cpu_milli = 0
-    idle = Counter[int]()
-    for node_class in classes:
-        offered = sum(node_class.usable.slices.values())
-        if not offered:
-            continue
-        free, cpu_free = node_class.free(), node_class.cpu_free()
-        slices += free
-        taken_slices += offered - free
-        cpu_milli += cpu_free
-        taken_cpu_milli += node_class.usable.cpu_milli - cpu_free
-        idle.update(node_class.idle())
-    return FreeGpus(slices, idle, cpu_milli, taken_slices, taken_cpu_milli)
 
 
 def shape_of(fact: NodeFact) -> _Shape:

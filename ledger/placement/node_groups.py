@@ -10,7 +10,6 @@ examined.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -160,6 +159,8 @@ class NodeGroups:
         """By name of the node: its group, and its free CPU and rank at insertion."""
         self._occupied = 0
         self._slice_cost = 0
+        self._worth: ShadowPrices | None = None
+        """What free slices are worth here; None: what the search says."""
         self._prices: ShadowPrices | None = None
         self._sizes: dict[_SizeKey, Fraction] = {}
         self._rankings: dict[_SizeKey, list[_Rank]] = {}
@@ -170,22 +171,12 @@ class NodeGroups:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def set_slice_cost(self, cost: int) -> None:
-        """Set the cost that every slice taken here subtracts from the score."""
-        self._slice_cost = cost
+    def set_worth(self, worth: ShadowPrices | None, slice_cost: int) -> None:
+        """Set what free slices are worth here, and the cost that every slice subtracts from the score."""
+        self._worth = worth
+        self._slice_cost = slice_cost
         self._prices = None
         self.tops.clear()
-
-    def free(self) -> int:
-        """Free slices of all nodes."""
-        return sum([group.free * len(group.nodes) for group in self._groups.values()])
-
-    def idle(self, slices_per_gpu: int) -> Counter[int]:
-        """Number of nodes by their number of idle GPUs."""
-        nodes: Counter[int] = Counter()
-        for state, group in self._groups.items():
-            nodes[state.count(slices_per_gpu)] += len(group.nodes)
-        return nodes
 
     def states(self) -> Iterator[tuple[Any, list[NodeAccount]]]:
         """Yield each state, and the nodes in it."""
@@ -260,7 +251,7 @@ class NodeGroups:
         return ranking
 
     def _rank(self, group: Group, key: _SizeKey, size: Fraction, prices: ShadowPrices) -> _Rank | None:
-        base = self._base_score(group.state, size, prices)
+        base = self._base_score(group.state, size, self._worth or prices)
         if base is None:
             return None
         base -= size.slices * self._slice_cost

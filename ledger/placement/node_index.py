@@ -13,6 +13,7 @@ from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.placement.class_keys import ClassKeys
 from ledger.placement.label_index import LabelIndex, LabelValues, NodeSet, numbers_in
 from ledger.placement.node_class import ClassKey, ClassLabels, NodeClass, shape_of
+from ledger.placement.shadow_prices import ShadowPrices
 from ledger.totals import RunningTotals
 from modes.facts import NodeFact
 
@@ -204,7 +205,7 @@ class NodeIndex:
             (account,) = self.named(self._misplaced & -self._misplaced)
             fact, former = self._leave_class(account.name)
             shape, taints, _ = former.key
-            part = self._join(account, fact, (shape, taints, self._labels_of(fact)), former.price)
+            part = self._join(account, fact, (shape, taints, self._labels_of(fact)), former.worth)
             part.insert(account, fact)
 
     def _bound_classes(self) -> None:
@@ -252,14 +253,16 @@ class NodeIndex:
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
         """Add a node to its class; the inverse of `_leave_class`."""
-        return self._join(account, fact, (shape_of(fact), fact.taints, self._labels_of(fact)), price=0)
+        return self._join(account, fact, (shape_of(fact), fact.taints, self._labels_of(fact)), None)
 
-    def _join(self, account: NodeAccount, fact: NodeFact, key: ClassKey, price: int) -> NodeClass:
-        """Add a node to a class; a new class gets this price."""
+    def _join(
+        self, account: NodeAccount, fact: NodeFact, key: ClassKey, worth: ShadowPrices | None
+    ) -> NodeClass:
+        """Add a node to a class; in a new class, free slices are worth this."""
         node_class = self.classes.get(key)
         if node_class is None:
             node_class = self.classes[key] = NodeClass(key, fact)
-            node_class.set_price(price)
+            node_class.set_worth(worth)
         node_class.add(account, fact, self.numbers[account.name])
         self._joined[account.name] = fact, node_class
         return node_class

@@ -27,7 +27,9 @@ class SlowNode:
     cpu: int = 0
     memory: int = 0
     slice_cost: int = 0
-    """What a slice of its kind costs by what was learnt."""
+    """What a slice of its kind costs, beyond its worth."""
+    worth: ShadowPrices | None = None
+    """What free slices of its kind are worth by what was learnt; None: as on any node."""
     claims: list[PodFact] = field(default_factory=list)
 
     def take(self, claim: PodFact) -> None:
@@ -273,10 +275,10 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
         gained = -free
         after = free - request.share.fraction.slices
     else:
-        before = node.free()
+        before, prices = node.free(), node.worth or worth
         choices = [
-            _fragments(list(before.values()), worth)
-            - _fragments(_taken_from(before, cards, request, worth), worth)
+            _fragments(list(before.values()), prices)
+            - _fragments(_taken_from(before, cards, request, prices), prices)
             for cards in card_choices(node.fact, request)
             if _roomy(before, cards, request)
         ]

@@ -29,7 +29,7 @@ from tests.ledger.checker import (
 
 def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._history_of(request.share).prices
+    return ledger._expected_by(request.share).prices
 
 
 class SlowCluster(dict[str, SlowNode]):
@@ -49,6 +49,7 @@ def slow_nodes(
     for name, account in ledger._node_index.accounts.items():
         if name in slow and account.node_class is not None:
             slow[name].slice_cost = account.node_class.slice_cost
+            slow[name].worth = account.node_class.worth
     latest = now + LIFETIME_SECONDS - COUNTED_SECONDS
     reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > latest]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
@@ -181,6 +182,7 @@ def _assert_has_room(
             request.share.fraction.gpus - 1
         ]
         free = {index: left for index, left in free.items() if shares.count(index) <= most}
+    worth = node.worth or worth
     lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
     chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
     assert sorted(chosen) == lost[: request.share.fraction.gpus]

@@ -3,7 +3,7 @@
 import pytest
 
 from ledger.placement.counting import counting
-from ledger.placement.request_history import RequestHistory
+from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.shape_capacity import ShapeCapacity
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -15,7 +15,7 @@ from modes.units import POOL, Profile
 from tests.ledger.cluster import holder, ledger_of
 
 HALF = Fraction(4, 8)
-PRICES = RequestHistory(8).prices
+PRICES = ExpectedPods(8).prices
 PROFILE = Profile(1, 10)
 NODE = NodeFact(
     name="a", gpus=((0, 8), (1, 8)), pooled=16, instances=((PROFILE.number, 7),), cordoned=frozenset({1})

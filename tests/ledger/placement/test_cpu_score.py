@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from ledger.accounts import NodeAccount
 from ledger.placement.counting import counting
+from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.cpu_score import gains, taken_up, turning_points, unusable_slices
 from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.request_history import FreeGpus, RequestHistory
+from ledger.placement.room import worth_to
 from ledger.placement.shadow_prices import ShadowPrices
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
@@ -20,18 +21,16 @@ LITTLE, MUCH = 500, 4000
 """Milli-CPU that come with a slice."""
 
 
-def learnt(*per_slice: int) -> RequestHistory:
-    """What has seen as many slices with each of these amounts of CPU."""
-    history = RequestHistory(8)
-    for _ in range(2000):
-        for cpu in per_slice:
-            history.learn(Fraction(8, 8), 8 * cpu)
-    history.renew(FreeGpus())
-    return history
+def learnt(*per_slice: int) -> ShadowPrices:
+    """Prices by as many slices with each of these amounts of CPU."""
+    history = CpuHistory()
+    for cpu in per_slice:
+        history.learn(1000, cpu)
+    return worth_to({(8, 1): 8.0}, 8, 8, history.prices())
 
 
 def test_a_node_that_serves_little_cpu_only_has_fewer_unusable_slices_than_one_that_serves_none() -> None:
-    prices = learnt(LITTLE, MUCH).prices
+    prices = learnt(LITTLE, MUCH)
     none, little, enough = (unusable_slices(8, cpu, prices) for cpu in (0, 8 * LITTLE, 8 * MUCH + 1))
     assert none > little > enough == 0
 
@@ -54,7 +53,7 @@ def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
     st.lists(st.integers(0, 8000), min_size=1, max_size=4),
 )
 def test_a_pod_takes_up_what_is_unusable_less_after_it(free, cpu_free, slices, cpu, per_slice) -> None:
-    prices = learnt_quickly(per_slice)
+    prices = learnt(*per_slice)
     change = unusable_slices(free, cpu_free, prices) - unusable_slices(free - slices, cpu_free - cpu, prices)
     if free >= slices:
         assert taken_up(free, cpu_free, gains(slices, cpu, prices)) == change
@@ -68,7 +67,7 @@ def test_a_pod_takes_up_what_is_unusable_less_after_it(free, cpu_free, slices, c
     st.lists(st.integers(0, 200_000), min_size=1, max_size=40, unique=True),
 )
 def test_the_best_amount_of_cpu_is_beside_a_turning_point(free, slices, cpu, per_slice, amounts) -> None:
-    pod = gains(min(slices, free), cpu, learnt_quickly(per_slice))
+    pod = gains(min(slices, free), cpu, learnt(*per_slice))
     amounts.sort()
     beside = {amounts[0], amounts[-1]}
     for turn in turning_points(free, pod):
@@ -91,7 +90,7 @@ def test_the_best_amount_of_cpu_is_beside_a_turning_point(free, slices, cpu, per
 )
 @settings(max_examples=examples(300))
 def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, request, per_slice, named) -> None:
-    prices = learnt_quickly(per_slice)
+    prices = learnt(*per_slice)
     groups, accounts = NodeGroups(PerGpu), [NodeAccount(f"n{number}") for number in range(len(nodes))]
     for account, (cpu_free, memory_free) in zip(accounts, nodes, strict=True):
         account.fact = gpu_node(account.name, 2, cpu_milli=cpu_free, memory_bytes=memory_free)
@@ -108,13 +107,3 @@ def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, reques
     ]
     base = counting(PerGpu).score((8, 8), request.share.fraction, prices)
     assert (found[0] - base if found is not None else None) == max(fitting, default=None)
-
-
-def learnt_quickly(per_slice: list[int]) -> ShadowPrices:
-    """Prices by as many slices with each of these amounts of CPU."""
-    history = RequestHistory(8)
-    for cpu in per_slice:
-        history._cpu.learn(1000, cpu)
-    history.learn(Fraction(8, 8), 0)
-    history.renew(FreeGpus())
-    return history.prices

@@ -103,7 +103,7 @@ def equal_sets(
             most = sorted(shares.count(index) for index in roomy)[fraction.gpus - 1]
             roomy = [index for index in roomy if shares.count(index) <= most]
         sets = list(combinations(roomy, fraction.gpus))
-        lost = [_lost(chosen, free, each, worth) for chosen in sets]
+        lost = [_lost(chosen, free, each, node.worth or worth) for chosen in sets]
         best = min(lost, default=None)
         yield from (chosen for chosen, value in zip(sets, lost, strict=True) if value == best)
 

@@ -6,11 +6,11 @@ from itertools import combinations_with_replacement
 
 import pytest
 
+from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.packing import gpus_of_split, score_on_gpus
-from ledger.placement.request_history import RequestHistory
 from modes.fraction import Fraction
 
-PRICES = {slices: RequestHistory(slices).prices for slices in (8, 16)}
+PRICES = {slices: ExpectedPods(slices).prices for slices in (8, 16)}
 
 
 @cache

@@ -1,0 +1,180 @@
+"""What is expected steers pods that could go anywhere, and is forgotten in bounds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.ledger import Ledger
+from ledger.placement.cpu_history import PER_SLICE
+from ledger.placement.expected_pods import MAX_KINDS
+from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement_request import Placement
+from modes.fraction import Fraction
+from tests.effort import examples
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
+
+NAMES_T4 = Constraints({"product": "T4"})
+
+
+def two_classes(**changes: object) -> Ledger:
+    def kind(name: str) -> dict[str, str]:
+        return {"nvidia.com/gpu.memory": "16384", "product": name}
+
+    facts = [gpu_node(f"a{i}", 4, labels=kind("T4"), **changes) for i in range(4)]
+    facts += [gpu_node(f"b{i}", 4, labels=kind("P100"), **changes) for i in range(4)]
+    return ledger_of(*facts)
+
+
+def arrive(ledger: Ledger, slices: int, count: int, **changes: object) -> list[str]:
+    """Nodes that pods which go again at once are placed on."""
+    nodes = []
+    for _ in range(count):
+        answer = ledger.place(eighths(slices, reservation="r", **changes), 0.0)
+        assert isinstance(answer, Placement)
+        nodes.append(answer.node or "")
+        ledger.release("r")
+    return nodes
+
+
+def ask_mib(ledger: Ledger, mib: int, count: int = 1) -> list[str]:
+    """Nodes that pods with these MiB are placed on, one after the other; all stay."""
+    nodes = []
+    for number in range(count):
+        request = request_of(Fraction.of_memory(mib, 8), reservation=f"mib-{mib}-{number}")
+        answer = ledger.place(request, 0.0)
+        assert isinstance(answer, Placement)
+        nodes.append(answer.node or "")
+    return nodes
+
+
+def worth_on(ledger: Ledger, product: str) -> ShadowPrices:
+    """What free slices are worth on the nodes of a product."""
+    (found,) = [
+        each.worth for each in ledger._node_index.classes.values() if each.sample.labels["product"] == product
+    ]
+    assert found is not None
+    return found
+
+
+def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:
+    ledger = two_classes()
+    assert arrive(ledger, 4, 1) == ["a0"]
+    arrive(ledger, 4, 60, constraints=NAMES_T4)
+    assert arrive(ledger, 4, 1) == ["b0"]
+    assert arrive(ledger, 4, 1, constraints=NAMES_T4) == ["a0"]
+
+
+def test_where_nothing_is_named_free_slices_are_worth_the_same_on_all_nodes() -> None:
+    ledger = two_classes()
+    arrive(ledger, 4, 60)
+    assert len(ledger._node_index.classes) == 1
+
+
+def test_a_class_that_is_named_is_worth_the_more_the_less_of_it_is_free() -> None:
+    ledger = two_classes()
+    arrive(ledger, 4, 100)
+    arrive(ledger, 4, 50, constraints=NAMES_T4)
+    empty = worth_on(ledger, "T4").gpu[8]
+    for i in range(4):
+        ledger.set_pod(holder(f"p{i}", f"a{i}", (0, 8), (1, 8), (2, 8)))
+    arrive(ledger, 4, 50)
+    assert worth_on(ledger, "T4").gpu[8] > empty > worth_on(ledger, "P100").gpu[8]
+
+
+def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
+    small = [gpu_node(f"s{i}", 8, cpu_milli=96_000) for i in range(6)]
+    large = gpu_node("large", 8, cpu_milli=128_000)
+    ledger = ledger_of(*small, large, holders=(holder("p", "large", (0, 4)), holder("q", "s0", (0, 3))))
+    arrive(ledger, 64, 60, cpu_milli=120_000)
+    assert arrive(ledger, 4, 1, cpu_milli=1000) == ["s0"]
+
+
+def test_what_was_learnt_of_a_class_outlives_its_being_split_by_a_label_that_pods_name() -> None:
+    ledger = two_classes()
+    arrive(ledger, 4, 60, constraints=NAMES_T4)
+    arrive(ledger, 4, 40, constraints=Constraints({"nvidia.com/gpu.memory": "16384"}))
+    assert worth_on(ledger, "T4").gpu[4] > 2 * worth_on(ledger, "P100").gpu[4]
+
+
+def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
+    labels = {"nvidia.com/gpu.memory": "16384"}
+    ledger = ledger_of(*(gpu_node(f"n{i}", 1, labels=labels | {"kind": str(i)}) for i in range(10)))
+    for number in range(1, MAX_KINDS + 9):
+        some = tuple([str(i) for i in range(10) if number >> i & 1])
+        term = NodeSelectorTerm((Requirement("kind", "In", some),))
+        arrive(ledger, 1, 1, constraints=Constraints(required_terms=(term,)))
+    kinds = ledger._expected[8]._pods
+    assert len(kinds) <= MAX_KINDS
+    arrive(ledger, 8, 400)
+    assert len(kinds) < MAX_KINDS
+    assert max(kind.count for kind in kinds.values()) > 5
+
+
+def test_an_exact_hole_is_filled_before_an_idle_gpu_is_begun_on_a_fuller_node() -> None:
+    fuller = holder("f", "a", *((index, 8) for index in range(7)))
+    ledger = ledger_of(gpu_node("a", 8), gpu_node("b", 8), holders=(fuller, holder("h", "b", (0, 4))))
+    assert arrive(ledger, 4, 1) == ["b"]
+
+
+def test_idle_gpus_of_one_node_are_kept_for_pods_of_several() -> None:
+    ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 4), holders=(holder("h", "b", (0, 8)),))
+    arrive(ledger, 32, 60)
+    assert arrive(ledger, 8, 1) == ["b"]
+
+
+def test_ten_gib_do_not_take_five_eighths_of_a_small_gpu_beside_an_idle_large_one() -> None:
+    """2 GiB of each of four GPUs of 16 GiB are left, where seven eighths of a GPU of 80 GiB would be."""
+    small = [gpu_node(f"t4-{i}", 4, mib=16_384) for i in range(4)]
+    large = [gpu_node(f"a100-{i}", 4, mib=81_920) for i in range(4)]
+    ledger = ledger_of(*small, *large)
+    taken = [name[0] for name in ask_mib(ledger, 10_240, 16)]
+    # By the least MiB taken, all 16 took five eighths of a GPU of 16 GiB each.
+    assert (taken.count("t"), taken.count("a")) == (0, 16)
+
+
+def test_small_requests_leave_gpus_with_much_memory_to_pods_that_fit_nowhere_else() -> None:
+    small = [gpu_node(f"t4-{i}", 4, mib=16_384) for i in range(4)]
+    large = [gpu_node(f"a100-{i}", 4, mib=81_920) for i in range(4)]
+    ledger = ledger_of(*small, *large)
+    ask_mib(ledger, 61_440, 12)
+    ask_mib(ledger, 2_048, 100)
+    assert all(ask_mib(ledger, 61_000, 4))
+
+
+def test_old_pods_count_less_than_new_ones() -> None:
+    ledger = ledger_of(gpu_node("a", 8))
+    for slices in (4, 8):
+        arrive(ledger, slices, 200)
+    counts = {size: kind.count for keys, kind in kinds_of(ledger) for _, size in keys}
+    assert counts[8, 1] > 3 * counts.get((4, 1), 0.0)
+
+
+def kinds_of(ledger: Ledger):
+    """Kinds that a ledger expects: sizes by class, and the count."""
+    return [(keys[0], kind) for keys, kind in ledger._expected[8]._pods.items()]
+
+
+def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    arrive(ledger, 1, 100, cpu_milli=10**15)
+    assert min(ledger._expected[8].prices.cpu) >= PER_SLICE * 8 // 64_000
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 3, 4, 8, 16, 32]), st.booleans()), min_size=20, max_size=80),
+    st.integers(0, 10**6),
+)
+@settings(max_examples=examples(30), deadline=None)
+@pytest.mark.filterwarnings("error")
+def test_whatever_arrives_worth_is_finite_and_grows_with_free_slices(arriving, cpu) -> None:
+    ledger = two_classes()
+    for number, (slices, named) in enumerate(arriving):
+        constraints = NAMES_T4 if named else Constraints()
+        ledger.place(eighths(slices, reservation=f"r{number}", constraints=constraints, cpu_milli=cpu), 0.0)
+    for node_class in ledger._node_index.classes.values():
+        worth = node_class.worth or ledger._expected[8].prices
+        assert list(worth.gpu) == sorted(worth.gpu)
+        assert list(worth.idle) == sorted(worth.idle)
