@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
+BENCHES := handler webhook placing rotation placement packing churn regimes waiting degraded ledger controller-loop api-server cluster
 
 .PHONY: help demo test test-oldest test-unit browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## List all targets
@@ -69,6 +69,9 @@ bench-packing: $(READY) ## Compare placement policies; TRACE=DIR uses openb's fi
 
 bench-churn: $(READY) ## Count rejected pods when pods come and go, against first fit, best fit and FGD
 	$(BIN)/python -m bench.packing.churn $(call TO,churn) $(BENCH)
+
+bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes
+	$(BIN)/python -m bench.packing.regimes $(call TO,regimes) $(BENCH)
 
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)
