@@ -38,7 +38,7 @@ _LEAST_PODS = 16
 """Pods that arrive before prices are renewed."""
 _SHARP = 2.0
 """Exponent of scarcity: places count little until there are about as few as pods that will want one."""
-_REMEMBERED = 2
+_REMEMBERED = 1
 """Counts are halved at this many times the slices of the cluster and of the pods expected in advance."""
 _PRIOR_CPU_PER_GPU = 8000
 """Prior for milli-CPU per requested GPU, before pods arrive."""
