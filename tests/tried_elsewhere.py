@@ -92,7 +92,7 @@ TRIED_BY = {
         "ledger/placement/shape_capacity.py",
     ],
     "tests/ledger/placement/test_expected_pods.py": ["ledger/placement/expected_pod.py"],
-    "tests/ledger/placement/test_room.py": ["ledger/placement/shadow_prices.py"],
+    "tests/ledger/placement/test_free_places.py": ["ledger/placement/shadow_prices.py"],
     "tests/ledger/placement/test_pool_hosts.py": ["ledger/pool_cards.py", "ledger/pool_room.py"],
     "tests/ledger/test_from_kubernetes.py": ["modes/facts.py", "ledger/node_capacity.py"],
     "tests/ledger/test_instances.py": [

@@ -15,7 +15,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.cpu_score import unusable_slices
-from ledger.placement.room import worth_to
+from ledger.placement.free_places import worth_to
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.expected_pod import ExpectedPod
+from ledger.placement.free_places import FreePlaces, worth_to
 from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
-from ledger.placement.room import Room, worth_to
 from ledger.placement.shadow_prices import ShadowPrices, Size
 from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import PlacementRequest
@@ -25,14 +25,18 @@ from modes.fraction import Fraction
 
 MAX_KINDS = 256
 """Kinds of pods that are distinguished, because users choose what their pods request and accept."""
+MAX_PRICED = 2**13
+"""Kinds of pods times classes of nodes: each is looked at when prices are renewed."""
 _UNSEEN = 16
 """Pods that are expected in advance, in equal parts of every size on every node: before any pod arrives they
 are all that is known, and later they keep room for what has not come yet."""
+_DOUBT = 0.1
+"""Part of the worth of free slices that they have for those pods alone, however much was learnt."""
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs among these."""
 _MOST_GPUS = 64
 """Idle GPUs of one node that are distinguished where its class is not known yet."""
-_RENEWED = 32
+_RENEWED = 16
 """Prices are renewed when a part of the cluster's slices, one in this many, has been requested anew."""
 _LEAST_PODS = 16
 """Pods that arrive before prices are renewed."""
@@ -71,14 +75,16 @@ class ExpectedPods:
         """Pods and slices since prices were renewed."""
         self._remembered = 0
         """Slices in the counts."""
-        self._capacity = 0
+        self._most_kinds = MAX_KINDS
+        self._capacity: int | None = None
+        """Slices of the cluster when prices were renewed; None before."""
         self._cpu = CpuHistory()
         sizes = self._unseen_sizes()
         requested = sum([slices * gpus for slices, gpus in sizes])
         self._unseen = requested * _UNSEEN // len(sizes)
         """Slices of the pods that are expected in advance."""
         self._cpu.learn(requested, _PRIOR_CPU_PER_GPU // slices_per_gpu)
-        places = Room(slices_per_gpu)
+        places = FreePlaces(slices_per_gpu)
         places.add((slices_per_gpu,) * _MANY_GPUS[-1], 1)
         wanted = {size: places.slices / requested / places.of(size) for size in sizes}
         self._unlearnt = _worth_of_places(
@@ -102,8 +108,10 @@ class ExpectedPods:
                 self._count(request, finder)
             except TooMuchWorkError:
                 return False
+        if self._capacity is None:
+            return True
         since = min(self._remembered, self._capacity) // _RENEWED
-        return not self._capacity or (self._arrived >= _LEAST_PODS and self._slices >= since)
+        return self._arrived >= _LEAST_PODS and self._slices >= since
 
     def _count(self, request: PlacementRequest, finder: CandidateFinder) -> None:
         candidates, fraction = finder.select(request), request.share.fraction
@@ -128,7 +136,7 @@ class ExpectedPods:
         pod = self._pods.get(key)
         if pod is None:
             pod = ExpectedPod()
-            if len(self._pods) < MAX_KINDS:
+            if len(self._pods) < self._most_kinds:
                 self._pods[key] = pod
             else:
                 pod.is_dropped = True
@@ -139,43 +147,28 @@ class ExpectedPods:
         self._arrived = self._slices = 0
         self._capacity = sum([each.capacity for each in classes])
         most = _REMEMBERED * (self._capacity + self._unseen)
-        if self._remembered >= most or len(self._pods) >= MAX_KINDS:
+        self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(classes))))
+        if self._remembered >= most or len(self._pods) >= self._most_kinds:
             self._halve()
         self.prices = self._without_class()
-        demand = self._demand(list(self._kinds(classes)), {each: each.places() for each in classes})
-        for node_class, by_size in demand.items():
+        places = {each: each.free_places() for each in classes}
+        unseen = list(self._unseen_kinds(classes))
+        expected = _demand([*unseen, *self._learnt_kinds(classes)], places)
+        in_doubt = _demand(unseen, places)
+        for node_class, by_size in expected.items():
+            demand = _between(by_size, in_doubt[node_class])
             gpus = len(node_class.sample.gpus)
-            node_class.set_worth(worth_to(by_size, self._slices_per_gpu, gpus, self.prices.cpu))
+            node_class.set_worth(worth_to(demand, self._slices_per_gpu, gpus, self.prices.cpu))
 
-    def _demand(
-        self, kinds: Sequence[_Kind], rooms: Mapping[NodeClass, Room]
-    ) -> Mapping[NodeClass, Mapping[Size, float]]:
-        """What a place on each class is worth, by size."""
-        free = {node_class: room.slices for node_class, room in rooms.items()}
-        requested = sum([kind.count * kind.slices for kind in kinds])
-        per_slice = sum(free.values()) / max(1.0, requested)
-        density = dict.fromkeys(rooms, 0.0)
-        wanted: dict[NodeClass, dict[Size, list[float]]] = {each: {} for each in rooms}
-        for kind in kinds:
-            by_name = (
-                kind.count * kind.slices * per_slice / max(1, sum([free[each] for each in kind.accepted]))
-            )
-            for node_class in kind.accepted:
-                density[node_class] += by_name
-            places = sum([rooms[each].of(size) for each, size in kind.sizes.items()])
-            scarcity = kind.count * per_slice / places if places else 1.0
-            for node_class, size in kind.sizes.items():
-                entry = wanted[node_class].setdefault(size, [0.0, 0.0])
-                entry[0] += scarcity
-                entry[1] += scarcity * kind.slices
-        return {each: _worth_of_places(by_size, density[each]) for each, by_size in wanted.items()}
+    def _unseen_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
+        """The pods that are expected in advance."""
+        sizes = self._unseen_sizes()
+        for size in sizes:
+            slices = float(size[0] * size[1])
+            yield _Kind(_UNSEEN / len(sizes), slices, dict.fromkeys(classes, size), classes)
 
-    def _kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
-        """The kinds of pods that are expected, learnt or not."""
-        unseen = self._unseen_sizes()
-        for slices, gpus in unseen:
-            sizes = dict.fromkeys(classes, (slices, gpus))
-            yield _Kind(_UNSEEN / len(unseen), float(slices * gpus), sizes, classes)
+    def _learnt_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
+        """The recent pods."""
         known, mean_mib = _by_known_keys(classes), _mean_mib(classes)
         for (keys, step), pod in self._pods.items():
             accepted = {node_class: size for key, size in keys for node_class in known.get(key, ())}
@@ -199,15 +192,45 @@ class ExpectedPods:
         return worth_to(self._unlearnt, self._slices_per_gpu, _MOST_GPUS, self._cpu.prices())
 
     def _halve(self) -> None:
-        """Halve the counts, so that older pods count less, and drop kinds that hardly came."""
+        """Halve the counts, so that older pods count less, and drop the kinds that come least."""
         self._remembered //= 2
         self._cpu.halve()
-        for keys, pod in list(self._pods.items()):
+        frequent = sorted(self._pods.items(), key=lambda item: -item[1].count)
+        self._pods.clear()
+        for keys, pod in frequent:
             pod.count /= 2
             pod.mib /= 2
-            if pod.count < 1:
-                pod.is_dropped = True
-                del self._pods[keys]
+            pod.is_dropped = pod.count < 1 or len(self._pods) > self._most_kinds // 2
+            if not pod.is_dropped:
+                self._pods[keys] = pod
+
+
+def _demand(
+    kinds: Sequence[_Kind], free_places: Mapping[NodeClass, FreePlaces]
+) -> Mapping[NodeClass, Mapping[Size, float]]:
+    """What a place on each class is worth, by size."""
+    free = {node_class: places.slices for node_class, places in free_places.items()}
+    requested = sum([kind.count * kind.slices for kind in kinds])
+    per_slice = sum(free.values()) / max(1.0, requested)
+    density = dict.fromkeys(free_places, 0.0)
+    wanted: dict[NodeClass, dict[Size, list[float]]] = {each: {} for each in free_places}
+    for kind in kinds:
+        by_name = kind.count * kind.slices * per_slice / max(1, sum([free[each] for each in kind.accepted]))
+        for node_class in kind.accepted:
+            density[node_class] += by_name
+        places = sum([free_places[each].of(size) for each, size in kind.sizes.items()])
+        scarcity = kind.count * per_slice / places if places else 1.0
+        for node_class, size in kind.sizes.items():
+            entry = wanted[node_class].setdefault(size, [0.0, 0.0])
+            entry[0] += scarcity
+            entry[1] += scarcity * kind.slices
+    return {each: _worth_of_places(by_size, density[each]) for each, by_size in wanted.items()}
+
+
+def _between(expected: Mapping[Size, float], in_doubt: Mapping[Size, float]) -> Mapping[Size, float]:
+    """What a place is worth, by size, if what was learnt may be wrong."""
+    sizes = {*expected, *in_doubt}
+    return {size: (1 - _DOUBT) * expected.get(size, 0.0) + _DOUBT * in_doubt.get(size, 0.0) for size in sizes}
 
 
 def _worth_of_places(wanted: Mapping[Size, Sequence[float]], density: float) -> Mapping[Size, float]:
@@ -245,7 +268,9 @@ def _size_on(gpu_mib: int | None, size: Size, mib: int, slices_per_gpu: int) -> 
 def _mean_mib(classes: Iterable[NodeClass]) -> float:
     """MiB of a GPU, on average."""
     known = [(each.capacity, each.sample.gpu_mib) for each in classes if each.sample.gpu_mib]
-    return sum([slices * mib for slices, mib in known]) / max(1, sum([slices for slices, _ in known]))
+    return max(
+        1.0, sum([slices * mib for slices, mib in known]) / max(1, sum([slices for slices, _ in known]))
+    )
 
 
 def _by_known_keys(classes: Iterable[NodeClass]) -> dict[ClassKey, list[NodeClass]]:

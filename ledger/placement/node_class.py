@@ -8,10 +8,10 @@ from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import CardSet, CardSets, Layout, layout
+from ledger.placement.free_places import FreePlaces
 from ledger.placement.label_index import NodeSet
 from ledger.placement.node_groups import CardGroups, NodeGroups
 from ledger.placement.packing import UNIT
-from ledger.placement.room import Room
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from modes.facts import NodeAgent, NodeFact
@@ -118,12 +118,12 @@ class NodeClass:
         """Slices of the members that take pods now."""
         return sum(self.usable.slices.values())
 
-    def places(self) -> Room:
+    def free_places(self) -> FreePlaces:
         """The places in the free slices of the members that take pods now."""
-        places = Room(self.sample.slices_per_gpu)
+        places = FreePlaces(self.sample.slices_per_gpu)
         for groups in self._priced:
-            for free, nodes in groups.states():
-                places.add(free, len(nodes))
+            for free, nodes in groups.counts():
+                places.add(free, nodes)
         return places
 
     def add(self, account: NodeAccount, fact: NodeFact, number: int) -> None:

@@ -182,6 +182,10 @@ class NodeGroups:
         """Yield each state, and the nodes in it."""
         return ((state, [each[2] for each in group.nodes]) for state, group in self._groups.items())
 
+    def counts(self) -> Iterator[tuple[Any, int]]:
+        """Yield each state that some node is in, and the number of these nodes."""
+        return ((state, len(group.nodes)) for state, group in self._groups.items() if group.nodes)
+
     def insert(self, account: NodeAccount) -> None:
         """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
         name, cpu_free, state = (

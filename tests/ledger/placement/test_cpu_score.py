@@ -9,8 +9,8 @@ from ledger.accounts import NodeAccount
 from ledger.placement.counting import counting
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.cpu_score import gains, taken_up, turning_points, unusable_slices
+from ledger.placement.free_places import worth_to
 from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.room import worth_to
 from ledger.placement.shadow_prices import ShadowPrices
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu

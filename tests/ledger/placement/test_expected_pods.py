@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
 from ledger.placement.cpu_history import PER_SLICE
-from ledger.placement.expected_pods import MAX_KINDS
+from ledger.placement.expected_pods import MAX_KINDS, MAX_PRICED
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
@@ -113,6 +113,21 @@ def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
     assert max(kind.count for kind in kinds.values()) > 5
 
 
+def test_many_classes_of_nodes_leave_room_for_fewer_kinds_of_pods() -> None:
+    some = [str(number) for number in range(60)]
+    nodes = [
+        gpu_node(f"n{i}", 1, mib=16_384 + i, labels={"nvidia.com/gpu.memory": str(16_384 + i), "kind": kind})
+        for i, kind in enumerate(some * 3)
+    ]
+    ledger = ledger_of(*nodes)
+    for number in range(200):
+        term = NodeSelectorTerm((Requirement("kind", "In", tuple(some[: number % 50 + 1])),))
+        arrive(ledger, number % 8 + 1, 1, constraints=Constraints(required_terms=(term,)))
+    classes = len(ledger._node_index.classes)
+    assert classes >= 60
+    assert len(ledger._expected[8]._pods) * classes <= MAX_PRICED
+
+
 def test_an_exact_hole_is_filled_before_an_idle_gpu_is_begun_on_a_fuller_node() -> None:
     fuller = holder("f", "a", *((index, 8) for index in range(7)))
     ledger = ledger_of(gpu_node("a", 8), gpu_node("b", 8), holders=(fuller, holder("h", "b", (0, 4))))
@@ -178,3 +193,11 @@ def test_whatever_arrives_worth_is_finite_and_grows_with_free_slices(arriving, c
         worth = node_class.worth or ledger._expected[8].prices
         assert list(worth.gpu) == sorted(worth.gpu)
         assert list(worth.idle) == sorted(worth.idle)
+
+
+def test_prices_are_renewed_while_no_node_takes_pods() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ask_mib(ledger, 10_240, 3)
+    ledger.set_node(gpu_node("a", 1, usable=False))
+    assert ask_mib(ledger, 5_120, 40) == [""] * 40
+    assert ledger._expected[8]._capacity == 0

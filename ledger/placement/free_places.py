@@ -9,7 +9,7 @@ from ledger.placement.packing import UNIT
 from ledger.placement.shadow_prices import ShadowPrices, Size
 
 
-class Room:
+class FreePlaces:
     """The places in the free slices of some nodes: each is room for one pod."""
 
     def __init__(self, slices_per_gpu: int) -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.placement.free_places import FreePlaces, worth_to
 from ledger.placement.packing import UNIT
-from ledger.placement.room import Room, worth_to
 from ledger.placement.shadow_prices import Size
 from tests.effort import examples
 
@@ -18,7 +18,7 @@ SIZES = st.one_of(
 
 
 def test_a_pod_of_several_gpus_needs_whole_groups_of_idle_ones_on_one_node() -> None:
-    places = Room(8)
+    places = FreePlaces(8)
     places.add((3, 8, 8, 8), 2)
     places.add((8,), 5)
     assert (places.slices, places.of((8, 2)), places.of((8, 1)), places.of((3, 1))) == (94, 2, 11, 24)
@@ -26,10 +26,10 @@ def test_a_pod_of_several_gpus_needs_whole_groups_of_idle_ones_on_one_node() -> 
 
 @given(st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=8), max_size=6), SIZES)
 def test_places_add_up_over_nodes(nodes: list[list[int]], size: Size) -> None:
-    together, single = Room(8), []
+    together, single = FreePlaces(8), []
     for free in nodes:
         together.add(free, 1)
-        single.append(Room(8))
+        single.append(FreePlaces(8))
         single[-1].add(free, 1)
     assert together.of(size) == sum(each.of(size) for each in single)
 
