@@ -1,11 +1,11 @@
 """Run with `python -m bench.packing.regimes`: placement on clusters for which nothing was tuned.
 
 Each regime is a generator with a seed: unlike nodes, pods that request MiB or name models, zones and taints,
-odd orders, bursts and heavy-tailed lives, changes of the mix, waiting in a queue, equal nodes. *Filling*
-counts what is allocated when the pods that arrived request all GPUs. *Churn* counts what is refused while
-pods come and go. Ours is compared with first fit, best fit (filling: the fullest node; churn: the fullest
-GPU) and FGD, which knows the mix. What a pod requests does not depend on where it goes
-(`MixedCluster.requested`).
+odd orders, bursts and heavy-tailed lives, changes of the mix, waiting in a queue, MIG instances, equal nodes.
+*Filling* counts what is allocated when the pods that arrived request all GPUs. *Churn* counts what is refused
+while pods come and go. Ours is compared with first fit, best fit (filling: the fullest node; churn: the
+fullest GPU) and FGD, which knows the mix, and with itself if it learns nothing. What a pod requests does not
+depend on where it goes (`MixedCluster.requested`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ from bench.packing.mixed import (
     one_of,
     sizes,
     unlike,
+    with_mig,
 )
-from bench.packing.mixed_rules import Fgd, FirstFit, FullestGpu, FullestNode, Ours
+from bench.packing.mixed_rules import Fgd, FirstFit, FullestGpu, FullestNode, Ours, Preference, Unlearnt
+from modes.mode import ModeName
 
 MEAN_BAR, WORST_BAR = 0.5, 1.5
 """Points that ours may be behind the best reference: in the mean of the seeds, and with the worst one."""
@@ -61,6 +63,9 @@ _TAIL = 1.5
 _BURST = 12
 """Equal pods of a burst, on average."""
 REFERENCES = ("first fit", "best fit", "FGD")
+UNLEARNT_BAR = 0.3
+"""Points that ours may be behind itself without what it learnt, in the mean."""
+RULES = (*REFERENCES, "unlearnt", "ours")
 Kind = Literal["filling", "churn", "waiting"]
 
 
@@ -84,6 +89,8 @@ class Regime:
     coming: Mix
     """What FGD expects."""
     counted_from: float = WARM_UP
+    prefer: Preference = ()
+    """The order of slices and MIG instances that a policy sets; the references know none."""
 
 
 def _lives(rng: random.Random) -> float:
@@ -146,6 +153,10 @@ def _waits(mix: Mix, cluster: Callable[[int], MixedCluster] = unlike) -> Regime:
     return replace(_churn(mix, cluster, load=QUEUE_LOAD), kind="waiting")
 
 
+def _with_mig(*prefer: ModeName) -> Regime:
+    return replace(_churn(MIG_OR_SLICES, lambda _: with_mig()), prefer=prefer)
+
+
 def _smallest_first(nodes: MixedCluster, made: list[Arrival]) -> list[Arrival]:
     return in_order(made, nodes.requested)
 
@@ -174,6 +185,7 @@ MIB_SMALL = naming(SMALL_MIB, tolerate=1.0)
 LARGE = naming(sizes(g1=10, g2=4, g4=2), tolerate=1.0)
 SMALL = naming(sizes(s1=10, s2=10, s3=5), tolerate=1.0)
 LARGE_MIB = naming(one_of((1, MIB), (1, sizes(g1=10, g2=4, s6=4))), models=0.1, tolerate=1.0)
+MIG_OR_SLICES = sizes(s1=10, s2=10, s4=6, g1=8, g2=2)
 
 REGIMES: Mapping[str, Regime] = {
     "mixed": _fill(MIXED),
@@ -203,6 +215,8 @@ REGIMES: Mapping[str, Regime] = {
     "equal nodes, eighths, churn": _churn(EIGHTHS, lambda _: equal(40, 4)),
     "mixed, waiting": _waits(MIXED),
     "names and taints, waiting": _waits(NAMED),
+    "slices before MIG": _with_mig("per-gpu", "mig"),
+    "MIG before slices": _with_mig("mig", "per-gpu"),
 }
 
 
@@ -261,10 +275,11 @@ def rules(regime: Regime, cluster: MixedCluster, seed: int) -> Iterator[tuple[st
     yield "first fit", lambda: FirstFit(cluster)
     yield "best fit", lambda: best_fit(cluster)
     yield "FGD", lambda: Fgd(cluster, [cluster.drawn(regime.coming, rng) for _ in range(COMING)])
-    yield "ours", lambda: Ours(cluster)
+    yield "unlearnt", lambda: Unlearnt(cluster, regime.prefer)
+    yield "ours", lambda: Ours(cluster, regime.prefer)
 
 
-def measure(name: str, seed: int, only: Sequence[str] = (*REFERENCES, "ours")) -> dict[str, float]:
+def measure(name: str, seed: int, only: Sequence[str] = RULES) -> dict[str, float]:
     """Return the figure of each rule in a regime, for one seed."""
     regime = REGIMES[name]
     cluster = regime.cluster(seed)
@@ -299,7 +314,7 @@ def main(
 ) -> None:
     """Compare ours with first fit, best fit and FGD in every regime."""
     watch, figures = Watch(), list[Figure]()
-    print(f"{'regime':30} " + "".join(f"{rule:>20}" for rule in (*REFERENCES, "ours")) + f"{'ahead':>20}")
+    print(f"{'regime':30} " + "".join(f"{rule:>20}" for rule in RULES) + f"{'ahead':>20}")
     for name, regime in REGIMES.items():
         if only in name:
             found = [measure(name, seed) for seed in range(first_seed, first_seed + seeds)]
@@ -309,10 +324,11 @@ def main(
 
 def _figures(name: str, regime: Regime, found: Sequence[Mapping[str, float]]) -> list[Figure]:
     """Ours beside the reference with the best mean."""
-    by_rule = {rule: [each[rule] for each in found] for rule in (*REFERENCES, "ours")}
+    by_rule = {rule: [each[rule] for each in found] for rule in RULES}
     worst = min if regime.kind == "filling" else max
     best = max(REFERENCES, key=lambda rule: ahead(regime.kind, 0, mean(by_rule[rule])))
     leads = list(map(ahead, repeat(regime.kind), by_rule[best], by_rule["ours"]))
+    learnt = mean(map(ahead, repeat(regime.kind), by_rule["unlearnt"], by_rule["ours"]))
     shown = "".join(f"{mean(of):>11.2f} ({worst(of):6.2f})" for of in by_rule.values())
     print(f"{name:30} {shown}{mean(leads):>+10.2f} ({min(leads):+6.2f})", flush=True)
     unit = {"filling": "% of GPUs", "churn": "% refused", "waiting": "% of a life"}[regime.kind]
@@ -321,6 +337,7 @@ def _figures(name: str, regime: Regime, found: Sequence[Mapping[str, float]]) ->
         Figure(f"{name}: {regime.kind}, ours", unit, by_rule["ours"]),
         Figure(f"{name}: ahead of {best}, mean", "points", [mean(leads)], bar=Bar(">=", -MEAN_BAR)),
         Figure(f"{name}: ahead of {best}, worst", "points", [min(leads)], bar=Bar(">=", -WORST_BAR)),
+        Figure(f"{name}: gained by learning, mean", "points", [learnt], bar=Bar(">=", -UNLEARNT_BAR)),
     ]
 
 

@@ -30,8 +30,6 @@ MAX_PRICED = 2**13
 _UNSEEN = 16
 """Pods that are expected in advance, in equal parts of every size on every node: before any pod arrives they
 are all that is known, and later they keep room for what has not come yet."""
-_DOUBT = 0.1
-"""Part of the worth of free slices that they have for those pods alone, however much was learnt."""
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs among these."""
 _MOST_GPUS = 64
@@ -154,9 +152,10 @@ class ExpectedPods:
         places = {each: each.free_places() for each in classes}
         unseen = list(self._unseen_kinds(classes))
         expected = _demand([*unseen, *self._learnt_kinds(classes)], places)
-        in_doubt = _demand(unseen, places)
+        in_advance = _demand(unseen, places)
+        doubt = self._unseen / (self._unseen + self._remembered)
         for node_class, by_size in expected.items():
-            demand = _between(by_size, in_doubt[node_class])
+            demand = _between(by_size, in_advance[node_class], doubt)
             gpus = len(node_class.sample.gpus)
             node_class.set_worth(worth_to(demand, self._slices_per_gpu, gpus, self.prices.cpu))
 
@@ -227,10 +226,18 @@ def _demand(
     return {each: _worth_of_places(by_size, density[each]) for each, by_size in wanted.items()}
 
 
-def _between(expected: Mapping[Size, float], in_doubt: Mapping[Size, float]) -> Mapping[Size, float]:
-    """What a place is worth, by size, if what was learnt may be wrong."""
-    sizes = {*expected, *in_doubt}
-    return {size: (1 - _DOUBT) * expected.get(size, 0.0) + _DOUBT * in_doubt.get(size, 0.0) for size in sizes}
+def _between(
+    expected: Mapping[Size, float], in_advance: Mapping[Size, float], doubt: float
+) -> Mapping[Size, float]:
+    """What a place is worth, by size, if what was learnt may be wrong: the less was learnt, the likelier.
+
+    Args:
+        expected: what it is worth to all pods that are expected.
+        in_advance: what it is worth to those that are expected in advance alone.
+        doubt: the weight of these.
+    """
+    sizes = {*expected, *in_advance}
+    return {size: (1 - doubt) * expected.get(size, 0.0) + doubt * in_advance.get(size, 0.0) for size in sizes}
 
 
 def _worth_of_places(wanted: Mapping[Size, Sequence[float]], density: float) -> Mapping[Size, float]:
