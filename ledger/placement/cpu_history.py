@@ -9,7 +9,9 @@ LEVELS = (20, 50, 80)
 
 A mean could not distinguish a node that still serves pods with little CPU from a node that serves none.
 """
-PER_SLICE = UNIT // len(LEVELS)
+_WORTH = 4
+"""What a free slice that lacks CPU loses, in slices: about as much as all places together that it gives."""
+PER_SLICE = _WORTH * UNIT // len(LEVELS)
 """Value of one slice at each level."""
 _BITS = 4
 """Leading bits that are kept of CPU amounts: amounts within an eighth count as equal."""

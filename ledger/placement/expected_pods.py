@@ -28,8 +28,8 @@ MAX_KINDS = 256
 MAX_PRICED = 2**13
 """Kinds of pods times classes of nodes: each is looked at when prices are renewed."""
 _UNSEEN = 16
-"""Pods that are expected in advance, in equal parts of every size on every node: before any pod arrives they
-are all that is known, and later they keep room for what has not come yet."""
+"""Pods that are expected in advance, in equal parts of every size on nodes without taints: before any pod
+arrives they are all that is known, and later they keep room for what has not come yet."""
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs among these."""
 _MOST_GPUS = 64
@@ -160,11 +160,12 @@ class ExpectedPods:
             node_class.set_worth(worth_to(demand, self._slices_per_gpu, gpus, self.prices.cpu))
 
     def _unseen_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
-        """The pods that are expected in advance."""
+        """The pods that are expected in advance: they tolerate no taint."""
         sizes = self._unseen_sizes()
+        accepted = [each for each in classes if not each.sample.taints] or classes
         for size in sizes:
             slices = float(size[0] * size[1])
-            yield _Kind(_UNSEEN / len(sizes), slices, dict.fromkeys(classes, size), classes)
+            yield _Kind(_UNSEEN / len(sizes), slices, dict.fromkeys(accepted, size), accepted)
 
     def _learnt_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
         """The recent pods."""

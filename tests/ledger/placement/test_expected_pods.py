@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
 from ledger.placement.cpu_history import PER_SLICE
 from ledger.placement.expected_pods import MAX_KINDS, MAX_PRICED
@@ -65,6 +65,29 @@ def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those()
     arrive(ledger, 4, 60, constraints=NAMES_T4)
     assert arrive(ledger, 4, 1) == ["b0"]
     assert arrive(ledger, 4, 1, constraints=NAMES_T4) == ["a0"]
+
+
+def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other_nodes_free() -> None:
+    taint = Taint("dedicated", "NoSchedule", "gpu")
+    ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 4, taints=(taint,)))
+    tolerates = Constraints(tolerations=(Toleration("dedicated", "Equal", "gpu", "NoSchedule"),))
+    arrive(ledger, 4, 1, constraints=tolerates)
+    assert arrive(ledger, 4, 1, constraints=tolerates) == ["b"]
+
+
+def test_the_more_is_learnt_the_less_counts_what_was_expected_in_advance() -> None:
+    ledger = two_classes()
+    arrive(ledger, 1, 20)
+    worth_after_few = pairs_worth(ledger)
+    arrive(ledger, 1, 2000)
+    assert 0 < 2 * pairs_worth(ledger) < worth_after_few
+
+
+def pairs_worth(ledger: Ledger) -> int:
+    """What two idle GPUs of one node are worth beyond their sum."""
+    (found,) = {each.worth for each in ledger._node_index.classes.values()}
+    assert found is not None
+    return found.idle[2]
 
 
 def test_where_nothing_is_named_free_slices_are_worth_the_same_on_all_nodes() -> None:
