@@ -10,7 +10,7 @@ LEVELS = (20, 50, 80)
 A mean could not distinguish a node that still serves pods with little CPU from a node that serves none.
 """
 _WORTH = 4
-"""What a free slice that lacks CPU loses, in slices: about as much as all places together that it gives."""
+"""What a free slice that lacks CPU loses, in slices: about what all places that it gives are worth."""
 PER_SLICE = _WORTH * UNIT // len(LEVELS)
 """Value of one slice at each level."""
 _BITS = 4

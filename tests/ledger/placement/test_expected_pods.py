@@ -76,11 +76,11 @@ def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other
 
 
 def test_the_more_is_learnt_the_less_counts_what_was_expected_in_advance() -> None:
-    ledger = two_classes()
-    arrive(ledger, 1, 20)
-    worth_after_few = pairs_worth(ledger)
-    arrive(ledger, 1, 2000)
-    assert 0 < 2 * pairs_worth(ledger) < worth_after_few
+    ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(60)))
+    arrive(ledger, 8, 1)
+    in_advance = pairs_worth(ledger)
+    arrive(ledger, 8, 500)
+    assert 0 < 10 * pairs_worth(ledger) < in_advance
 
 
 def pairs_worth(ledger: Ledger) -> int:
