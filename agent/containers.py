@@ -6,6 +6,7 @@ For that the agent's pod needs `hostPID` and /var/log/containers; without them n
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +45,52 @@ class ContainerId:
     """Empty if the names do not contain it."""
 
 
-def container_id_of(pid: int, proc: Path) -> ContainerId | None:
-    """Return the container of a process; None if it runs in none, or has ended."""
+@dataclass(frozen=True, slots=True)
+class RunningContainer:
+    """The container of a process."""
+
+    name: ContainerName
+    id: ContainerId
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """Which containers processes belong to."""
+
+    containers: Mapping[int, RunningContainer]
+    """By process ID, without processes of the node itself."""
+    unknown: frozenset[int]
+    """Processes that run in an unknown container, or whose control group cannot be read."""
+
+
+def attribute(pids: Collection[int], logs: Path, proc: Path) -> Attribution:
+    """Find the containers of processes; it reads files.
+
+    Args:
+        pids: process IDs on the node.
+        logs: the kubelet's links to the logs of containers.
+        proc: the node's processes.
+    """
+    names = running_containers(logs) if pids else {}
+    containers: dict[int, RunningContainer] = {}
+    unknown = set()
+    for pid in sorted(pids):
+        groups = _groups_of(pid, proc)
+        found = _container_in(groups) if groups is not None else None
+        if found is not None and found.id in names:
+            containers[pid] = RunningContainer(names[found.id], found)
+        elif found is not None or groups is None:
+            unknown.add(pid)
+    return Attribution(containers, frozenset(unknown))
+
+
+def _groups_of(pid: int, proc: Path) -> str | None:
     try:
-        groups = (proc / str(pid) / "cgroup").read_text()
+        return (proc / str(pid) / "cgroup").read_text()
     except OSError:
         return None
+
+
+def _container_in(groups: str) -> ContainerId | None:
     found, pods = _ID.findall(groups), _POD.findall(groups)
     return ContainerId(found[-1], pods[-1].replace("_", "-") if pods else "") if found else None

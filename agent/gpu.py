@@ -43,11 +43,14 @@ class HealthEvent:
 
 @dataclass(frozen=True, slots=True)
 class ProcessUse:
-    """Memory of one GPU that a process uses."""
+    """What a process uses of one GPU."""
 
     pid: int
     """Process ID on the node."""
     used_mib: int
+    """Of the GPU's memory."""
+    busy_percent: int | None = None
+    """Part of the time since the last question that its kernels ran, by the driver; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class GpuUse:
     used_mib: int
     utilisation_percent: int
     processes: tuple[ProcessUse, ...] = ()
+    knows_busy_processes: bool = False
+    """Whether the driver reports the time of processes: then one that it leaves out used none."""
 
 
 @dataclass(frozen=True, slots=True)

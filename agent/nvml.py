@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,11 @@ _RECOVERIES = {
     nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P: "drain of peer-to-peer traffic",
     nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET: "drain and reset of the GPU",
 }
+_SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProcessUtilization)
+"""Drivers before R550 lack the first; some newer cards do not support the second."""
+FIRST_SAMPLES_MICROSECONDS = 60_000_000
+"""How far the first question about the use by processes looks back."""
+_MAX_PERCENT = 100
 Answer = TypeVar("Answer")
 
 
@@ -61,6 +67,8 @@ class Nvml:
         with contextlib.suppress(GpuSourceError):  # `wait_for_event` reports the reason
             self._events = self._watch_events()
         self._known: dict[int, Gpu] = {}
+        self._sampled: dict[str, int] = {}
+        """When a GPU's processes were last asked for, by UUID, in microseconds since 1970."""
         self._log = get_logger("nvml")
 
     def list_gpus(self) -> tuple[Gpu, ...]:
@@ -129,9 +137,27 @@ class Nvml:
         used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
         busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
         found = _optional(nvml.nvmlDeviceGetComputeRunningProcesses, device) or []
-        # None if the driver does not report a process's memory.
-        processes = tuple(ProcessUse(each.pid, (each.usedGpuMemory or 0) // _MIB) for each in found)
-        return GpuUse(used // _MIB, busy.gpu if busy is not None else 0, processes)
+        samples = self._samples_of(device, uuid)
+        processes = tuple(
+            ProcessUse(
+                each.pid,
+                (each.usedGpuMemory or 0) // _MIB,  # None if the driver does not report it
+                samples.get(each.pid, 0) if samples is not None else None,
+            )
+            for each in found
+        )
+        percent = busy.gpu if busy is not None else 0
+        return GpuUse(used // _MIB, percent, processes, knows_busy_processes=samples is not None)
+
+    def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
+        """Return the per cent of time of each process that ran since the last question about this GPU.
+
+        The driver averages since a time stamp of its caller.
+        """
+        now = time.time_ns() // 1000
+        since = min(self._sampled.get(uuid, now - FIRST_SAMPLES_MICROSECONDS), now)
+        self._sampled[uuid] = now
+        return _samples(device, since)
 
     def why_no_driver_limits(self) -> str | None:
         """Return why the driver cannot limit containers on some GPU; reading a limit shows it.
@@ -241,6 +267,20 @@ def _reserved_mib(device: Any) -> int:
     """Return the memory of a GPU that the driver reserves; 0 if the driver (before R510) does not say."""
     memory = _optional(nvml.nvmlDeviceGetMemoryInfo, device, nvml.nvmlMemory_v2)
     return 0 if memory is None else -(-int(memory.reserved) // _MIB)
+
+
+def _samples(device: Any, since: int) -> Mapping[int, int | None] | None:
+    """Return the per cent of time of processes that ran since then; None if the driver does not report it."""
+    for call in _SAMPLERS:
+        try:
+            found = call(device, since)
+        except nvml.NVMLError_NotFound:
+            return {}
+        except nvml.NVMLError:
+            continue
+        # Some drivers return garbage for processes that have ended.
+        return {each.pid: each.smUtil if each.smUtil <= _MAX_PERCENT else None for each in found}
+    return None
 
 
 def _action(device: Any) -> int:

@@ -24,6 +24,11 @@ class Share:
     memory_mib: int | None
     """Memory that the container may use; None if it has all slices, and so no limit."""
 
+    @property
+    def usable_mib(self) -> int:
+        """MiB that the container can use at most."""
+        return self.memory_mib if self.memory_mib is not None else self.gpu.usable_mib
+
 
 def slice_ids(gpu: Gpu, slices_per_gpu: int) -> tuple[str, ...]:
     """Return the device IDs of a GPU's slices."""

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.container_use import ContainerUse, has_moved
 from agent.gpu import Gpu
 
 HELD = "held"
@@ -62,6 +63,9 @@ class AgentState:
         self._held: Mapping[str, Held] | None = None
         self._withheld: frozenset[str] = frozenset()
         self._unlimited: tuple[Unlimited, ...] | None = None
+        self._uses: tuple[ContainerUse, ...] | None = None
+        self._stated_uses: tuple[ContainerUse, ...] | None = None
+        """The uses of the last change."""
         self._driver_limits: str | None = None
         self.registrations = 0
         """Number of successful registrations."""
@@ -97,6 +101,11 @@ class AgentState:
     def unlimited(self) -> Sequence[Unlimited] | None:
         """Containers with programs that run without their limiter; None if that is unknown."""
         return self._unlimited
+
+    @property
+    def uses(self) -> Sequence[ContainerUse] | None:
+        """What containers have used of their shares; None if that is unknown."""
+        return self._uses
 
     @property
     def driver_limits(self) -> str | None:
@@ -159,6 +168,13 @@ class AgentState:
         known = tuple(found) if found is not None else None
         if self._unlimited != known:
             self._unlimited = known
+            self._say_changed()
+
+    def set_uses(self, found: Sequence[ContainerUse] | None) -> None:
+        """Set what containers have used of their shares; only what has moved is a change."""
+        self._uses = tuple(found) if found is not None else None
+        if has_moved(self._stated_uses, self._uses):
+            self._stated_uses = self._uses
             self._say_changed()
 
     def set_driver_limits(self, what: str) -> None:

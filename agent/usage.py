@@ -1,18 +1,19 @@
-"""Metrics of the GPU memory that containers may use, and that they use."""
+"""Measures what containers use of the GPUs, and what they may use."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import CollectorRegistry
 
 from agent import ownership
-from agent.containers import ContainerId, ContainerName, container_id_of, running_containers
-from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
+from agent.container_use import ContainerUse, SeenUse, UseHistory
+from agent.containers import Attribution, ContainerId, ContainerName, attribute
+from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse, ProcessUse
 from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
@@ -21,23 +22,15 @@ from agent.options import AgentOptions
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState, Unlimited
+from agent.usage_metrics import UsageMetrics
 from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0
 LIST_SECONDS = 2 * ownership.PERIOD_SECONDS
 """How old the list of containers may be: one that is made every period is never older."""
-_MIB = 1024 * 1024
-_PREFIX = "fraction_injector_agent_"
-_CONTAINER = ("namespace", "pod", "container", "gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class RunningContainer:
-    """The container to which a process on a GPU belongs."""
-
-    name: ContainerName
-    id: ContainerId
+Uses = Mapping[Gpu, GpuUse]
+HeldShare = tuple[ContainerName, Share]
 
 
 class Usage:
@@ -67,30 +60,8 @@ class Usage:
         self._kubelet = kubelet
         self._checkpoint = Checkpoint(self._kubelet.plugins)
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
-        self._gpu_used = _gauge(
-            registry, "gpu_memory_used_bytes", "Memory of a GPU that is used.", "gpu", "uuid"
-        )
-        self._busy = _gauge(
-            registry, "gpu_utilisation_ratio", "Part of the time that a GPU was busy.", "gpu", "uuid"
-        )
-        self._slices = _gauge(
-            registry, "container_slices", "Slices of a GPU that a container holds.", *_CONTAINER
-        )
-        self._limit = _gauge(
-            registry, "container_memory_limit_bytes", "GPU memory that a container may use.", *_CONTAINER
-        )
-        self._used = _gauge(
-            registry,
-            "container_memory_used_bytes",
-            "GPU memory that a container's processes use.",
-            *_CONTAINER,
-        )
-        self._unlimited = _gauge(
-            registry,
-            "container_unlimited_processes",
-            "Processes on a GPU, in a container with a limited share, that have no limiter loaded.",
-            *_CONTAINER,
-        )
+        self._metrics = UsageMetrics(registry)
+        self._history = UseHistory()
         self._check = LimiterCheck(policy.limiter, self._proc)
         self._error: str | None = None
         self._log = get_logger("usage")
@@ -105,35 +76,42 @@ class Usage:
     async def measure(self) -> None:
         """Measure once; what cannot be read has no series."""
         uses = await asyncio.to_thread(self._uses)
-        containers = await asyncio.to_thread(self._containers, uses)
-        processes = [(pid, each.id.id) for pid, each in containers.items()]
+        found = await asyncio.to_thread(self._attribute, uses)
+        processes = [(pid, each.id.id) for pid, each in found.containers.items()]
         with_limiter = await asyncio.to_thread(self._check.has_limiter, processes)
         holders = await self._holders()
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
         divisions = divisions_of(allocations)
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
         self._withhold(_given(holders, allocations), divisions)
+        shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
         # No await from here on, so that the metrics are read completely.
-        gauges = self._gpu_used, self._busy, self._used, self._slices, self._limit, self._unlimited
-        for gauge in gauges:
-            gauge.clear()
+        self._metrics.clear()
         for gpu, use in uses.items():
-            self._gpu_used.labels(str(gpu.index), gpu.uuid).set(use.used_mib * _MIB)
-            self._busy.labels(str(gpu.index), gpu.uuid).set(use.utilisation_percent / 100)
-            self._set_used(gpu, use, containers)
-        limits: dict[tuple[str, ...], int] = {}
-        for holder in holders or ():
-            for share in self._shares(holder, divisions):
-                labels = (holder.namespace, holder.pod, holder.container, str(share.gpu.index))
-                self._slices.labels(*labels).set(share.slices)
-                mib = share.memory_mib if share.memory_mib is not None else share.gpu.usable_mib
-                self._limit.labels(*labels).set(mib * _MIB)
-                if share.memory_mib is not None:
-                    limits[labels] = share.memory_mib
-        unlimited = self._find_unlimited(uses, containers, with_limiter, limits)
-        # Without the links to logs the containers of processes are unknown.
-        can_tell = self._check.can_tell and self._logs.is_dir()
-        self._state.set_unlimited(unlimited if can_tell else None)
+            self._metrics.set_gpu(gpu, use)
+            for name, group in _by_container(use, found).items():
+                self._metrics.set_memory_used(name, gpu.index, sum(each.used_mib for each in group))
+        for name, share in shares:
+            self._metrics.set_share(name, share)
+        self._set_uses(shares if holders is not None else None, uses, found)
+        unlimited = self._find_unlimited(uses, found, with_limiter, shares)
+        self._state.set_unlimited(unlimited if self._check.can_tell and self._knows_containers else None)
+
+    @property
+    def _knows_containers(self) -> bool:
+        """Whether the containers of processes can be found: without the links to logs they cannot."""
+        return self._logs.is_dir()
+
+    def _set_uses(self, shares: Sequence[HeldShare] | None, uses: Uses, found: Attribution) -> None:
+        """Update what containers have used; nothing changes while the kubelet does not list them."""
+        if not self._knows_containers:
+            self._state.set_uses(None)
+        elif shares is not None:
+            holders = {(name, share.gpu.index) for name, share in shares}
+            seen = _seen(shares, uses, found)
+            measured: list[ContainerUse] = self._history.update(seen, holders, int(time.time()))
+            self._metrics.set_uses(measured)
+            self._state.set_uses(measured)
 
     def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
         of_held = {ids: size for ids, size in divisions.items() if ids in held}
@@ -144,7 +122,7 @@ class Usage:
             self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
         self._state.set_withheld(withheld)
 
-    def _uses(self) -> dict[Gpu, GpuUse]:
+    def _uses(self) -> Uses:
         uses = {}
         for gpu in self._state.gpus:
             try:
@@ -153,45 +131,30 @@ class Usage:
                 continue  # its health shows that
         return uses
 
-    def _containers(self, uses: dict[Gpu, GpuUse]) -> dict[int, RunningContainer]:
-        """Return the containers of all processes on GPUs, by process."""
+    def _attribute(self, uses: Uses) -> Attribution:
         pids = {process.pid for use in uses.values() for process in use.processes}
-        names = running_containers(self._logs) if pids else {}
-        found = {pid: container_id_of(pid, self._proc) for pid in pids}
-        return {
-            pid: RunningContainer(names[each.id], each)
-            for pid, each in sorted(found.items())
-            if each is not None and each.id in names
-        }
+        return attribute(pids, self._logs, self._proc)
 
     def _find_unlimited(
         self,
-        uses: Mapping[Gpu, GpuUse],
-        containers: Mapping[int, RunningContainer],
+        uses: Uses,
+        found: Attribution,
         with_limiter: Mapping[Process, bool],
-        limits: Mapping[tuple[str, ...], int],
+        shares: Iterable[HeldShare],
     ) -> list[Unlimited]:
         """Count the processes of each limited share without the limiter; return the containers with some."""
-        found: dict[Unlimited, None] = {}
+        limits = {(name, share.gpu.index): share.memory_mib for name, share in shares}
+        unlimited: dict[Unlimited, None] = {}
         for gpu, use in uses.items():
-            for pid in [process.pid for process in use.processes if process.pid in containers]:
-                name, known = containers[pid].name, containers[pid].id
-                labels = (name.namespace, name.pod, name.container, str(gpu.index))
-                has = with_limiter.get((pid, known.id))
-                if has is None or labels not in limits:
+            for pid in [process.pid for process in use.processes if process.pid in found.containers]:
+                name, known = found.containers[pid].name, found.containers[pid].id
+                has, mib = with_limiter.get((pid, known.id)), limits.get((name, gpu.index))
+                if has is None or mib is None:
                     continue
-                self._unlimited.labels(*labels).inc(not has)
+                self._metrics.count_unlimited(name, gpu.index, has_limiter=has)
                 if not has:
-                    found[_unlimited(name, known, gpu, limits[labels])] = None
-        return list(found)
-
-    def _set_used(self, gpu: Gpu, use: GpuUse, containers: Mapping[int, RunningContainer]) -> None:
-        used: Counter[ContainerName] = Counter()
-        for process in use.processes:
-            if (container := containers.get(process.pid)) is not None:
-                used[container.name] += process.used_mib
-        for name, mib in used.items():
-            self._used.labels(name.namespace, name.pod, name.container, str(gpu.index)).set(mib * _MIB)
+                    unlimited[_unlimited(name, known, gpu, mib)] = None
+        return list(unlimited)
 
     async def _holders(self) -> list[Holder] | None:
         try:
@@ -205,16 +168,46 @@ class Usage:
         self._error = None
         return holders
 
-    def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[Share]:
+    def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
+        name = ContainerName(holder.namespace, holder.pod, holder.container)
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         for _, ids in holder.devices:
             if any(uuid_of(each) in gpus for each in ids):
                 try:
                     # A running container keeps its limit when the policy changes.
                     size = divisions.get(frozenset(ids), self._policy.slices_per_gpu)
-                    yield from shares_of(ids, gpus, size, self._policy.reserve_mib)
+                    for share in shares_of(ids, gpus, size, self._policy.reserve_mib):
+                        yield name, share
                 except RefusedError:
                     continue  # allocated under another policy, and the checkpoint does not state which
+
+
+def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Sequence[ProcessUse]]:
+    processes: defaultdict[ContainerName, list[ProcessUse]] = defaultdict(list)
+    for process in use.processes:
+        if (container := found.containers.get(process.pid)) is not None:
+            processes[container.name].append(process)
+    return processes
+
+
+def _seen(shares: Iterable[HeldShare], uses: Uses, found: Attribution) -> Iterator[SeenUse]:
+    """Yield what shares' holders use; without those that processes of unknown containers may belong to."""
+    grouped = {gpu: _by_container(use, found) for gpu, use in uses.items()}
+    unclear = {gpu for gpu, use in uses.items() if any(each.pid in found.unknown for each in use.processes)}
+    for name, share in shares:
+        processes = grouped[share.gpu].get(name, ()) if share.gpu in uses else ()
+        if processes or (share.gpu in uses and share.gpu not in unclear):
+            used = sum(each.used_mib for each in processes)
+            busy = _busy_percent(uses[share.gpu], processes)
+            uid = found.containers[processes[0].pid].id.pod_uid if processes else ""
+            yield SeenUse(name, share.gpu.index, share.usable_mib, used, busy, uid)
+
+
+def _busy_percent(use: GpuUse, processes: Iterable[ProcessUse]) -> int | None:
+    known = [each.busy_percent for each in processes]
+    if not use.knows_busy_processes or None in known:
+        return None
+    return min(100, sum(each for each in known if each is not None))
 
 
 def _unlimited(name: ContainerName, known: ContainerId, gpu: Gpu, mib: int) -> Unlimited:
@@ -226,7 +219,3 @@ def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) 
     if holders is None:  # The checkpoint also has ended containers, until the next allocation.
         return {each.ids for each in allocations}
     return {frozenset(ids) for holder in holders for _, ids in holder.devices}
-
-
-def _gauge(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Gauge:
-    return Gauge(f"{_PREFIX}{name}", text, labels, registry=registry)

@@ -17,6 +17,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from agent.metrics import AgentMetrics
+from agent.usage_metrics import UsageMetrics
 from controller.certificates.metrics import CertificateMetrics
 from controller.geometry.metrics import GeometryMetrics
 from controller.node_agents.metrics import NodeAgentMetrics
@@ -67,6 +68,7 @@ def registries() -> dict[str, CollectorRegistry]:
         registry.register(PolicySince(lambda: None))
     agent = Process("agent", (), 0).registry
     AgentMetrics(agent)
+    UsageMetrics(agent)
     return {"webhook": webhook, "controller": controller, "agent": agent}
 
 

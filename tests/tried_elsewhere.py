@@ -14,7 +14,7 @@ TRIED_BY = {
     "tests/agent/test_policy.py": ["agent/policy_cache.py", "agent/policy_compiler.py"],
     "tests/agent/test_process.py": ["cli/commands/agent.py"],
     "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
-    "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py"],
+    "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py", "agent/usage_metrics.py"],
     "tests/baremetal/test_store.py": ["baremetal/task.py"],
     "tests/baremetal/test_process.py": ["cli/commands/run_queues.py"],
     "tests/certs/test_live_context.py": ["certs/contexts.py"],

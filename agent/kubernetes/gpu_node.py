@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 from agent.state import Held, Unlimited
 from kube.names import API_VERSION
@@ -18,9 +20,11 @@ MAX_NUMA_NODE = 1023
 """The kernel's maximum."""
 MAX_UNLIMITED = 16
 """Maximum number of listed containers."""
+MAX_USES = 128
+"""Likewise, of what containers use."""
 MAX_REASON = 256
 YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
-YOUNG_OF_STATUS = ("unlimited", "driverLimits")
+YOUNG_OF_STATUS = ("unlimited", "driverLimits", "usage")
 """Fields that an older schema rejects."""
 
 
@@ -42,6 +46,8 @@ class NodeReport:
     """Containers with programs that run without their limiter; None if that is unknown."""
     driver_limits: str | None = None
     """`agent.state.HELD`, or why the driver does not limit shares; None if it is not asked to."""
+    uses: Collection[ContainerUse] | None = None
+    """What containers have used of their shares; None if that is unknown."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -68,6 +74,8 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
         status["unlimited"] = _unlimited(report.unlimited)
     if report.driver_limits is not None:
         status["driverLimits"] = report.driver_limits[:MAX_REASON]
+    if report.uses is not None:
+        status["usage"] = _usage(report.uses)
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -110,6 +118,28 @@ def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
         for each in first[:MAX_UNLIMITED]
     ]
     return {"count": len(found), "containers": named}
+
+
+def _usage(found: Collection[ContainerUse]) -> dict[str, Any]:
+    first = sorted(
+        found, key=lambda each: (each.name.namespace, each.name.pod, each.name.container, each.gpu)
+    )
+    return {"count": len(found), "containers": [_use(each) for each in first[:MAX_USES]]}
+
+
+def _use(use: ContainerUse) -> dict[str, Any]:
+    written: dict[str, Any] = {
+        "namespace": use.name.namespace,
+        "pod": use.name.pod,
+        "container": use.name.container,
+        "gpu": use.gpu,
+        "memoryMiB": use.memory_mib,
+        "usedMiB": use.used_mib,
+        "peakMiB": use.peak_mib,
+        "p95MiB": use.p95_mib,
+        "since": datetime.fromtimestamp(use.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return written if use.busy_percent is None else {**written, "busyPercent": use.busy_percent}
 
 
 def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] | None:

@@ -128,6 +128,7 @@ class NodeWriter:
             whole,
             state.unlimited,
             state.driver_limits,
+            state.uses,
         )
         return manifest(self._node, self._uid, gpus, report)
 

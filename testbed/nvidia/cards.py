@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+SAMPLES_OF_OLD, SAMPLES_OF_NEW = 1, 2
+"""`nvmlDeviceGetProcessUtilization` and `nvmlDeviceGetProcessesUtilizationInfo`."""
 LIMITS_OFFERED = 6
 """What reading the limits of a control group returns where a driver knows limits and this one has none."""
 LIMITS_UNKNOWN = 13
@@ -18,10 +20,24 @@ LIMITS_UNKNOWN = 13
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
-    """A process on a card; `used_mib` is None where the driver keeps it to itself."""
+    """A process on a card; `used_mib` is None where the driver keeps it to itself.
+
+    Attributes:
+        pid: On the node.
+        used_mib: Of the card's memory.
+        busy_percent: Of the time since the driver was asked before; None of a process that did not run.
+        sampled_at: When that was measured, in microseconds since 1970; None for always now.
+    """
 
     pid: int
     used_mib: int | None
+    busy_percent: int | None = None
+    sampled_at: int | None = None
+
+    def line(self) -> str:
+        """Return its line of the file."""
+        given = (self.pid, -1 if self.used_mib is None else self.used_mib, self.busy_percent, self.sampled_at)
+        return f"process {' '.join(str(each) for each in given if each is not None)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,8 @@ class Card:
         instances: In MIG mode.
         recovery: NVML's number of what the driver asks for; None of a driver that does not say.
         processes: That run on it.
+        samples: Which functions tell how busy each process keeps it: `SAMPLES_OF_OLD`, `SAMPLES_OF_NEW`, both
+            (their sum), or none.
         lost: Whether it fell off the bus.
         events: What registering for its events returns, as NVML's number.
     """
@@ -70,6 +88,7 @@ class Card:
     instances: tuple[MigInstance, ...] = ()
     recovery: int | None = 0
     processes: tuple[RunningProcess, ...] = ()
+    samples: int = SAMPLES_OF_OLD + SAMPLES_OF_NEW
     lost: bool = False
     events: int = 0
 
@@ -92,12 +111,13 @@ class Card:
         yield f"recovery {'unknown' if self.recovery is None else self.recovery}"
         if self.mig is not None:
             yield f"mig {int(self.mig)}"
+        yield f"samples {self.samples}"
         if self.lost:
             yield "lost"
         if self.events:
             yield f"events {self.events}"
         for process in self.processes:
-            yield f"process {process.pid} {-1 if process.used_mib is None else process.used_mib}"
+            yield process.line()
         for each in self.instances:
             yield (f"instance {each.uuid} {each.gpu_instance} 0 {each.start} {each.slices} {each.memory_mib}")
 

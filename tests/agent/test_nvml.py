@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pynvml
@@ -11,7 +12,7 @@ import pytest
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from testbed.nvidia import library
-from testbed.nvidia.cards import Card, RunningProcess, WaitError, Xid
+from testbed.nvidia.cards import SAMPLES_OF_NEW, SAMPLES_OF_OLD, Card, RunningProcess, WaitError, Xid
 from tests.agent.support.node import node_folder
 
 FIRST = Card("GPU-0", "NVIDIA H100", memory_mib=81559, mig=None)
@@ -205,7 +206,36 @@ def test_a_lost_gpu_does_not_answer(node, source):
 def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(node, source):
     processes = RunningProcess(7, 64), RunningProcess(8, None)
     node.write_gpus(replace(FIRST, used_mib=100, busy_percent=37, processes=processes), SECOND)
-    assert source.use_of("GPU-0") == GpuUse(100, 37, (ProcessUse(7, 64), ProcessUse(8, 0)))
+    found = ProcessUse(7, 64, 0), ProcessUse(8, 0, 0)
+    assert source.use_of("GPU-0") == GpuUse(100, 37, found, knows_busy_processes=True)
+
+
+def busy_processes(samples, *processes):
+    return replace(FIRST, processes=processes, samples=samples)
+
+
+@pytest.mark.parametrize("samples", [SAMPLES_OF_OLD, SAMPLES_OF_NEW, SAMPLES_OF_OLD + SAMPLES_OF_NEW])
+def test_the_time_of_processes_is_read_by_the_function_that_the_driver_has(node, source, samples):
+    busy, still = RunningProcess(7, 64, 30), RunningProcess(8, 64)
+    node.write_gpus(busy_processes(samples, busy, still), SECOND)
+    assert [each.busy_percent for each in source.use_of("GPU-0").processes] == [30, 0]
+
+
+def test_a_driver_that_does_not_report_the_time_of_processes_leaves_it_unknown(node, source):
+    node.write_gpus(busy_processes(0, RunningProcess(7, 64, 30)), SECOND)
+    found = source.use_of("GPU-0")
+    assert ([each.busy_percent for each in found.processes], found.knows_busy_processes) == ([None], False)
+
+
+def test_each_question_asks_for_the_time_since_the_one_before(node, source):
+    node.write_gpus(busy_processes(3, RunningProcess(7, 64, 30, time.time_ns() // 1000)), SECOND)
+    found = [source.use_of("GPU-0").processes[0].busy_percent for _ in range(2)]
+    assert found == [30, 0]
+
+
+def test_a_time_of_more_than_all_is_no_time(node, source):
+    node.write_gpus(busy_processes(3, RunningProcess(7, 64, 101)), SECOND)
+    assert source.use_of("GPU-0").processes[0].busy_percent is None
 
 
 @pytest.mark.parametrize(

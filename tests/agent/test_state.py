@@ -2,6 +2,8 @@
 
 import asyncio
 
+from agent.container_use import ContainerUse
+from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.state import AgentState
 
@@ -24,6 +26,23 @@ def test_a_change_wakes_followers_and_a_repetition_does_not():
         assert state.unhealthy == {}
 
     asyncio.run(follow())
+
+
+def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
+    def use(mib):
+        return [ContainerUse(ContainerName("team", "train", "main"), 0, 6400, mib, mib, mib, None, 0)]
+
+    async def versions():
+        state = AgentState([CARD])
+        for mib in (1000, 1060, 1099, 1100):
+            state.set_uses(use(mib))
+            assert state.uses == tuple(use(mib))
+            yield state.version
+
+    async def collected():
+        return [version async for version in versions()]
+
+    assert asyncio.run(collected()) == [1, 1, 1, 2]
 
 
 def test_a_node_without_a_gpu_to_share_lacks_nothing():

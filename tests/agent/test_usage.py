@@ -56,7 +56,7 @@ def measured(held, *cards, links=(), processes=None, checkpoint=(), policy=PER_G
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
             for family in registry.collect()
             for sample in family.samples
-        } | {"unlimited": state.unlimited}
+        } | {"unlimited": state.unlimited, "uses": state.uses}
 
     return asyncio.run(measure())
 
@@ -113,6 +113,45 @@ def test_memory_of_processes_is_summed_by_container():
     assert samples["gpu_utilisation_ratio", "0", "GPU-0"] == 0.75
 
 
+def used_by(samples):
+    """(pod, MiB now, MiB at most, per cent of time) of what is known."""
+    return [(use.name.pod, use.used_mib, use.peak_mib, use.busy_percent) for use in samples["uses"]]
+
+
+TWO = {
+    ("train", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1)},
+    ("idle", "main"): {"nvidia.com/gpu-0": ids(0, 2, 3, 4, 5)},
+}
+
+
+def test_what_a_container_uses_is_beside_what_it_may_use():
+    busy = RunningProcess(10, 5120, 30), RunningProcess(11, 100, 10)
+    samples = of_one_pod(TWO, {10: CUDA, 11: CUDA}, running=busy)
+    assert used_by(samples) == [("train", 5220, 5220, 40), ("idle", 0, 0, 0)]
+    [train, idle] = samples["uses"]
+    assert (train.memory_mib, idle.memory_mib) == (10240, 20480)
+    labels = "default", "train", "main", "0"
+    assert samples["container_memory_used_bytes", *labels] == 5220 * MIB
+    assert samples["container_memory_peak_bytes", *labels] == 5220 * MIB
+    assert samples["container_utilisation_ratio", *labels] == 0.4
+    assert samples["container_memory_used_bytes", "default", "idle", "main", "0"] == 0
+
+
+def test_nobody_is_said_to_use_nothing_while_a_process_may_be_theirs():
+    other = {12: {"cgroup": GROUP.format(SECOND)}}
+    running = RunningProcess(10, 5120, 30), RunningProcess(12, 100, 10)
+    samples = of_one_pod(TWO, {10: CUDA}, running=running, others=other)
+    assert used_by(samples) == [("train", 5120, 5120, 30)]
+    ended = of_one_pod(TWO, {10: CUDA}, running=running)
+    assert used_by(ended) == [("train", 5120, 5120, 30)]
+    own = of_one_pod(TWO, {10: CUDA}, running=running, others={12: {"cgroup": "0::/system.slice/x.service"}})
+    assert [pod for pod, *_ in used_by(own)] == ["train", "idle"], "a process of the node is no pod's"
+
+
+def test_nothing_is_said_of_use_without_the_containers_names():
+    assert measured(TWO, card(0, processes=(RunningProcess(10, 10),)))["uses"] is None
+
+
 def test_a_node_that_shows_no_processes_and_a_lost_gpu_have_no_series():
     samples = measured({}, card(0, processes=(RunningProcess(10, 5),)), card(1, lost=True))
     assert [key for key in samples if key[0].startswith("container")] == []
@@ -130,9 +169,9 @@ LINK = f"train_default_main-{FIRST}.log"
 UNLIMITED = "container_unlimited_processes", "default", "train", "main", "0"
 
 
-def of_one_pod(held, maps, **more):
+def of_one_pod(held, maps, running=None, others=None, **more):
     """What is measured of a pod whose processes have these maps; of a process without, none can be read."""
-    running = tuple(RunningProcess(pid, 10) for pid in maps)
+    running = running or tuple(RunningProcess(pid, 10) for pid in maps)
     return measured(
         held,
         card(0, processes=running),
@@ -140,7 +179,8 @@ def of_one_pod(held, maps, **more):
         processes={
             pid: {"cgroup": GROUP.format(FIRST)} | ({"maps": lines} if lines is not None else {})
             for pid, lines in maps.items()
-        },
+        }
+        | (others or {}),
         **more,
     )
 

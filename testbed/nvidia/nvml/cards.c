@@ -40,15 +40,19 @@ static bool take_card_line(struct card *card, const char *key, const char *value
   if (!strcmp(key, "memory"))
     return sscanf(value, "%llu %llu %llu", &card->mib, &card->reserved, &card->used) == 3;
   if (!strcmp(key, "busy")) return sscanf(value, "%u", &card->busy) == 1;
+  if (!strcmp(key, "samples")) return sscanf(value, "%u", &card->samples) == 1;
   if (!strcmp(key, "mig")) return sscanf(value, "%d", &card->mig) == 1;
   if (!strcmp(key, "events")) return sscanf(value, "%d", &card->events) == 1;
   if (!strcmp(key, "lost")) return card->lost = true;
   if (!strcmp(key, "recovery"))
     return (card->no_recovery = !strcmp(value, "unknown")) || sscanf(value, "%u", &card->recovery) == 1;
   if (!strcmp(key, "process") && card->processes < MOST_PROCESSES) {
+    nvmlProcessUtilizationInfo_v1_t *sample = &card->sample[card->processes];
     nvmlProcessInfo_t *process = &card->process[card->processes++];
     long long mib;
-    if (sscanf(value, "%u %lld", &process->pid, &mib) != 2) return false;
+    int given = sscanf(value, "%u %lld %u %llu", &process->pid, &mib, &sample->smUtil, &sample->timeStamp);
+    if (given < 2) return false;
+    sample->pid = given > 2 ? process->pid : 0;
     process->usedGpuMemory = mib < 0 ? NVML_VALUE_NOT_AVAILABLE : mib * MIB;
     process->gpuInstanceId = process->computeInstanceId = NVML_NO_INSTANCE;
     return true;

@@ -30,9 +30,10 @@ struct card {
   int events; /* what registering for its events returns */
   bool lost, no_recovery;
   unsigned long long mib, reserved, used;
-  unsigned instances, processes;
+  unsigned instances, processes, samples; /* samples: the functions that tell of them, as cards.py counts them */
   struct instance instance[MOST_INSTANCES];
   nvmlProcessInfo_t process[MOST_PROCESSES];
+  nvmlProcessUtilizationInfo_v1_t sample[MOST_PROCESSES]; /* of the process at this place; without a pid there is none */
 };
 
 struct event {

@@ -51,6 +51,23 @@ typedef struct {
 #define NVML_NO_INSTANCE (~0U)
 
 typedef struct {
+  unsigned pid;
+  unsigned long long timeStamp;
+  unsigned smUtil, memUtil, encUtil, decUtil;
+} nvmlProcessUtilizationSample_t;
+
+typedef struct {
+  unsigned long long timeStamp;
+  unsigned pid, smUtil, memUtil, encUtil, decUtil, jpgUtil, ofaUtil;
+} nvmlProcessUtilizationInfo_v1_t;
+
+typedef struct {
+  unsigned version, processSamplesCount;
+  unsigned long long lastSeenTimeStamp;
+  nvmlProcessUtilizationInfo_v1_t *procUtilArray;
+} nvmlProcessesUtilizationInfo_t;
+
+typedef struct {
   unsigned fieldId, scopeId;
   long long timestamp, latencyUsec;
   unsigned valueType;

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.container_use import ContainerUse
+from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.kubernetes.gpu_node import (
     MAX_GPUS,
@@ -13,6 +15,7 @@ from agent.kubernetes.gpu_node import (
     MAX_REASON,
     MAX_TEXT,
     MAX_UNLIMITED,
+    MAX_USES,
     NodeReport,
     manifest,
 )
@@ -76,17 +79,50 @@ def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
-    report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD)
+    report = NodeReport(
+        {"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD, [use("a")]
+    )
     reported = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
     assert reported.keys() == known.keys()
     assert reported["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     containers = known["unlimited"]["properties"]["containers"]["items"]["properties"]
     assert reported["unlimited"].keys() == known["unlimited"]["properties"].keys()
     assert reported["unlimited"]["containers"][0].keys() == containers.keys()
+    containers = known["usage"]["properties"]["containers"]["items"]["properties"]
+    assert reported["usage"].keys() == known["usage"]["properties"].keys()
+    assert reported["usage"]["containers"][0].keys() == containers.keys()
+    assert known["usage"]["properties"]["containers"]["maxItems"] == MAX_USES
 
 
 def unlimited(pod):
     return Unlimited("team", pod, "uid", "main", "c" * 64, 0, 5120)
+
+
+def use(pod, **more):
+    return replace(ContainerUse(ContainerName("team", pod, "main"), 0, 5120, 100, 300, 200, 7, 0), **more)
+
+
+def test_what_containers_use_is_counted_and_the_first_are_named():
+    found = [use(f"pod-{number:03}") for number in reversed(range(MAX_USES + 1))]
+    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=found))["status"]["usage"]
+    assert (told["count"], len(told["containers"])) == (MAX_USES + 1, MAX_USES)
+    assert told["containers"][0] == {
+        "namespace": "team",
+        "pod": "pod-000",
+        "container": "main",
+        "gpu": 0,
+        "memoryMiB": 5120,
+        "usedMiB": 100,
+        "peakMiB": 300,
+        "p95MiB": 200,
+        "busyPercent": 7,
+        "since": "1970-01-01T00:00:00Z",
+    }
+
+
+def test_a_time_that_the_driver_does_not_report_is_not_written():
+    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=[use("a", busy_percent=None)]))
+    assert "busyPercent" not in told["status"]["usage"]["containers"][0]
 
 
 def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
@@ -105,7 +141,7 @@ def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():
 
 
 def test_what_was_not_searched_or_requested_is_not_reported():
-    assert not {"unlimited", "driverLimits"} & status().keys()
+    assert not {"unlimited", "driverLimits", "usage"} & status().keys()
     reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
     assert reported["status"]["unlimited"] == {"count": 0, "containers": []}
     assert reported["status"]["driverLimits"] == "x" * MAX_REASON

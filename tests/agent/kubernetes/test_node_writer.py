@@ -157,7 +157,7 @@ class OldApi(Api):
         status = body["status"]
         of_cards = {key for gpu in status["gpus"] for key in ("numaNode", "reservedMiB") if key in gpu}
         refused = [f".status.gpus[0].{key}" for key in sorted(of_cards)]
-        refused += [f".status.{key}" for key in ("unlimited", "driverLimits") if key in status]
+        refused += [f".status.{key}" for key in ("unlimited", "driverLimits", "usage") if key in status]
         if refused:
             reported = " ".join(f"{path}: field not declared in schema" for path in refused)
             raise ApiServerError(
@@ -169,7 +169,7 @@ class OldApi(Api):
 
 def test_an_older_schema_gets_all_but_what_it_does_not_know(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "GPU", replace(GPU, numa_node=1))
-    begin = {"begin": lambda state: state.set_unlimited([])}
+    begin = {"begin": lambda state: (state.set_unlimited([]), state.set_uses([]))}
     [(_, status)] = writes(OldApi(), **begin)
     assert [gpu["uuid"] for gpu in status["gpus"]] == ["GPU-a"]
     [(_, status)] = writes(Api())

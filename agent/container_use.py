@@ -1,0 +1,155 @@
+"""What containers used of their shares since the agent first saw them. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from agent.containers import ContainerName
+
+MINUTES = 60
+"""The time over which GPU time is averaged."""
+STEPS = 100
+"""Steps of a share in which the time at each amount of memory is counted."""
+NEARLY_ALWAYS = 95
+"""Per cent of the time."""
+_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SeenUse:
+    """What a container uses of one GPU now."""
+
+    name: ContainerName
+    gpu: int
+    memory_mib: int
+    """MiB that it may use."""
+    used_mib: int
+    busy_percent: int | None
+    """Part of the time since the last measurement; None if the driver does not say."""
+    pod_uid: str = ""
+    """Empty if unknown: none of its processes is on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUse:
+    """What a container has used of one GPU, for as long as it was watched."""
+
+    name: ContainerName
+    gpu: int
+    memory_mib: int
+    """MiB that it may use."""
+    used_mib: int
+    """Now."""
+    peak_mib: int
+    """The highest measured value."""
+    p95_mib: int
+    """At most this 95 % of the time, rounded up to a hundredth of the share."""
+    busy_percent: int | None
+    """Mean part of the time of the last hour; None if the driver does not say."""
+    since: int
+    """When it was first measured, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class _History:
+    pod_uid: str
+    since: int
+    peak_mib: int = 0
+    at_steps: list[int] = field(default_factory=lambda: [0] * (STEPS + 1))
+    """Number of measurements by used hundredths of the share, rounded up."""
+    minutes: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=MINUTES))
+    """(minute, sum of per cents, measurements)."""
+    latest: ContainerUse | None = None
+
+    def add(self, seen: SeenUse, now: int) -> None:
+        self.pod_uid = seen.pod_uid or self.pod_uid
+        self.peak_mib = max(self.peak_mib, seen.used_mib)
+        self.at_steps[min(STEPS, -(-seen.used_mib * STEPS // max(1, seen.memory_mib)))] += 1
+        if seen.busy_percent is None:
+            return
+        minute, before, count = now // _SECONDS, 0, 0
+        if self.minutes and self.minutes[-1][0] == minute:
+            _, before, count = self.minutes.pop()
+        self.minutes.append((minute, before + min(100, seen.busy_percent), count + 1))
+
+    def busy_percent(self, now: int) -> int | None:
+        found = [each for each in self.minutes if each[0] > now // _SECONDS - MINUTES]
+        count = sum(each[2] for each in found)
+        return round(sum(each[1] for each in found) / count) if count else None
+
+    def p95_mib(self, memory_mib: int) -> int:
+        left = -(-sum(self.at_steps) * NEARLY_ALWAYS // 100)
+        for step, count in enumerate(self.at_steps):
+            left -= count
+            if left <= 0:
+                return min(self.peak_mib, -(-memory_mib * step // STEPS))
+        return self.peak_mib
+
+
+class UseHistory:
+    """Remembers the use of the containers that hold shares, and forgets those that no longer do."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[ContainerName, int], _History] = {}
+
+    def update(
+        self, seen: Iterable[SeenUse], holders: Collection[tuple[ContainerName, int]], now: int
+    ) -> list[ContainerUse]:
+        """Add one measurement, and return the use of all holders that were ever measured.
+
+        Args:
+            seen: what containers use, as far as it is known now.
+            holders: all containers with a share, and the number of its GPU.
+            now: seconds since 1970.
+        """
+        for each in seen:
+            self._add(each, now)
+        self._known = {key: known for key, known in self._known.items() if key in holders}
+        return [known.latest for known in self._known.values() if known.latest is not None]
+
+    def _add(self, seen: SeenUse, now: int) -> None:
+        key = seen.name, seen.gpu
+        known = self._known.get(key)
+        if known is None or (seen.pod_uid and known.pod_uid not in {"", seen.pod_uid}):
+            known = self._known[key] = _History(seen.pod_uid, now)
+        known.add(seen, now)
+        known.latest = ContainerUse(
+            seen.name,
+            seen.gpu,
+            seen.memory_mib,
+            seen.used_mib,
+            known.peak_mib,
+            known.p95_mib(seen.memory_mib),
+            known.busy_percent(now),
+            known.since,
+        )
+
+
+def has_moved(before: Collection[ContainerUse] | None, now: Collection[ContainerUse] | None) -> bool:
+    """Whether a report of these uses would tell something new, so that a steady program causes no write.
+
+    New are other containers, and a change of 1/64 of a share's memory or of two per cent of the time.
+    """
+    if before is None or now is None:
+        return before is not now
+    known = {(each.name, each.gpu, each.since): each for each in before}
+    return len(known) != len(now) or any(
+        _differ(known.get((each.name, each.gpu, each.since)), each) for each in now
+    )
+
+
+def _differ(before: ContainerUse | None, now: ContainerUse) -> bool:
+    if before is None or before.memory_mib != now.memory_mib:
+        return True
+    if (before.busy_percent is None) != (now.busy_percent is None):
+        return True
+    step = max(1, now.memory_mib // 64)
+    amounts = (
+        (before.used_mib, now.used_mib),
+        (before.peak_mib, now.peak_mib),
+        (before.p95_mib, now.p95_mib),
+    )
+    percents = before.busy_percent or 0, now.busy_percent or 0
+    return any(abs(one - other) >= step for one, other in amounts) or abs(percents[0] - percents[1]) > 1

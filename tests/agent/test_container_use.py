@@ -1,0 +1,108 @@
+"""What containers used since they were first seen, and which changes of it are worth a report."""
+
+from dataclasses import replace
+
+import pytest
+
+from agent.container_use import ContainerUse, SeenUse, UseHistory, has_moved
+from agent.containers import ContainerName
+
+NAME = ContainerName("team", "train", "main")
+HOLDERS = {(NAME, 0)}
+MINUTE = 60
+
+
+def seen(used=0, busy=None, **more):
+    return SeenUse(NAME, 0, more.pop("memory", 1000), used, busy, **more)
+
+
+def after(*measurements):
+    """The use after measurements, each with its time."""
+    history = UseHistory()
+    for at, each in measurements:
+        [use] = history.update([each], HOLDERS, at)
+    return use
+
+
+def test_the_peak_outlives_the_use():
+    use = after((0, seen(100)), (15, seen(700)), (30, seen(200)))
+    assert (use.used_mib, use.peak_mib, use.since) == (200, 700, 0)
+
+
+def test_the_95th_percentile_leaves_out_what_was_rare():
+    often = [(at, seen(300)) for at in range(95)]
+    rare = [(at, seen(900)) for at in range(95, 100)]
+    assert after(*often, *rare).p95_mib == 300
+    assert after(*often, *rare, (101, seen(900))).p95_mib == 900
+
+
+def test_the_95th_percentile_is_at_most_the_peak_though_it_is_counted_in_steps():
+    assert after((0, seen(301))).p95_mib == 301
+    assert after((0, seen(5000))).p95_mib == 1000, "a container without a limit may exceed its share"
+
+
+def test_the_time_is_the_mean_of_the_last_hour():
+    assert after((0, seen(busy=100)), (15, seen(busy=0)), (MINUTE, seen(busy=50))).busy_percent == 50
+    assert after((0, seen(busy=100)), (60 * MINUTE, seen(busy=10))).busy_percent == 10
+    assert after((0, seen(busy=100)), (59 * MINUTE, seen(busy=10))).busy_percent == 55
+
+
+def test_without_a_figure_of_the_driver_the_time_is_unknown():
+    assert after((0, seen(100))).busy_percent is None
+    assert after((0, seen(busy=80)), (15, seen())).busy_percent == 80
+
+
+def test_a_container_that_could_not_be_measured_keeps_its_last_use():
+    history = UseHistory()
+    before = history.update([seen(100)], HOLDERS, 0)
+    assert history.update([], HOLDERS, 15) == before
+
+
+def test_a_container_that_holds_nothing_more_is_forgotten():
+    history = UseHistory()
+    history.update([seen(700)], HOLDERS, 0)
+    assert history.update([], set(), 15) == []
+    [use] = history.update([seen(100)], HOLDERS, 30)
+    assert (use.peak_mib, use.since) == (100, 30)
+
+
+def test_another_pod_of_the_same_name_begins_again():
+    history = UseHistory()
+    history.update([seen(700, pod_uid="a")], HOLDERS, 0)
+    [use] = history.update([seen(0)], HOLDERS, 15)
+    assert use.peak_mib == 700, "without a process the pod is unknown"
+    [use] = history.update([seen(100, pod_uid="b")], HOLDERS, 30)
+    assert use.peak_mib == 100
+
+
+USE = ContainerUse(NAME, 0, 6400, 100, 100, 100, 10, 0)
+
+
+@pytest.mark.parametrize("change", [{"used_mib": 199}, {"busy_percent": 11}, {"peak_mib": 199}])
+def test_a_small_change_is_not_worth_a_report(change):
+    assert not has_moved([USE], [replace(USE, **change)])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"used_mib": 200},
+        {"peak_mib": 200},
+        {"p95_mib": 0},
+        {"busy_percent": 12},
+        {"busy_percent": None},
+        {"memory_mib": 3200},
+        {"since": 15},
+        {"gpu": 1},
+    ],
+)
+def test_a_large_change_is_worth_a_report(change):
+    assert has_moved([USE], [replace(USE, **change)])
+
+
+def test_it_is_worth_a_report_that_a_container_came_or_left_or_that_uses_became_unknown():
+    assert has_moved([USE], [])
+    assert has_moved([], [USE])
+    assert has_moved(None, [])
+    assert has_moved([USE], None)
+    assert not has_moved(None, None)
