@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "agent": "agent:agent",
     "explain": "explain:explain",
     "ledger": "ledger:ledger",
+    "suggest": "suggest:suggest",
     "why": "why:why",
     "status": "status:status",
     "doctor": "doctor:doctor",

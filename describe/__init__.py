@@ -4,6 +4,7 @@
 |---|---|
 | why, pod_details, pod_groups | one pod, or a workload whose pods are denied, and what it waits for |
 | uninjected | pods that use GPUs without an injection |
+| share_uses, suggestions | what pods use of their shares, and which shares would have held them |
 | quota_report | usage of quotas by namespaces and queues |
 | policy_status, stored_policies | the policies that each process serves, and the stored ones |
 """
@@ -11,7 +12,9 @@
 PUBLIC = (
     "policy_status",
     "quota_report",
+    "share_uses",
     "stored_policies",
+    "suggestions",
     "uninjected",
     "why",
 )

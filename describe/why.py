@@ -25,15 +25,18 @@ from describe.pod_details import (
     newest_first,
 )
 from describe.pod_groups import count_group, group_of, pods_of
+from describe.share_uses import uses_by_node
 from describe.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.instance_worth import has_instances
 from ledger.own_demands import OwnDemands
+from ledger.use import sentence
 from ledger.why import PodGroup, PodSummary, why
 from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
+from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from policies.model.problems import PolicyError
 
@@ -102,6 +105,8 @@ class WhyQuery:
             return "The pod exists, but its resources or labels cannot be read, so it is not counted."
         details = details_of(data, self._now)
         summary = await self._summary(found[0], details, _constraints(data))
+        if details.phase == "Running" and found[0].fact.node is not None and found[0].fact.slices:
+            summary = replace(summary, uses=await self._uses(found[0].fact))
         if found[0].fact.node is None:
             summary = replace(summary, group=await self._group(found[0].fact.namespace, data))
         return why(summary, self._names)
@@ -192,6 +197,20 @@ class WhyQuery:
         except _UNANSWERED as error:
             self._note("GpuNodes, which show where an agent runs", error)
             return None
+
+    async def _uses(self, pod: PodFact) -> tuple[str, ...]:
+        """Return what a pod uses; empty if its node's agent does not measure it, or if it may not be read."""
+        path = f"{GPU_NODES_PATH}/{quote(pod.node or '', safe='')}"
+        try:
+            found, _ = gpu_nodes().reader.read_list(b'{"items":[%b]}' % await self._api.request("GET", path))
+        except _UNANSWERED as error:
+            # Most users may not read GpuNodes, and most pods run without such a report.
+            if getattr(error, "status", None) not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
+                self._note("the GpuNode, which shows what it uses", error)
+            return ()
+        uses = uses_by_node(found).get(pod.node or "", {})
+        on_gpus = [(gpu, use) for (namespace, name, gpu), use in uses.items() if (namespace, name) == pod.key]
+        return tuple([sentence(gpu, use, self._now) for gpu, use in on_gpus if gpu is not None])
 
     async def _replaced_after(self, policy: str | None) -> str | None:
         namespace, name = self._policies

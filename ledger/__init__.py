@@ -17,6 +17,7 @@ PUBLIC = (
     "placement_request",
     "queue_names",
     "reservations",
+    "use",
     "view",
     "why",
     "why_refused",

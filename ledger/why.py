@@ -86,6 +86,8 @@ class PodSummary:
     """Nodes with cards that are being divided now, and to which the pod could go."""
     group: PodGroup | None = None
     """The group that the pod starts together with."""
+    uses: tuple[str, ...] = ()
+    """Sentences on what a running pod uses of its GPUs; empty if that is not measured."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
@@ -191,6 +193,7 @@ def _bound(pod: PodSummary) -> Iterator[str]:
     node = quoted(pod.fact.node or "")
     if pod.phase == "Running" and pod.trouble is None:
         yield f"It runs on node {node}."
+        yield from pod.uses
         return
     yield f"It has its {_of(pod.fact)} on node {node}, so it does not wait for the injector."
     if pod.trouble is not None:

@@ -13,6 +13,8 @@ class Changes:
         self._some = asyncio.Event()
         self.backlog = True
         """Whether the waiting pods have changed."""
+        self.follows_uses = False
+        """Whether the reader also shows what pods use, which changes all the time."""
 
     def mark(self, name: str | None) -> None:
         """Record that a node has changed; None stands for the backlog."""

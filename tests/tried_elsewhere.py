@@ -39,6 +39,8 @@ TRIED_BY = {
     "tests/cli/test_gpu_operator_values.py": ["cli/commands/gpu_operator.py"],
     "tests/cli/test_kubernetes_yaml.py": ["cli/manifests.py"],
     "tests/cli/test_process_command.py": ["service/options.py"],
+    "tests/cli/test_suggestions.py": ["cli/commands/suggest.py", "describe/suggestions.py"],
+    "tests/cli/test_share_use_table.py": ["describe/share_uses.py"],
     "tests/cli/test_terminal.py": ["cli/printing.py"],
     "tests/cli/test_version.py": ["service/version.py"],
     "tests/cluster/test_informer.py": ["cluster/listing.py"],

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
+from ledger.use import ShareUse, UseKey
 from ledger.view import GpuView, NodeView
 from modes.units import POOL, Profile, profile_of_product
 from web.source import Viewer
 
 OTHER = "other"
 CreatedAt = Callable[[str, str], str]
+Uses = Mapping[UseKey, ShareUse]
 
 
 class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -27,6 +30,16 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     created: str = ""
     pods: int = 0
     """Number of pods that the share sums up; 0 for a single pod, or if the number is not shown."""
+    used: int | None = None
+    """MiB of GPU memory that the pod uses of it; None if that is not measured."""
+    peak: int = 0
+    """The most MiB that it was seen to use."""
+    limit: int = 0
+    """MiB that it may use."""
+    busy: int | None = None
+    """Per cent of the last hour, or of the time since `since`, that its kernels ran; None if unknown."""
+    since: str = ""
+    """When it was first measured."""
 
 
 class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -54,9 +67,9 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gpus: tuple[GpuCell, ...] = ()
 
 
-def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
+def node_row(view: NodeView, viewer: Viewer, created: CreatedAt, uses: Uses) -> NodeRow:
     """Return a node as a viewer may see it."""
-    gpus = tuple([_cell(view, gpu, viewer, created) for gpu in view.gpus])
+    gpus = tuple([_cell(view, gpu, viewer, created, uses) for gpu in view.gpus])
     return NodeRow(
         view.name, usable=view.usable, product=view.product or "", mib=view.gpu_mib or 0, gpus=gpus
     )
@@ -75,7 +88,7 @@ def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, i
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 
-def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> GpuCell:
+def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt, uses: Uses) -> GpuCell:
     profile = _profile(view, gpu)
     mib, per_gpu = size = _size(view, gpu, profile)
     own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
@@ -88,12 +101,25 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> G
             share.queue,
             mib * share.slices // per_gpu,
             created(share.namespace, share.name),
+            **_use_of(uses.get((share.namespace, share.name, gpu.index))),
         )
         for share in own
     ]
     shares += _others(gpu, len(own), viewer, size)
     index, name = (gpu.index, "") if profile is None else (None, profile.name)
     return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares), gpu.offered_twice)
+
+
+def _use_of(use: ShareUse | None) -> dict[str, Any]:
+    if use is None:
+        return {}
+    return {
+        "used": use.used_mib,
+        "peak": use.peak_mib,
+        "limit": use.memory_mib,
+        "busy": use.busy_percent,
+        "since": use.since,
+    }
 
 
 def _others(gpu: GpuView, own: int, viewer: Viewer, per_slice: tuple[int, int]) -> list[HeldShare]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
@@ -12,6 +12,7 @@ import msgspec
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
+from ledger.use import ShareUse, UseKey
 from ledger.view import PendingView
 from service.changes import Changes
 from service.yielding import CooperativeYield
@@ -42,6 +43,14 @@ Denials = Callable[[], Sequence[DenialCount] | None]
 
 def _no_age(_namespace: str, _pod: str) -> str:
     return ""
+
+
+UsesOf = Callable[[str], Mapping[UseKey, ShareUse]]
+"""Returns what pods use of their shares on a node, by its name; nothing if that is not measured."""
+
+
+def _no_uses(_node: str) -> Mapping[UseKey, ShareUse]:
+    return {}
 
 
 def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:
@@ -82,6 +91,7 @@ class About:
     denials: Denials = no_denials
     unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = _nothing_unlimited
     """Programs without their limiter, by name, and how many containers have some."""
+    uses: UsesOf = _no_uses
 
 
 @dataclass(frozen=True, slots=True)

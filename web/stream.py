@@ -64,6 +64,7 @@ class Streams:
             await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
         changes = self._source.subscribe()
+        changes.follows_uses = True
         try:
             events = self._while_admitted(self._events(changes, viewer), place, viewer, token, namespace)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
@@ -125,7 +126,7 @@ class Streams:
         if view is None:
             # Clusters that grow and shrink give every node a new name, so nothing is kept of removed nodes.
             return _encode(NodeRow(name, gone=True)) if sent.pop(name, None) is not None else None
-        row = _encode(node_row(view, viewer, self._about.created))
+        row = _encode(node_row(view, viewer, self._about.created, self._about.uses(name)))
         before, sent[name] = sent.get(name), hash(row)
         return row if before != sent[name] else None
 

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,11 +18,13 @@ from rich.live import Live
 from rich.text import Text
 
 from baremetal.store import StoreError
+from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines
 from cli.ledger_watch import cut, news, page
 from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
 from cli.printing import say, say_json
+from cli.share_use_table import use_as_json, use_lines
 from cli.task_options import MachineOption, StateOption, open_store, read_report
 from cli.terminal import Terminal
 from ledger.messages import LedgerReply
@@ -66,6 +68,12 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     free: Annotated[
         int | None, typer.Option(min=1, help="Only GPUs with at least this number of free slices.")
     ] = None,
+    use: Annotated[
+        bool,
+        typer.Option(
+            "--use", help="One line for each share: what its pod uses of it, as the node's agent measures it."
+        ),
+    ] = False,
     controller: Annotated[
         str | None,
         typer.Option(
@@ -88,8 +96,13 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     context: ContextOption = None,
 ) -> None:
     """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them."""
-    source = _of_machine(state) if machine else _source(controller, tls_dir, kubeconfig, context)
     asked = Filter(node, namespace, queue, free)
+    if use:
+        if watch or machine or controller is not None:
+            fail("--use reads GpuLedgers and GpuNodes once: leave out --watch, --machine and --controller")
+        _print_uses(asked, output, kubeconfig, context)
+        return
+    source = _of_machine(state) if machine else _source(controller, tls_dir, kubeconfig, context)
     console = Terminal(soft_wrap=True)
     try:
         if not watch:
@@ -111,6 +124,18 @@ def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
     for line in lines(view, wide=output is LedgerOutput.WIDE):
         cut_to_screen = console.is_terminal and output is LedgerOutput.TABLE
         console.print(cut(line, console.width) if cut_to_screen else line)
+
+
+def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, context: str | None) -> None:
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from describe.share_uses import held_shares, read_uses  # noqa: PLC0415
+
+    view, uses = ask(kubeconfig, context, read_uses, "no GpuLedgers and GpuNodes")
+    shares = held_shares(asked.apply(view), uses)
+    if output is LedgerOutput.JSON:
+        say_json([use_as_json(each) for each in shares])
+    else:
+        say(use_lines(shares, datetime.now(UTC)))
 
 
 def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:

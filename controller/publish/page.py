@@ -47,7 +47,9 @@ def about(
         return seen.created if seen is not None else ""
 
     quotas = policies.quotas if policies is not None else tuple
-    return About(role, created, reasons.of, quotas, denials, lambda: unlimited(state.agents.values()))
+    return About(
+        role, created, reasons.of, quotas, denials, lambda: unlimited(state.agents.values()), state.uses
+    )
 
 
 def unlimited(reports: Iterable[AgentReport]) -> tuple[Sequence[UnlimitedPrograms], int]:

@@ -16,6 +16,7 @@ MAX_CARDS = 64
 MAX_MODEL = 128
 """Characters, as in the resource's schema."""
 MAX_UNLIMITED = 16
+MAX_USES = 128
 MAX_UUID = 128
 """Likewise."""
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
@@ -23,6 +24,8 @@ _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 _NumaNode = Annotated[int, msgspec.Meta(ge=0, le=1023)]
 _Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_Time = Annotated[str, msgspec.Meta(max_length=32)]
+_Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 _BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
 
@@ -43,6 +46,29 @@ class UnlimitedContainers(msgspec.Struct, frozen=True, gc=False):
 
     count: _Count = 0
     containers: Annotated[tuple[UnlimitedContainer, ...], msgspec.Meta(max_length=MAX_UNLIMITED)] = ()
+
+
+class ReportedUse(msgspec.Struct, frozen=True, gc=False):
+    """What a container uses of its share of a GPU."""
+
+    namespace: _Name
+    pod: _Name
+    container: _Name
+    gpu: _Index
+    memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    """That it may use."""
+    used_mib: _Mib = msgspec.field(name="usedMiB")
+    peak_mib: _Mib = msgspec.field(name="peakMiB")
+    p95_mib: _Mib = msgspec.field(name="p95MiB")
+    since: _Time
+    busy_percent: _Percent | None = msgspec.field(default=None, name="busyPercent")
+
+
+class ReportedUses(msgspec.Struct, frozen=True, gc=False):
+    """Those of one node: how many, and the first by name."""
+
+    count: _Count = 0
+    containers: Annotated[tuple[ReportedUse, ...], msgspec.Meta(max_length=MAX_USES)] = ()
 
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +98,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """(index, slices, pods) that containers hold, by the kubelet's checkpoint; None if not reported."""
     unlimited: UnlimitedContainers = UnlimitedContainers()
     """Containers that run without their limiter; none if the agent does not search for them."""
+    uses: ReportedUses | None = None
+    """What containers use of their shares; None if the agent does not measure it."""
 
 
 class _Card(msgspec.Struct, gc=False):
@@ -92,6 +120,7 @@ class _Status(msgspec.Struct, gc=False):
     boot_id: _BootId = msgspec.field(default="", name="bootID")
     gpus: Annotated[list[_Card], msgspec.Meta(max_length=MAX_CARDS)] = []
     unlimited: UnlimitedContainers = UnlimitedContainers()
+    usage: ReportedUses | None = None
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -143,6 +172,7 @@ def _report(found: _GpuNode) -> AgentReport:
         boot_id=status.boot_id,
         held=_held(shared),
         unlimited=status.unlimited,
+        uses=status.usage,
     )
 
 

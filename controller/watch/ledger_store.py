@@ -6,7 +6,7 @@ Everything here runs in the event loop's thread and never blocks, so it needs no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -20,6 +20,7 @@ from controller.watch.resources import SeenNode, SeenPod
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
+from ledger.use import ShareUse, UseKey, by_pod
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
 from service.yielding import FACTS_AT_ONCE, CooperativeYield
@@ -141,6 +142,16 @@ class LedgerStore:
         for reader in self._readers:
             reader.mark(node)
 
+    def _mark_uses(self, node: str) -> None:
+        for reader in self._readers:
+            if reader.follows_uses:
+                reader.mark(node)
+
+    def uses(self, node: str) -> Mapping[UseKey, ShareUse]:
+        """Return what pods use on a node; empty if its agent does not measure it."""
+        report = self.agents.get(node)
+        return by_pod(report.uses.containers) if report is not None and report.uses is not None else {}
+
     def _update_totals(self) -> None:
         """Do work of the next decision now, once there are enough changes to make it slow."""
         self._changes += 1
@@ -173,8 +184,11 @@ class LedgerStore:
 
     def set_agent(self, report: AgentReport) -> None:
         """Set the report of a node's agent; the inverse of `remove_agent`."""
+        before = self.agents.get(report.node)
         self.agents[report.node] = report
         self._set_again(report.node)
+        if (before.uses if before is not None else None) != report.uses:
+            self._mark_uses(report.node)
 
     def remove_agent(self, name: str) -> None:
         """Remove the report of a node's agent."""

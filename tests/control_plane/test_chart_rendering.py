@@ -283,6 +283,21 @@ def test_service_monitors_relabel_as_the_values_say(helm):
     assert all({name: endpoint[name] for name in rules} == rules for endpoint in endpoints)
 
 
+def test_the_agents_series_keep_the_names_of_the_containers_that_they_are_of(helm):
+    values = {"monitoring": {"serviceMonitor": {"enabled": True, "interval": "30s"}}}
+    assert of_kind(helm.rendered(values), "PodMonitor") == []
+    found = helm.rendered({**values, "agent": {"enabled": True}})
+    [monitor], [agent] = of_kind(found, "PodMonitor"), of_kind(found, "DaemonSet")
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["honorLabels"], endpoint["interval"]) == (True, "30s")
+    labels = agent["spec"]["template"]["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    ports = [
+        port["name"] for each in agent["spec"]["template"]["spec"]["containers"] for port in each["ports"]
+    ]
+    assert endpoint["port"] in ports
+
+
 def test_objects_of_the_admin_come_with_the_release_as_objects_or_templates(helm):
     name = {"name": "{{ .Release.Name }}-more"}
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"a": "1"}}
@@ -302,7 +317,7 @@ def test_services_take_options_of_the_network(helm):
         assert found["metadata"].get("annotations") == ({"a": "b"} if is_webhooks else None)
 
 
-def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_no_more(helm):
+def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_more(helm):
     [role] = [
         obj
         for obj in of_kind(helm.rendered({}), "ClusterRole")
@@ -311,7 +326,7 @@ def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_no_more(helm):
     assert role["rules"] == [
         {
             "apiGroups": ["clearml-injector.io"],
-            "resources": ["gpuledgers"],
+            "resources": ["gpuledgers", "gpunodes"],
             "verbs": ["get", "list", "watch"],
         }
     ]

@@ -1,6 +1,7 @@
 """The stream: everything, then what changes, within bounds; and what a viewer of one namespace sees."""
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
+from ledger.use import ShareUse
 from ledger.view import MAX_SHARES
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
@@ -35,6 +37,30 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
     assert list(rows(then)) == ["b"]
     [gpu, _] = rows(then)["b"]["gpus"]
     assert gpu["shares"] == [{"kind": "holder", "slices": 4, "namespace": "team", "pod": "x", "mib": 40000}]
+
+
+def test_a_share_says_what_its_pod_uses_and_changes_of_that_are_sent():
+    source = Source("a")
+    source.set_pod("x")
+    source.set_pod("hidden", namespace="other", index=1)
+    use = ShareUse(40000, 0, 300, 200, 0, "2026-01-01T00:00:00Z")
+    uses = {("team", "x", 0): use, ("other", "hidden", 1): use}
+
+    async def watch(request):
+        first = await request.until(rows)
+        uses["team", "x", 0] = replace(use, used_mib=100, busy_percent=None)
+        source.mark("a")
+        events = await request.until(lambda events: rows(events[len(first) :]))
+        return rows(first), rows(events[len(first) :])
+
+    page = page_of(source, TokenAuthorizer(), uses=lambda node: uses if node == "a" else {})
+    first, then = watching(page, watch, query="namespace=team", authorization="Bearer team")
+    [share] = first["a"]["gpus"][0]["shares"]
+    told = {"used": 0, "peak": 300, "limit": 40000, "busy": 0, "since": "2026-01-01T00:00:00Z"}
+    assert {key: share[key] for key in told} == told
+    [share] = then["a"]["gpus"][0]["shares"]
+    assert (share["used"], "busy" in share) == (100, False)
+    assert "used" not in first["a"]["gpus"][1]["shares"][0], "others' use is not shown"
 
 
 MIG = "NVIDIA-A100-SXM4-80GB"
@@ -298,7 +324,7 @@ def test_no_step_of_the_loop_makes_more_than_a_slice_of_the_rows(monkeypatch, vi
 
 def test_a_row_is_as_small_as_what_it_says():
     source = Source("a", gpus=8)
-    row = node_row(source.ledger.node("a"), Viewer(), lambda _namespace, _pod: "")
+    row = node_row(source.ledger.node("a"), Viewer(), lambda _namespace, _pod: "", {})
     assert len(msgspec.json.encode(row)) < 400
 
 
@@ -307,7 +333,7 @@ def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_ot
     for number in range(10_000):
         source.set_pod(f"p{number}", namespace="team" if number % 2 else "hidden", slices=1)
     seen = [
-        node_row(source.ledger.node("a"), viewer, lambda _namespace, _pod: "")
+        node_row(source.ledger.node("a"), viewer, lambda _namespace, _pod: "", {})
         for viewer in (Viewer(), Viewer("team"))
     ]
     for row in seen:

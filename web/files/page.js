@@ -72,10 +72,17 @@ function ageOf(created) {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
+function useOf(share) {
+  if (share.used === undefined) return "";
+  const hour = (Date.now() - Date.parse(share.since)) / 60000 >= 60;
+  const time = share.busy === undefined ? "" : `, GPU time ${share.busy} % ${hour ? "in the last hour" : `since ${new Date(share.since).toLocaleTimeString()}`}`;
+  return `uses ${share.used} of ${share.limit ?? 0} MiB, peak ${share.peak ?? 0}${time}`;
+}
+
 function wordsOf(share, gpu) {
   const kinds = { holder: "", promised: "expected", reservation: "reserved", other: "" };
   const words = [countOf(share.slices, gpu.profile), share.mib ? `${share.mib} MiB` : "", share.queue ? `queue ${share.queue}` : ""];
-  return [...words, kinds[share.kind] ?? share.kind, share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
+  return [...words, useOf(share), kinds[share.kind] ?? share.kind, share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
 }
 
 function stateOf(gpu) {

@@ -104,9 +104,9 @@ def use(pod, **more):
 
 def test_what_containers_use_is_counted_and_the_first_are_named():
     found = [use(f"pod-{number:03}") for number in reversed(range(MAX_USES + 1))]
-    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=found))["status"]["usage"]
-    assert (told["count"], len(told["containers"])) == (MAX_USES + 1, MAX_USES)
-    assert told["containers"][0] == {
+    reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=found))["status"]["usage"]
+    assert (reported["count"], len(reported["containers"])) == (MAX_USES + 1, MAX_USES)
+    assert reported["containers"][0] == {
         "namespace": "team",
         "pod": "pod-000",
         "container": "main",
@@ -121,8 +121,8 @@ def test_what_containers_use_is_counted_and_the_first_are_named():
 
 
 def test_a_time_that_the_driver_does_not_report_is_not_written():
-    told = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=[use("a", busy_percent=None)]))
-    assert "busyPercent" not in told["status"]["usage"]["containers"][0]
+    reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=[use("a", busy_percent=None)]))
+    assert "busyPercent" not in reported["status"]["usage"]["containers"][0]
 
 
 def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():

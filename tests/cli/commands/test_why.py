@@ -67,6 +67,41 @@ def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not
     assert "Not read: GpuNodes, which show where an agent runs" in unread.stderr
 
 
+def running():
+    pod = waiting(status={"phase": "Running"})
+    pod["spec"]["nodeName"] = "gpu-0"
+    return {f"{NAMESPACE}/pods/train": pod}
+
+
+def using(pod, gpu=3, **more):
+    used = {"memoryMiB": 40960, "usedMiB": 2100, "peakMiB": 8000, "p95MiB": 7800}
+    return {"namespace": "team", "pod": pod, "container": "a", "gpu": gpu, "since": ago(9000), **used, **more}
+
+
+def test_a_running_pod_is_told_what_it_uses_of_each_gpu_and_of_nobody_else(ask):
+    uses = [using("train", busyPercent=3), using("train", gpu=4), using("other", usedMiB=1)]
+    status = {"gpus": [], "usage": {"count": 3, "containers": uses}}
+    node = {f"{REPORTS}/gpu-0": {"metadata": {"name": "gpu-0"}, "status": status}}
+    ended = ask({**running(), **node})
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout.endswith(
+        "It runs on node gpu-0. Of GPU 3 it uses 2100 of 40960 MiB (peak 8000), and its kernels ran 3 % in"
+        " the last hour. Of GPU 4 it uses 2100 of 40960 MiB (peak 8000).\n"
+    )
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_who_may_not_read_the_gpu_node_or_has_none_is_told_nothing_of_use(ask, status):
+    ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(status, "no")})
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("It runs on node gpu-0.\n")
+
+
+def test_a_gpu_node_that_could_not_be_read_is_named(ask):
+    ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(500, "no")})
+    assert "Not read: the GpuNode, which shows what it uses" in ended.stderr
+
+
 NODES = "/api/v1/nodes"
 
 

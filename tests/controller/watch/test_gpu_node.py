@@ -9,7 +9,9 @@ import pytest
 from controller.watch.gpu_node import (
     MAX_CARDS,
     MAX_UNLIMITED,
+    MAX_USES,
     AgentReport,
+    ReportedUses,
     UnlimitedContainer,
     gpu_nodes,
     with_report,
@@ -62,6 +64,48 @@ def test_what_runs_without_its_limiter_is_read_with_bounds():
     assert read([]).unlimited.count == 0
     assert read([], unlimited={"count": 1, "containers": [one] * (MAX_UNLIMITED + 1)}) is None
     assert read([], unlimited={"count": 1, "containers": [{**one, "pod": "x" * 254}]}) is None
+
+
+USE = {
+    "namespace": "team",
+    "pod": "train",
+    "container": "main",
+    "gpu": 1,
+    "memoryMiB": 5120,
+    "usedMiB": 100,
+    "peakMiB": 300,
+    "p95MiB": 200,
+    "since": "2026-01-01T00:00:00Z",
+}
+
+
+def test_what_containers_use_is_read_with_bounds():
+    found = read([], usage={"count": 3, "containers": [{**USE, "busyPercent": 7}, USE]}).uses
+    assert found.count == 3
+    assert [use.busy_percent for use in found.containers] == [7, None]
+    assert read([]).uses is None
+    refused = [[USE] * (MAX_USES + 1), [{**USE, "busyPercent": 101}], [{**USE, "usedMiB": -1}]]
+    refused.append([{**USE, "since": "x" * 33}])
+    assert [read([], usage={"count": 1, "containers": each}) for each in refused] == [None] * 4
+
+
+def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    following, other = store.subscribe(), store.subscribe()
+    following.follows_uses = True
+    before = msgspec.structs.replace(read([]), is_registered=True)
+    store.set_agent(before)
+    taken = [following.take(), other.take()]
+    store.set_agent(msgspec.structs.replace(before, uses=ReportedUses(0)))
+    assert (following.take(), other.take()) == (["mixed"], [])
+    store.set_agent(msgspec.structs.replace(before, uses=ReportedUses(0)))
+    assert (following.take(), other.take()) == ([], []), taken
+
+
+def test_what_pods_use_on_a_node_is_found_by_its_name(store):
+    assert store.uses("mixed") == {}
+    store.set_agent(read([], usage={"count": 1, "containers": [USE]}))
+    assert store.uses("mixed")["team", "train", 1].used_mib == 100
 
 
 @pytest.fixture

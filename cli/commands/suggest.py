@@ -1,0 +1,89 @@
+"""fraction-injector suggest: the smallest shares that would have held the pods that run now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from cli.cluster import ask
+from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
+from cli.printing import say, say_json, table
+
+if TYPE_CHECKING:
+    from describe.suggestions import Suggestion
+
+HEADINGS = (
+    "NAMESPACE",
+    "QUEUE",
+    "OWNER",
+    "PODS",
+    "HOLD",
+    "PEAK MIB",
+    "P95 MIB",
+    "GPU TIME",
+    "ENOUGH",
+    "MEASURED",
+)
+_NONE = "-"
+
+
+def suggest(
+    *,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Compare shares with what pods used of them, by queue and owner, and name the smallest for the peak.
+
+    Counts only pods that run now, since the agent of their node first measured them: MEASURED says how long
+    that is. Peaks between two measurements, every 15 s, are not seen. Reads GpuLedgers, GpuNodes and pods.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from describe.suggestions import read_suggestions  # noqa: PLC0415
+
+    question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC))
+    try:
+        found = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")
+    except msgspec.MsgspecError as error:
+        fail(f"pods cannot be read: {error}")
+    if output is OutputFormat.JSON:
+        say_json([_as_json(each) for each in found])
+    elif found:
+        say(table([HEADINGS, *map(_row, found)]))
+    else:
+        say("no pod holds a share of a GPU")
+
+
+def _row(found: Suggestion) -> tuple[str, ...]:
+    pods = f"{found.pods} of {found.pods + found.unmeasured}" if found.unmeasured else str(found.pods)
+    held = f"{found.slices} of {found.slices_per_gpu}"
+    who = (found.namespace, found.queue or _NONE, found.owner or _NONE, pods, held)
+    if found.enough is None:
+        return (*who, *[_NONE] * 4, "not at all")
+    busy = f"{found.busy_percent} %" if found.busy_percent is not None else _NONE
+    enough = f"{found.enough} of {found.slices_per_gpu}"
+    return (*who, str(found.peak_mib), str(found.p95_mib), busy, enough, f"{found.hours:.1f} h")
+
+
+def _as_json(found: Suggestion) -> dict[str, Any]:
+    return {
+        "namespace": found.namespace,
+        "queue": found.queue,
+        "owner": found.owner,
+        "pods": found.pods,
+        "unmeasuredPods": found.unmeasured,
+        "slices": found.slices,
+        "slicesPerGpu": found.slices_per_gpu,
+        "peakMiB": found.peak_mib,
+        "p95MiB": found.p95_mib,
+        "busyPercent": found.busy_percent,
+        "enoughSlices": found.enough,
+        "measuredHours": round(found.hours, 2),
+    }

@@ -1,0 +1,61 @@
+"""`ledger --use`: one line for each share of a pod, with what the pod uses of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from cli.printing import table
+from ledger.use import time_text
+
+if TYPE_CHECKING:
+    from describe.share_uses import UsedShare
+
+HEADINGS = ("NODE", "GPU", "POD", "SLICES", "MIB USED", "PEAK", "P95", "GPU TIME")
+_UNKNOWN = "-"
+
+
+def use_lines(shares: Sequence[UsedShare], now: datetime) -> str:
+    """Return the table, and what it lacks."""
+    if not shares:
+        return "no pod holds a share of a GPU"
+    lines = [table([HEADINGS, *(_row(each, now) for each in shares)])]
+    if unknown := [each for each in shares if each.use is None]:
+        nodes = len({each.node for each in unknown})
+        where = "1 node" if nodes == 1 else f"{nodes} nodes"
+        lines.append(
+            f"not measured: {len(unknown)} of {len(shares)} shares, on {where};"
+            " with agent.podMetrics agents measure every 15 s"
+        )
+    return "\n".join(lines)
+
+
+def _row(held: UsedShare, now: datetime) -> tuple[str, ...]:
+    share, use = held.share, held.use
+    slices = f"{share.slices} of {held.slices_per_gpu}" if held.slices_per_gpu else str(share.slices)
+    place = (held.node, held.gpu, f"{share.namespace}/{share.name}", slices)
+    if use is None:
+        return (*place, *[_UNKNOWN] * 4)
+    used = f"{use.used_mib} of {use.memory_mib}"
+    return (*place, used, str(use.peak_mib), str(use.p95_mib), time_text(use, now) or _UNKNOWN)
+
+
+def use_as_json(held: UsedShare) -> dict[str, Any]:
+    """Return a share for `-o json`; the figures are null if they are not measured."""
+    share, use = held.share, held.use
+    return {
+        "node": held.node,
+        "gpu": held.gpu,
+        "namespace": share.namespace,
+        "pod": share.name,
+        "queue": share.queue,
+        "slices": share.slices,
+        "slicesPerGpu": held.slices_per_gpu,
+        "memoryMiB": use.memory_mib if use is not None else None,
+        "usedMiB": use.used_mib if use is not None else None,
+        "peakMiB": use.peak_mib if use is not None else None,
+        "p95MiB": use.p95_mib if use is not None else None,
+        "busyPercent": use.busy_percent if use is not None else None,
+        "since": use.since if use is not None else None,
+    }

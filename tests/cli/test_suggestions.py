@@ -1,0 +1,94 @@
+"""`suggest`: the smallest share that would have held the peak of each owner's pods."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from describe.share_uses import UsedShare
+from describe.suggestions import suggest
+from ledger.use import ShareUse
+from ledger.view import Holding
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def share(  # noqa: PLR0913 each is what a share has
+    pod, peak=None, slices=4, *, p95=None, busy=3, queue="", namespace="team"
+):
+    """A share of a card of 40,960 MiB, measured for two hours, or not at all."""
+    use = (
+        ShareUse(5120 * slices, 0, peak, p95 or peak, busy, "2026-01-01T10:00:00Z")
+        if peak is not None
+        else None
+    )
+    return UsedShare("gpu-0", "0", Holding(namespace, pod, "holder", slices, queue), 8, use)
+
+
+@pytest.mark.parametrize(
+    ("peak", "enough"), [(0, 1), (5120, 1), (5121, 2), (20480, 4), (30000, 6), (99999, 8)]
+)
+def test_the_smallest_share_that_holds_the_peak_is_enough(peak, enough):
+    [found] = suggest([share("a", peak)], {}, NOW)
+    assert found.enough == enough
+
+
+def test_pods_of_an_owner_and_queue_are_compared_together():
+    shares = [
+        share("a", 100, busy=3, queue="q"),
+        share("b", 6000, 6, p95=50, busy=None, queue="q"),
+        share("c", queue="q"),
+        share("d", 100),
+    ]
+    owners = dict.fromkeys([("team", "a"), ("team", "b"), ("team", "c")], "Job train")
+    first, second = suggest(shares, owners, NOW)
+    assert (first.queue, first.owner, first.pods, first.unmeasured) == ("q", "Job train", 2, 1)
+    assert (first.slices, first.peak_mib, first.p95_mib, first.busy_percent) == (6, 6000, 100, 3)
+    assert (first.enough, first.hours) == (2, 4.0)
+    assert (second.owner, second.enough) == ("", 1)
+
+
+def test_who_holds_most_beyond_the_need_comes_first_and_what_was_not_measured_last():
+    shares = [
+        share("unknown", namespace="a"),
+        share("fits", 20000, namespace="b"),
+        share("idle", 0, namespace="c"),
+    ]
+    assert [each.namespace for each in suggest(shares, {}, NOW)] == ["c", "a", "b"]
+
+
+def run(monkeypatch, found, *arguments):
+    monkeypatch.setattr("cli.commands.suggest.ask", lambda *_: found)
+    ended = CliRunner().invoke(app, ["suggest", *arguments])
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def test_the_command_prints_a_line_for_each_owner(monkeypatch):
+    found = suggest(
+        [share("a", 6000, queue="q"), share("b", namespace="z")], {("team", "a"): "Job train"}, NOW
+    )
+    lines = run(monkeypatch, found).splitlines()
+    assert " ".join(lines[1].split()) == "team q Job train 1 4 of 8 6000 6000 3 % 2 of 8 2.0 h"
+    assert " ".join(lines[2].split()) == "z - - 0 of 1 4 of 8 - - - - not at all"
+    assert run(monkeypatch, []) == "no pod holds a share of a GPU\n"
+
+
+def test_json_is_a_list_of_owners(monkeypatch):
+    [found] = json.loads(run(monkeypatch, suggest([share("a", 6000)], {}, NOW), "-o", "json"))
+    assert found == {
+        "namespace": "team",
+        "queue": "",
+        "owner": "",
+        "pods": 1,
+        "unmeasuredPods": 0,
+        "slices": 4,
+        "slicesPerGpu": 8,
+        "peakMiB": 6000,
+        "p95MiB": 6000,
+        "busyPercent": 3,
+        "enoughSlices": 2,
+        "measuredHours": 2.0,
+    }

@@ -1,0 +1,61 @@
+"""What pods use of their shares, summed over their containers, and in words."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from ledger.use import ShareUse, by_pod, memory_text, sentence, time_text
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LONG_AGO, JUST = "2026-01-01T00:00:00Z", "2026-01-01T11:40:30Z"
+
+
+@dataclass
+class Use:
+    gpu: int = 0
+    busy_percent: int | None = 10
+    since: str = LONG_AGO
+    namespace: str = "team"
+    pod: str = "train"
+    memory_mib: int = 1000
+    used_mib: int = 100
+    peak_mib: int = 300
+    p95_mib: int = 200
+
+
+def test_containers_of_one_gpu_are_summed_and_gpus_averaged():
+    uses = by_pod([Use(), Use(busy_percent=95, since=JUST), Use(gpu=1, busy_percent=0)])
+    assert uses["team", "train", 0] == ShareUse(2000, 200, 600, 400, 100, JUST)
+    assert uses["team", "train", 1] == ShareUse(1000, 100, 300, 200, 0, LONG_AGO)
+    assert uses["team", "train", None].busy_percent == 52
+    assert uses["team", "train", None].used_mib == 300
+
+
+def test_a_time_that_is_unknown_of_one_container_is_unknown_of_the_pod():
+    assert by_pod([Use(), Use(busy_percent=None)])["team", "train", 0].busy_percent is None
+
+
+@pytest.mark.parametrize(
+    ("since", "period"),
+    [
+        (LONG_AGO, "in the last hour"),
+        (JUST, "in the last 19 min"),
+        ("2026-01-01T11:59:59Z", "in the last 1 min"),
+        ("2026-01-01T12:30:00Z", "in the last 1 min"),
+        ("yesterday", "in the last 1 min"),
+        ("", "in the last 1 min"),
+    ],
+)
+def test_the_time_says_over_which_period_it_was_measured(since, period):
+    assert time_text(ShareUse(1000, 0, 0, 0, 3, since), NOW) == f"3 % {period}"
+
+
+def test_a_sentence_says_only_what_is_known():
+    use = by_pod([Use()])["team", "train", 0]
+    assert memory_text(use) == "100 of 1000 MiB (peak 300)"
+    assert sentence(0, use, NOW) == (
+        "Of GPU 0 it uses 100 of 1000 MiB (peak 300), and its kernels ran 10 % in the last hour."
+    )
+    unknown = by_pod([Use(busy_percent=None)])["team", "train", None]
+    assert sentence(None, unknown, NOW) == "Of its GPUs it uses 100 of 1000 MiB (peak 300)."
