@@ -8,9 +8,8 @@ import yaml
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
-from tests.control_plane.test_manifests import ALLOWED, MANIFESTS, unlabelled
+from tests.control_plane.test_manifests import MANIFESTS, PODS, unlabelled
 
-PODS = [name for name in ALLOWED if yaml.safe_load(MANIFESTS[name].read_text())["kind"] == "Pod"]
 LIMIT_RANGE = {
     "apiVersion": "v1",
     "kind": "LimitRange",
