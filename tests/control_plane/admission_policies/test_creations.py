@@ -298,7 +298,10 @@ def test_none_of_another_profile_in_words_is_nothing(lock, control_plane, policy
 
 
 def test_an_instance_for_an_ask_for_memory_passes(lock, control_plane):
-    made = control_plane.api.create(asking_for_memory("20Gi"), "lock-mig", dry_run=True)
+    pod = asking_for_memory("20Gi")
+    # Other nodes offer instances of that size as nvidia.com/gpu.
+    pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "lock-mig"}
+    made = control_plane.api.create(pod, "lock-mig", dry_run=True)
     [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
     assert limits["nvidia.com/mig-3g.40gb"] == "1"
 

@@ -167,7 +167,7 @@ def test_the_controller_touches_its_pods_when_the_policies_change(
 
     async def main():
         async with connected(control_plane, tmp_path) as api:
-            delivery = PolicyDelivery(api, Leading(), OWN_NAMESPACE, f"{RELEASE}-policies")
+            delivery = PolicyDelivery(api, OWN_NAMESPACE, f"{RELEASE}-policies")
             for values in (VALUES, {**VALUES, "queues": {"new": {"place": "spread"}}}):
                 await asyncio.to_thread(helm.apply, values)
                 for _ in range(2):
