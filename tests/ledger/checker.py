@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
+from ledger.placement.cpu_history import PER_SLICE
 from ledger.placement.packing import UNIT
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
@@ -291,8 +292,7 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
 
 def _unusable_slices(free: int, cpu_free: int, worth: ShadowPrices) -> int:
     """The mean over all levels of CPU of the slices that lack it."""
-    each = UNIT // len(worth.cpu)
-    return sum(max(0, free * each - cpu_free * price) for price in worth.cpu)
+    return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)
 
 
 def _taken_from(
