@@ -23,11 +23,11 @@ from typing import Annotated
 
 import typer
 import uvloop
-from kubernetes.aio.client.configuration import Configuration
 
 from bench.harness import Bar, Figure, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core
+from cluster.endpoint import Endpoint
 from cluster.kube_client import ApiServer
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
@@ -81,7 +81,7 @@ async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> l
         _child("bench.large_cluster", *map(str, counts)) as cluster,
         _child("bench.controller_load", str(tls), str(2 * seconds)) as load,
     ):
-        api = ApiServer(Configuration(host=f"http://127.0.0.1:{int(await _line(cluster))}"))
+        api = ApiServer(Endpoint(f"http://127.0.0.1:{int(await _line(cluster))}"))
         replica = ControllerProcess(_options(tls), api)
         serving = asyncio.create_task(replica.serve())
         phases = await _phases(replica, api, load, seconds)

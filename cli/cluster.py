@@ -30,7 +30,8 @@ def ask(
         cannot: beginning of the error message, such as "the pods cannot be read".
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+    from cluster.endpoint import NoApiServerError  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
 
     async def run() -> Answer:
         async with connected(kubeconfig_of(kubeconfig), context) as api:

@@ -7,10 +7,11 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+from cli.kubernetes_yaml import UnusableTextError, read_documents
 from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
 from ledger.ledger import Ledger
@@ -120,16 +121,17 @@ def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
         with contextlib.suppress(OSError):
             return POD_NAMESPACE.read_text().strip()
         return DEFAULT_NAMESPACE
-    # Here and not above: the other subcommands must start without the Kubernetes client.
-    from kubernetes.aio.config import ConfigException, list_kube_config_contexts  # noqa: PLC0415
-
     try:
-        contexts: Any = list_kube_config_contexts  # without types in the package
-        known, current = contexts(str(kubeconfig))
-    except (ConfigException, OSError):
+        [found, *_] = [*read_documents(kubeconfig.read_bytes()), None]
+    except (OSError, UnusableTextError):
         return DEFAULT_NAMESPACE
-    named = current if context is None else next((each for each in known if each["name"] == context), None)
-    return (named or {}).get("context", {}).get("namespace") or DEFAULT_NAMESPACE
+    found = found if isinstance(found, dict) else {}
+    wanted = found.get("current-context") if context is None else context
+    listed = found.get("contexts")
+    named = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    settings = next((each.get("context") for each in named if each.get("name") == wanted), None)
+    namespace = settings.get("namespace") if isinstance(settings, dict) else None
+    return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
 
 
 def fail(message: str) -> NoReturn:

@@ -1,7 +1,7 @@
-"""Requests to the Kubernetes API server, with the kubernetes package's authentication and transport.
+"""Requests to the Kubernetes API server.
 
-Bodies are raw bytes. Objects are decoded into structs with only the needed fields; the package's typed models
-cost ten times more.
+Bodies are raw bytes. Objects are decoded into structs with only the needed fields; the typed models of the
+kubernetes package cost ten times more.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
-from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+
+from cluster.endpoint import Endpoint, of_kubeconfig, of_service_account
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -27,6 +26,8 @@ APPLY = "application/apply-patch+yaml"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Accept header for only the metadata of objects."""
 MAX_CONNECTIONS = 32
+READ_BYTES = 2**21
+"""Buffer of a connection: one event of a watch can have a MiB."""
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 
@@ -34,10 +35,6 @@ TRANSPORT_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 """Exceptions of a request without a complete answer."""
 CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 """Statuses of a patch that tests the version it read: the object has changed, or was deleted."""
-
-
-class NoApiServerError(Exception):
-    """The configuration does not say where the API server is, or how to authenticate."""
 
 
 class ApiError(Exception):
@@ -59,10 +56,9 @@ class _Status(msgspec.Struct):
 class ApiServer:
     """One API server, used with the rights of a service account or of a kubeconfig's user."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        configuration.connection_pool_maxsize = MAX_CONNECTIONS
-        self._configuration = configuration
-        self._rest = RESTClientObject(configuration)
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._session: aiohttp.ClientSession | None = None
 
     async def request(  # noqa: PLR0913 each is a part of an HTTP request
         self,
@@ -109,7 +105,8 @@ class ApiServer:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._rest.close()
+        if self._session is not None:
+            await self._session.close()
 
     async def _send(  # noqa: PLR0913, PLR0917 each is a part of an HTTP request
         self,
@@ -121,13 +118,27 @@ class ApiServer:
         accept: str = JSON,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": accept, "Content-Type": content_type}
-        token = await self._configuration.get_api_key_with_prefix("BearerToken")
-        if token:
-            headers["Authorization"] = token
-        send: Any = self._rest.request  # without types in the package
-        answer = await send(method, f"{self._configuration.host}{url}", headers, body, _request_timeout=limit)
-        response: aiohttp.ClientResponse = answer.response
-        return response
+        if authorization := await self._endpoint.authorization():
+            headers["Authorization"] = authorization
+        return await self._connections().request(
+            method,
+            f"{self._endpoint.url}{url}",
+            headers=headers,
+            data=None if body is None else msgspec.json.encode(body),
+            timeout=limit,
+            proxy=self._endpoint.proxy,
+            server_hostname=self._endpoint.tls_name,
+        )
+
+    def _connections(self) -> aiohttp.ClientSession:
+        """Return the pool of connections; it belongs to the event loop of the first request."""
+        if self._session is None:
+            tls = self._endpoint.tls
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=tls if tls is not None else True)
+            self._session = aiohttp.ClientSession(
+                connector=connector, trust_env=True, read_bufsize=READ_BYTES
+            )
+        return self._session
 
 
 def _url(path: str, query: Mapping[str, str | int] | None) -> str:
@@ -142,19 +153,9 @@ async def connect(kubeconfig: Path | None, context: str | None = None) -> ApiSer
     Raises:
         NoApiServerError: neither configuration works.
     """
-    configuration = Configuration()
-    load: Any = load_kube_config if kubeconfig is not None else load_incluster_config
-    try:
-        if kubeconfig is not None:
-            await load(
-                str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
-            )
-        else:
-            load(configuration)
-    except (ConfigException, OSError) as error:
-        hint = "run in a pod with a service account, or pass --kubeconfig FILE"
-        raise NoApiServerError(f"cannot find the API server: {error}; {hint}") from error
-    return ApiServer(configuration)
+    if kubeconfig is None:
+        return ApiServer(of_service_account())
+    return ApiServer(await of_kubeconfig(kubeconfig, context))
 
 
 @asynccontextmanager

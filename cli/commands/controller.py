@@ -16,7 +16,7 @@ def controller(options: ControllerOptions) -> None:
     Run two replicas: one leads, the other stands by. Stops on SIGTERM or Ctrl-C.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cluster.kube_client import NoApiServerError  # noqa: PLC0415
+    from cluster.endpoint import NoApiServerError  # noqa: PLC0415
     from controller.process import run_controller  # noqa: PLC0415
 
     configure_logging(options.log_level, options.log_format)

@@ -214,7 +214,8 @@ def _from_controller(url: str, tls_dir: Path) -> Read:
 
 def _from_gpu_ledgers(kubeconfig: Path | None, context: str | None) -> Read:
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+    from cluster.endpoint import NoApiServerError  # noqa: PLC0415
+    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
     from cluster.listing import list_all  # noqa: PLC0415
     from controller.publish.gpu_ledger import gpu_ledgers, view_of  # noqa: PLC0415
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import textwrap
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.cluster import ask
 from cli.options import (
     ContextOption,
     GpuResourceOption,
@@ -26,8 +25,8 @@ from cli.terminal import Terminal
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
+    from cluster.kube_client import ApiServer
     from describe.why import WhyAnswer
-    from modes.resource_names import ResourceNames
 
 UNKNOWN = 1
 """Exit status if there is no such pod."""
@@ -56,32 +55,21 @@ def why(  # noqa: PLR0913 each is an option of the command
     1 there is no such pod, 2 it cannot be read.
     """
     names, place = resource_names_of(gpu_resource), config_map_of(policies_config_map)
-    file = kubeconfig_of(kubeconfig)
     name = pod.rpartition("/")[2]
     if not name:
         fail(f'"{pod}" is not a name: use the name of a pod')
-    where = namespace or namespace_of(file, context)
-    answer = asyncio.run(_ask((file, context), (where, name), names, place))
+    where = namespace or namespace_of(kubeconfig_of(kubeconfig), context)
+
+    async def explain(api: ApiServer) -> WhyAnswer:
+        # Here and not above: the other subcommands must start without the client.
+        from describe.why import WhyQuery  # noqa: PLC0415
+
+        return await WhyQuery(api, names, place, datetime.now(UTC)).answer(where, name)
+
+    answer = ask(kubeconfig, context, explain, f"pod {where}/{name} cannot be read")
     _print(answer)
     if not answer.is_known:
         raise typer.Exit(UNKNOWN)
-
-
-async def _ask(
-    server: tuple[Path | None, str | None],
-    pod: tuple[str, str],
-    names: ResourceNames,
-    policies: tuple[str, str],
-) -> WhyAnswer:
-    # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
-    from describe.why import WhyQuery  # noqa: PLC0415
-
-    try:
-        async with connected(*server) as api:
-            return await WhyQuery(api, names, policies, datetime.now(UTC)).answer(*pod)
-    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
-        fail(f"pod {'/'.join(pod)} cannot be read: {error}")
 
 
 def _print(answer: WhyAnswer) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl, urlsplit
 
-from kubernetes.aio.client.configuration import Configuration
-
+from cluster.endpoint import Endpoint
 from cluster.kube_client import ApiServer
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -63,7 +62,7 @@ async def talking_to(fake):
     """A client of the fake."""
     server = await asyncio.start_server(fake.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    api = ApiServer(Configuration(host=f"http://127.0.0.1:{port}"))
+    api = ApiServer(Endpoint(f"http://127.0.0.1:{port}"))
     try:
         yield api
     finally:

@@ -1,0 +1,123 @@
+"""Where the API server is: a pod's service account, or a kubeconfig; one line if neither can be used."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trustme
+
+from cluster import endpoint
+from cluster.endpoint import NoApiServerError, of_kubeconfig, of_service_account
+
+ROOT = Path(__file__).parents[2]
+IN_POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{name: here, context: {cluster: one, user: me}}]
+clusters: [{name: one, cluster: {server: "https://127.0.0.1:6443/", tls-server-name: api.example}}]
+users: [{name: me, user: {token: secret}}]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.crt")
+    (tmp_path / "token").write_text("first\n")
+    return tmp_path
+
+
+def test_a_pod_uses_its_service_account(folder):
+    found = of_service_account(folder, IN_POD)
+    assert found.url == "https://10.0.0.1:443"
+    assert asyncio.run(found.authorization()) == "Bearer first"
+    assert len(found.tls.get_ca_certs()) == 1
+
+
+def test_the_address_of_a_cluster_with_ipv6_is_in_brackets(folder):
+    found = of_service_account(folder, {**IN_POD, "KUBERNETES_SERVICE_HOST": "fd00::1"})
+    assert found.url == "https://[fd00::1]:443"
+
+
+def test_the_token_is_read_again_after_a_minute(folder, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(endpoint.time, "monotonic", lambda: now)
+    found = of_service_account(folder, IN_POD)
+    (folder / "token").write_text("second")
+    assert asyncio.run(found.authorization()) == "Bearer first"
+    now += endpoint.TOKEN_SECONDS
+    assert asyncio.run(found.authorization()) == "Bearer second"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda folder: (folder / "token").unlink(), "No such file"),
+        (lambda folder: (folder / "token").write_text(""), "token is empty"),
+        (lambda folder: (folder / "ca.crt").unlink(), "No such file"),
+        (lambda folder: (folder / "ca.crt").write_text("no certificate"), "ca.crt|certificate"),
+    ],
+)
+def test_a_pod_without_a_usable_service_account_is_told_so(folder, spoil, says):
+    spoil(folder)
+    with pytest.raises(NoApiServerError, match=says):
+        of_service_account(folder, IN_POD)
+
+
+def test_outside_a_pod_the_option_for_a_kubeconfig_is_named(folder):
+    with pytest.raises(NoApiServerError, match=r"this is no pod of a cluster; .*--kubeconfig FILE"):
+        of_service_account(folder, {})
+
+
+def test_a_kubeconfig_gives_the_server_its_name_and_the_token(tmp_path):
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    found = asyncio.run(of_kubeconfig(file))
+    assert (found.url, found.tls_name) == ("https://127.0.0.1:6443", "api.example")
+    assert asyncio.run(found.authorization()) == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1, 2]",
+        "text",
+        "{",
+        "\tcontexts:",
+        "\x00",
+        "contexts: 5\ncurrent-context: here",
+        "contexts: [5]\ncurrent-context: here",
+        "contexts: [{name: here}]\ncurrent-context: here",
+        KUBECONFIG.replace("token: secret", "client-certificate-data: '!'"),
+        KUBECONFIG.replace("token: secret", "client-certificate: /missing/file"),
+        KUBECONFIG.replace("cluster: one", "cluster: other"),
+        KUBECONFIG.replace("current-context: here", "current-context: there"),
+        KUBECONFIG.replace('"https://127.0.0.1:6443/"', "[]"),
+    ],
+)
+def test_a_broken_kubeconfig_is_one_line(tmp_path, text):
+    file = tmp_path / "config"
+    file.write_text(text)
+    with pytest.raises(NoApiServerError) as told:
+        asyncio.run(of_kubeconfig(file))
+    assert "\n" not in str(told.value)
+    assert f"kubeconfig {file}" in str(told.value)
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path):
+    with pytest.raises(NoApiServerError, match=r"there is no kubeconfig .*/missing"):
+        asyncio.run(of_kubeconfig(tmp_path / "missing"))
+
+
+def test_a_controller_in_a_pod_does_not_load_the_kubernetes_package():
+    code = (
+        "import sys, controller.process; print([n for n in sys.modules if n.split('.')[0] == 'kubernetes'])"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True, timeout=120
+    )
+    assert loaded.stdout.strip() == "[]"
