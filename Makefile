@@ -7,7 +7,7 @@ RUNNABLE := .venv/runnable
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn regimes waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-oldest test-unit browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
+.PHONY: help demo test test-oldest test-unit test-control-plane browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -37,9 +37,12 @@ test-unit: $(READY) ## Run the tests of the packages in under a minute: no proce
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \
 	  --ignore=tests/bench --ignore=tests/campaign --ignore=tests/charts --ignore=tests/real_nodes --ignore=tests/image
 
+test-control-plane: $(READY) ## Run the tests that need a real API server; the first time Kubernetes is built, a quarter of an hour
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder tests/control_plane
+
 # One after the other, also with `make -j`: benches must not share their cores.
 .NOTPARALLEL:
-bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 25 minutes; needs Go 1.26)
+bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 50 minutes; needs Go 1.26)
 
 bench-docs: RESULTS := build/bench
 bench-docs: bench ## Run all benches and write docs/internals/performance.md and bench/README.md; packing needs TRACE=DIR

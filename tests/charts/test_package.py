@@ -1,0 +1,77 @@
+"""The chart of a release works without a checkout around it: its links, its image, what a catalogue shows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from charts.package import CHART, packaged
+
+ROOT = Path(__file__).parents[2]
+IMAGE, SOURCE, VERSION = "ghcr.io/somebody/injector", "https://github.com/somebody/injector", "1.2.3"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "fraction-injector"
+    options = [f"--image={IMAGE}", f"--source={SOURCE}", f"--version={VERSION}", f"--output={folder}"]
+    subprocess.run([sys.executable, "-m", "charts.package", *options], cwd=ROOT, check=True)
+    return {
+        file.relative_to(folder).as_posix(): file.read_text() for file in folder.rglob("*") if file.is_file()
+    }
+
+
+def test_it_has_every_file_of_the_chart(release):
+    assert set(release) == {file.relative_to(CHART).as_posix() for file in CHART.rglob("*") if file.is_file()}
+
+
+def test_the_image_is_the_pushed_one_and_the_other_values_are_those_of_the_repository(release):
+    values, own = (
+        yaml.safe_load(text) for text in (release["values.yaml"], (CHART / "values.yaml").read_text())
+    )
+    assert values["image"]["repository"] == IMAGE
+    assert values | {"image": 0} == own | {"image": 0}
+    assert "published yet" not in "".join(release.values())
+    assert f'| `image.repository` | `"{IMAGE}"` |' in release["README.md"]
+
+
+def test_pages_have_the_address_of_the_tagged_version_and_exist(release):
+    everything = "".join(release.values())
+    assert "](.." not in everything
+    named = re.findall(rf"{re.escape(SOURCE)}/blob/v1\.2\.3/([\w/.-]+\.md)", everything)
+    assert len(set(named)) >= 5
+    assert [name for name in set(named) if not (ROOT / name).is_file()] == []
+    assert re.findall(r"(?<![\w/.-])docs/[\w/-]+\.md", release["templates/NOTES.txt"]) == []
+
+
+def test_a_catalogue_is_told_home_images_and_links(release):
+    chart, own = (
+        yaml.safe_load(text) for text in (release["Chart.yaml"], (CHART / "Chart.yaml").read_text())
+    )
+    notes = chart.pop("annotations")
+    assert (chart.pop("home"), chart.pop("sources")) == (SOURCE, [SOURCE])
+    assert notes.items() > own.pop("annotations").items()
+    assert chart == own
+    [image] = yaml.safe_load(notes["artifacthub.io/images"])
+    assert image["image"] == f"{IMAGE}:{VERSION}"
+    assert yaml.safe_load(notes["artifacthub.io/links"])[0]["url"].startswith(SOURCE)
+
+
+def test_the_chart_names_its_custom_resources_for_a_catalogue():
+    notes = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
+    crds = [yaml.safe_load(file.read_text()) for file in sorted((CHART / "files" / "crds").glob("*.yaml"))]
+    assert [
+        (each["kind"], each["name"], each["version"]) for each in yaml.safe_load(notes["artifacthub.io/crds"])
+    ] == [
+        (crd["spec"]["names"]["kind"], crd["metadata"]["name"], crd["spec"]["versions"][0]["name"])
+        for crd in crds
+    ]
+
+
+def test_a_chart_without_a_place_to_fill_in_is_refused():
+    files = {name: (CHART / name).read_text() for name in ("values.yaml", "README.md", "Chart.yaml")}
+    with pytest.raises(ValueError, match="is there 0 times instead of once"):
+        packaged(files | {"values.yaml": ""}, IMAGE, SOURCE, VERSION)
