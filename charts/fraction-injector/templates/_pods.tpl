@@ -244,3 +244,12 @@ spec:
   ports:
     - {port: {{ .port }}, protocol: TCP}
 {{- end -}}
+
+{{/* Of an object that exists only for `helm test`. */}}
+{{- define "fraction-injector.testMetadata" -}}
+{{ include "fraction-injector.metadata" . }}
+annotations:
+  helm.sh/hook: test
+  helm.sh/hook-weight: "-1"
+  helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded,hook-failed
+{{- end -}}

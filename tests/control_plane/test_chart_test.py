@@ -1,0 +1,63 @@
+"""`helm test` runs `fraction-injector status`: its account has every right that the command uses."""
+
+import json
+
+import pytest
+
+from testbed.chart import CHART, RELEASE, Helm, objects_of
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE
+from tests.cli.running import run
+
+NAME = f"{RELEASE}-test"
+
+
+@pytest.fixture
+def test_hooks(control_plane, own_namespace, tmp_path):
+    """The objects that Helm creates for a test, and nothing of the release."""
+    helm = Helm(control_plane, tmp_path)
+    rendered = helm.run("template", RELEASE, str(CHART), f"--namespace={OWN_NAMESPACE}", helm.values({}))
+    hooks = [
+        each
+        for each in objects_of(rendered.stdout)
+        if (each["metadata"].get("annotations") or {}).get("helm.sh/hook") == "test"
+    ]
+    yield {each["kind"]: each for each in hooks}
+    for each in hooks:
+        control_plane.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=json.dumps(each))
+
+
+def test_the_account_of_the_test_may_do_all_that_status_asks(control_plane, test_hooks, tmp_path):
+    pod = test_hooks.pop("Pod")
+    assert set(test_hooks) == {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+    for each in test_hooks.values():
+        assert control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(each)).code == 0
+    created = control_plane.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(pod))
+    assert created.code == 0, created.stderr
+    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/serviceaccounts/{NAME}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = control_plane.api.call("POST", path, request)["status"]["token"]
+    config = json.loads(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+    [container] = pod["spec"]["containers"]
+
+    def lacking():
+        ended = run(*container["args"], "-o", "json", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+        return [line["what"] for line in json.loads(ended.stdout) if "right" in line["what"]]
+
+    # The API server takes up new rights a moment later.
+    eventually(lambda: not lacking(), "the account has all rights that status asks for")
+
+
+def test_nothing_of_it_stays_when_the_test_is_over(test_hooks):
+    policies = {
+        kind: each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+        for kind, each in test_hooks.items()
+    }
+    assert policies.pop("Pod") == "before-hook-creation"
+    assert set(policies.values()) == {"before-hook-creation,hook-succeeded,hook-failed"}
+    weights = {
+        kind: int(each["metadata"]["annotations"]["helm.sh/hook-weight"]) for kind, each in test_hooks.items()
+    }
+    assert weights.pop("Pod") > max(weights.values())
