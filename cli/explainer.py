@@ -33,6 +33,8 @@ class Explanation:
     name: str
     outcome: Outcome
     patch: list[dict[str, Any]]
+    before: dict[str, Any]
+    """The object without our patch."""
     pod: dict[str, Any]
     """The object as it would be stored."""
     kinds: Sequence[dict[str, Any]] = ()
@@ -112,9 +114,17 @@ def owner_of(pod: dict[str, Any]) -> str | None:
 
 
 class Explainer:
-    """Explains objects, each as if it were the only one: the ledger does not change."""
+    """Explains objects, each as if it were the only one, or all together.
 
-    def __init__(self, policies: PolicySet, ledger: Ledger) -> None:
+    Args:
+        policies: the policies in force.
+        ledger: does not change if each object is explained as the only one.
+        together: whether each pod takes the slices that it gets from the pods behind it.
+    """
+
+    def __init__(self, policies: PolicySet, ledger: Ledger, *, together: bool = False) -> None:
+        self._together = together
+        self._count = 0
         self._outcomes: list[tuple[Request, Outcome]] = []
         self._ledger = ledger
         self._reviewer = Reviewer(lambda: policies, Rules(), LedgerPlacer(ledger), self._observe)
@@ -132,7 +142,7 @@ class Explainer:
         denial = refuse_label(found)
         if denial is not None:
             name = (found.get("metadata") or {}).get("name") or ""
-            return [Explanation(name, Outcome(denial.reason, denial=denial), [], found)]
+            return [Explanation(name, Outcome(denial.reason, denial=denial), [], found, found)]
         if kind in ("Job", "CronJob"):
             return [self._job(found if kind == "Job" else job_of(found))]
         if kind in WORKLOADS:
@@ -161,15 +171,26 @@ class Explainer:
         Raises:
             UnreadableReviewError: the review has no request to answer.
         """
+        review = self._numbered(review) if self._together else review
         reply = msgspec.json.decode(asyncio.run(self._reviewer.review(msgspec.json.encode(review))))
         request, outcome = self._outcomes.pop()
-        self._ledger.release(request.uid)
+        if not self._together:
+            self._ledger.release(request.uid)
         patch = patch_of(reply)
         pod = review["request"].get("object")
         name = review["request"].get("name") or ""
         injection = outcome.injection
         kinds = remaining_kinds(self._ledger, pod, injection.placement) if injection is not None else []
-        return Explanation(name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod, kinds)
+        after = jsonpatch.apply_patch(pod, patch) if patch else pod
+        return Explanation(name, outcome, patch, pod, after, kinds)
+
+    def _numbered(self, review: dict[str, Any]) -> dict[str, Any]:
+        """Return a review that reserves what its pod gets, under a name that no other has."""
+        self._count += 1
+        request = review.get("request")
+        if not isinstance(request, dict):
+            return review
+        return review | {"request": request | {"uid": f"together-{self._count}", "dryRun": False}}
 
 
 def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:

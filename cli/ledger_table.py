@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
 from cli.printing import shortened
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
-from modes.units import unit_name, unit_of
+from modes.units import Gpu, Profile, unit_name, unit_of
 from policies.model.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
@@ -19,6 +19,8 @@ MAX_POD_NAME = 28
 MAX_NAMED = 3
 HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
 WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HELD BY")
+
+BY_NODE = ("NODE", "PRODUCT", "GPUS", "FREE", "PODS")
 
 Row = Sequence[Text]
 
@@ -33,6 +35,46 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
         *_offered_twice(view),
         *(_waiting(waiting) for waiting in view.backlog),
     ]
+
+
+def lines_by_node(view: LedgerView) -> list[Text]:
+    """Return a line for each node instead of each GPU, for a ledger that is longer than the screen."""
+    headings = [Text(heading, "bold") for heading in BY_NODE]
+    rows = [_node_row(node) for node in view.nodes]
+    return [*_aligned([headings, *rows]), *_offered_twice(view), *map(_waiting, view.backlog)]
+
+
+def total(view: LedgerView) -> Text:
+    """Return the line with the sums of what is shown."""
+    return Text(f"total: {_free(view.nodes)}, on {_counted(view)}", "bold")
+
+
+def _counted(view: LedgerView) -> str:
+    gpus = sum(isinstance(gpu.unit, Gpu) for node in view.nodes for gpu in node.gpus)
+    nodes = "1 node" if len(view.nodes) == 1 else f"{len(view.nodes)} nodes"
+    return f"{gpus} GPUs of {nodes}" if gpus else nodes
+
+
+def _free(nodes: Iterable[NodeView]) -> str:
+    """Return the sums of slices, and those of MIG instances, whose sizes differ."""
+    gpus = [gpu for node in nodes for gpu in node.gpus]
+    slices = [gpu for gpu in gpus if not isinstance(gpu.unit, Profile)]
+    instances = [gpu for gpu in gpus if isinstance(gpu.unit, Profile)]
+    found = []
+    for what, counted in (("slices", slices), ("MIG instances", instances)):
+        if counted:
+            sums = f"{sum(gpu.free for gpu in counted)} of {sum(gpu.capacity for gpu in counted)}"
+            found.append(f"{sums} {what} free")
+    return " and ".join(found) or "nothing"
+
+
+def _node_row(node: NodeView) -> Row:
+    pods = {(share.namespace, share.name) for gpu in node.gpus for share in gpu.shares}
+    more = sum(gpu.unlisted.count for gpu in node.gpus if gpu.unlisted is not None)
+    held = f"{len(pods)}{f' and {more} more' if more else ''}"
+    gpus = sum(isinstance(gpu.unit, Gpu) for gpu in node.gpus)
+    name = _short_node(node)
+    return [name, Text(printable(node.product or "?")), Text(str(gpus)), Text(_free([node])), Text(held)]
 
 
 def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:

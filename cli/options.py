@@ -1,4 +1,7 @@
-"""Common options of several subcommands, and their error messages."""
+"""Common options of several subcommands, and their error messages.
+
+It loads nothing of the product, so that help and usage errors are printed at once.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,17 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from cli.kubernetes_yaml import UnusableTextError, read_documents
-from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
-from ledger.ledger import Ledger
-from modes.resource_names import ResourceNames, per_gpu_names
-from policies.loading.loader import load_policies
-from policies.loading.policy_set import PolicySet
-from policies.model.problems import PolicyError
 from service.options import PACKAGES
+
+if TYPE_CHECKING:
+    from ledger.ledger import Ledger
+    from modes.resource_names import ResourceNames
+    from policies.loading.policy_set import PolicySet
 
 DEMO = next(filter(Path.is_dir, [PACKAGES / "examples" / "demo", PACKAGES / "cli" / "demo_files"]), PACKAGES)
 """The demo's files: in a checkout under examples, in the wheel inside the package."""
@@ -37,6 +38,12 @@ PoliciesOption = Annotated[
         metavar="DIR",
         show_default="the built-in default policy",
         help="Directory of policy files.",
+    ),
+]
+FilenameOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--filename", "-f", metavar="FILE", show_default=False, help="The same, as kubectl takes files."
     ),
 ]
 InventoryOption = Annotated[
@@ -65,11 +72,13 @@ ContextOption = Annotated[
 class OutputFormat(StrEnum):
     """How a command prints its answer."""
 
-    TABLE = "table"
+    TEXT = "text"
     JSON = "json"
 
 
-OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="json: for scripts.")]
+OutputOption = Annotated[
+    OutputFormat, typer.Option("--output", "-o", help="json: a list of facts for scripts.")
+]
 
 GpuResourceOption = Annotated[
     str,
@@ -86,6 +95,12 @@ PoliciesConfigMapOption = Annotated[
 ]
 
 
+def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
+    """Return the files of the arguments and of --filename, or end the command if there are none."""
+    files = [*(given or ()), *(named or ())]
+    return files or fail("no file: name one, or - for standard input")
+
+
 def config_map_of(given: str | None) -> tuple[str, str]:
     """Return namespace and name of the policies' ConfigMap, or end the command if the text is invalid."""
     text = CONFIG_MAP if given is None else given
@@ -97,6 +112,8 @@ def config_map_of(given: str | None) -> tuple[str, str]:
 
 def resource_names_of(gpu_resource: str) -> ResourceNames:
     """Return the resource names to count, or end the command if the name has no index."""
+    from modes.resource_names import per_gpu_names  # noqa: PLC0415 see above
+
     try:
         return per_gpu_names(gpu_resource)
     except ValueError as error:
@@ -121,6 +138,8 @@ def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
         with contextlib.suppress(OSError):
             return POD_NAMESPACE.read_text().strip()
         return DEFAULT_NAMESPACE
+    from cli.kubernetes_yaml import UnusableTextError, read_documents  # noqa: PLC0415 see above
+
     try:
         [found, *_] = [*read_documents(kubeconfig.read_bytes()), None]
     except (OSError, UnusableTextError):
@@ -142,6 +161,9 @@ def fail(message: str) -> NoReturn:
 
 def read_policies(directory: Path) -> PolicySet:
     """Read a policy directory, or end the command with every problem in it."""
+    from policies.loading.loader import load_policies  # noqa: PLC0415 see above
+    from policies.model.problems import PolicyError  # noqa: PLC0415
+
     try:
         return load_policies(directory)
     except PolicyError as error:
@@ -150,6 +172,9 @@ def read_policies(directory: Path) -> PolicySet:
 
 def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     """Return a ledger with the given inventory or the demo's, or end the command with the mistake."""
+    from cli.manifests import ManifestError, read_inventory  # noqa: PLC0415 see above
+    from ledger.ledger import Ledger  # noqa: PLC0415
+
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:

@@ -5,7 +5,11 @@ It is separate from `terminal`, because the serving processes print too, but do 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import msgspec
 import typer
@@ -18,9 +22,33 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
-def say_json(value: object) -> None:
-    """Print a value as indented JSON."""
-    say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+def say_in(colour: str, text: str) -> None:
+    """Print a line in a colour, if the output is a terminal and NO_COLOR is not set."""
+    typer.echo(typer.style(printable(text), fg=colour), color=False if os.environ.get("NO_COLOR") else None)
+
+
+def say_json(items: Sequence[object]) -> None:
+    """Print facts for scripts: an indented list, in ASCII, so that every encoding can carry it."""
+    say(json.dumps(facts(items), indent=2))
+
+
+def facts(value: object) -> Any:
+    """Return a value as in JSON: fields of structs and dataclasses in camelCase, mappings unchanged."""
+    if isinstance(value, msgspec.Struct):
+        named = [(each.encode_name, each.name) for each in msgspec.structs.fields(value)]
+        return {_camel(shown): facts(getattr(value, name)) for shown, name in named}
+    if is_dataclass(value):
+        return {_camel(field.name): facts(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): facts(each) for key, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [facts(each) for each in value]
+    return msgspec.to_builtins(value)
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join("MiB" if each == "mib" else each[:1].upper() + each[1:] for each in rest)
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

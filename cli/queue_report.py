@@ -1,92 +1,47 @@
-"""`fraction-injector queues check`: shows what ClearML queues get, or mistakes in their values."""
+"""What the pods of ClearML queues get, by the values of an agent chart."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from cli.manifests import ManifestError, read_inventory
-from cli.options import UNUSABLE, PoliciesOption, fail, read_policies
-from cli.printing import say
 from kube.names import GPU_PRODUCT_LABEL
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
 from modes.units import POOL, Profile, profile_of_resource
-from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, read_chart_values
+from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues
 from policies.loading.policy_set import PolicySet
 from policies.loading.queue_checks import queue_problems
-from policies.loading.strict_yaml import MAX_BYTES
 from policies.model.effective import EffectivePolicy
-from policies.model.problems import PolicyError
-from service.options import DEFAULT_POLICIES
+from policies.model.problems import Problem
 
 CHARTS: Mapping[Chart, str] = {
     "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
     "enterprise": "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
 }
 
-queues_app = typer.Typer(help="Check the queue values of a ClearML agent chart.", no_args_is_help=True)
 
+def report_queues(
+    found: ChartValues, policy_set: PolicySet, namespace: str, nodes: Sequence[NodeFact] | None
+) -> tuple[list[str], list[Problem]]:
+    """Return lines that say what each queue's pods would get, and the mistakes.
 
-@queues_app.callback()
-def queues() -> None:
-    """Check the queue values of a ClearML agent chart."""
-
-
-@queues_app.command()
-def check(
-    values: Annotated[
-        Path, typer.Argument(help="Values of the ClearML agent chart, the open or the Enterprise one.")
-    ],
-    inventory: Annotated[
-        Path | None, typer.Option(help="Nodes as printed by kubectl, to show how many pods of a queue fit.")
-    ] = None,
-    policies: PoliciesOption = DEFAULT_POLICIES,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the tasks.")] = "default",
-) -> None:
-    """Show what each queue's pods would get, or each mistake with its line.
-
-    Exit code 0: fine; 1: mistakes; 2: a file cannot be read.
+    Args:
+        found: the values of a ClearML agent chart.
+        policy_set: the policies.
+        namespace: namespace of the tasks.
+        nodes: to count how many pods of a queue fit; None without them.
     """
-    policy_set = read_policies(policies)
-    found = _read(values)
-    queues, problems = found.queues, list(found.problems)
-    if found.chart is not None:
-        say(CHARTS[found.chart])
-    nodes = None if inventory is None else _nodes(inventory, policy_set)
-    for queue in queues:
+    lines = [CHARTS[found.chart]] if found.chart is not None else []
+    problems = list(found.problems)
+    for queue in found.queues:
         policy = policy_set.resolve(namespace, queue.name, None)
         mistakes = list(queue_problems(queue, policy))
         problems += mistakes
-        for line in _report(queue, policy, nodes, is_wrong=bool(mistakes)):
-            say(line)
-    for problem in sorted(set(problems)):
-        say(f"{values.parent / str(problem)}", err=True)
-    raise typer.Exit(1 if problems else 0)
-
-
-def _read(values: Path) -> ChartValues:
-    try:
-        with values.open("rb") as stream:
-            return read_chart_values(values.name, stream.read(MAX_BYTES + 1))
-    except OSError as error:
-        say(f"{values}: cannot be read: {error.strerror}", err=True)
-        raise typer.Exit(UNUSABLE) from None
-    except PolicyError as error:
-        return ChartValues(None, [], error.problems)
-
-
-def _nodes(inventory: Path, policy_set: PolicySet) -> list[NodeFact]:
-    try:
-        return read_inventory(inventory, policy_set.resource_names)[0]
-    except ManifestError as error:
-        fail(str(error))
+        lines += _report(queue, policy, nodes, is_wrong=bool(mistakes))
+    return lines, sorted(set(problems))
 
 
 def _report(

@@ -26,6 +26,15 @@ SERVING = ("webhook", "controller")
 HEALTH_PORT = "health"
 """Name of the container port for metrics."""
 LEADING = "fraction_injector_leading"
+CERTIFICATE_ENDS = "fraction_injector_certificate_expiry_timestamp_seconds"
+FIGURES = {
+    "fraction_injector_gpus": "gpus",
+    "fraction_injector_slices_capacity": "slices",
+    "fraction_injector_slices_used": "used",
+    "fraction_injector_slices_free": "free",
+    "fraction_injector_waiting_slices": "waiting",
+}
+"""Metrics of the leading controller, and the fields of `Figures`."""
 WEBHOOKS_BY_POLICIES = "fraction_injector_webhooks_by_policies"
 ANSWER_SECONDS = 5.0
 MAX_PODS = 200
@@ -44,6 +53,31 @@ class ServedBy:
     leads: bool = False
     problem: str | None = None
     """Why its policies are unknown."""
+    certificate_ends: float | None = None
+    """When its served certificate expires, in Unix seconds; None if it does not report it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums of the leading controller's ledger."""
+
+    gpus: int = 0
+    slices: int = 0
+    """Slices that can be allocated."""
+    used: int = 0
+    free: int = 0
+    """Slices for new pods."""
+    waiting: int = 0
+    """Slices of pods without a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What one process reports."""
+
+    served: ServedBy
+    by_policies: Mapping[str, int]
+    figures: Figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +94,8 @@ class PolicyStatus:
     webhooks_by_policies: Mapping[str, int] | None
     """Number of webhooks by digest, as the leader counts them, in and outside the cluster; None without a
     leader."""
+    figures: Figures | None = None
+    """As the leader counts; None without a leader."""
 
     @property
     def are_in_force(self) -> bool:
@@ -133,9 +169,14 @@ async def read_status(api: ApiServer, namespace: str, config_map: str) -> Policy
     listed = msgspec.json.decode(await api.request("GET", f"{path}/pods"), type=_Pods).items
     found = sorted(_serving(listed, config_map), key=lambda pod: (pod.component, pod.metadata.name))
     asked = await asyncio.gather(*(_ask(api, path, pod) for pod in found[:MAX_PODS]))
-    webhooks = next((by_policies for served, by_policies in asked if served.leads), None)
+    leader = next((each for each in asked if each.served.leads), None)
     return PolicyStatus(
-        f"{namespace}/{config_map}", digest, problem, tuple([served for served, _ in asked]), webhooks
+        f"{namespace}/{config_map}",
+        digest,
+        problem,
+        tuple([each.served for each in asked]),
+        leader.by_policies if leader is not None else None,
+        leader.figures if leader is not None else None,
     )
 
 
@@ -157,46 +198,53 @@ def _serving(pods: Sequence[_Pod], config_map: str) -> Iterator[_Pod]:
             yield pod
 
 
-async def _ask(api: ApiServer, path: str, pod: _Pod) -> tuple[ServedBy, Mapping[str, int]]:
-    """Return the policies that a process serves, and a leading controller's counts of webhooks."""
+async def _ask(api: ApiServer, path: str, pod: _Pod) -> _Answer:
+    """Return the policies that a process serves, and what a leading controller counts."""
     name, port = pod.metadata.name, pod.health_port
-    served = ServedBy(name, pod.component)
     if pod.status.phase != "Running" or port is None:
         why = f"the pod is {pod.status.phase}" if port is not None else f"it has no port named {HEALTH_PORT}"
-        return _unknown(served, why), {}
+        return _unknown(pod, why)
     url = f"{path}/pods/{quote(name, safe='')}:{port}/proxy/metrics"
     try:
         text = await api.request("GET", url, seconds=ANSWER_SECONDS, accept="text/plain")
-        return _of_metrics(served, text.decode())
+        return _of_metrics(pod, text.decode())
     except ApiError as error:
         if error.status == HTTPStatus.FORBIDDEN:
             raise
-        return _unknown(served, f"no answer: {error}"), {}
+        return _unknown(pod, f"no answer: {error}")
     except (ValueError, *TRANSPORT_ERRORS) as error:
-        return _unknown(served, f"no answer: {str(error) or type(error).__name__}"), {}
+        return _unknown(pod, f"no answer: {str(error) or type(error).__name__}")
 
 
-def _unknown(served: ServedBy, problem: str) -> ServedBy:
-    return ServedBy(served.pod, served.component, problem=problem)
+def _unknown(pod: _Pod, problem: str) -> _Answer:
+    return _Answer(ServedBy(pod.metadata.name, pod.component, problem=problem), {}, Figures())
 
 
-def _of_metrics(served: ServedBy, text: str) -> tuple[ServedBy, Mapping[str, int]]:
+def _of_metrics(pod: _Pod, text: str) -> _Answer:
     """Read a process's policies from its metrics.
 
     Raises:
         ValueError: these are not metrics.
     """
-    digest, since, leads = None, None, False
+    digest = None
+    values: dict[str, float] = {}
     webhooks: dict[str, int] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == POLICY_INFO:
                 digest = sample.labels.get("digest")
-            elif sample.name == POLICY_SINCE:
-                since = sample.value
-            elif sample.name == LEADING:
-                leads = bool(sample.value)
             elif sample.name == WEBHOOKS_BY_POLICIES:
                 webhooks[sample.labels.get("digest", "")] = int(sample.value)
-    problem = None if digest is not None else "it serves no policies"
-    return ServedBy(served.pod, served.component, digest, since, leads, problem), webhooks
+            elif not sample.labels:
+                values[sample.name] = sample.value
+    served = ServedBy(
+        pod.metadata.name,
+        pod.component,
+        digest,
+        values.get(POLICY_SINCE),
+        leads=bool(values.get(LEADING)),
+        problem=None if digest is not None else "it serves no policies",
+        certificate_ends=values.get(CERTIFICATE_ENDS),
+    )
+    figures = {field: int(values[name]) for name, field in FIGURES.items() if name in values}
+    return _Answer(served, webhooks, Figures(**figures))

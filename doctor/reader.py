@@ -55,6 +55,7 @@ OF_AGENT: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=age
 WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
 TRIED_NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
+_NOT_ASKED = NotRead("it is not part of this command")
 
 
 async def read_installation(
@@ -104,6 +105,40 @@ async def read_installation(
         reports=reports,
         ledgers=await reader.ledgers(),
         trial=await reader.trial(try_namespace) if try_namespace is not None else None,
+    )
+
+
+async def read_overview(api: ApiServer, namespace: str, name: str) -> Seen:
+    """Read what `doctor.overview` needs; no Secrets. See `read_installation`.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
+    """
+    reader = _Reader(api, namespace, name)
+    policies, listed_nodes, webhook = await asyncio.gather(
+        reader.policies(), reader.nodes(), reader.webhook()
+    )
+    lease, endpoints, agents = await asyncio.gather(reader.lease(), reader.endpoints(), reader.agents())
+    pods, events, reports = await asyncio.gather(reader.agent_pods(), reader.events(), reader.reports())
+    return Seen(
+        at=datetime.now(UTC),
+        namespace=namespace,
+        name=name,
+        served=_NOT_ASKED,
+        lease=lease,
+        policies=policies,
+        certificates=_NOT_ASKED,
+        webhook=webhook,
+        endpoints=endpoints,
+        lock_policies=_NOT_ASKED,
+        lock_bindings=_NOT_ASKED,
+        accounts=_NOT_ASKED,
+        agents=agents,
+        agent_pods=pods,
+        events=events,
+        nodes=listed_nodes,
+        reports=reports,
+        ledgers=_NOT_ASKED,
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from cli.app import app
 
@@ -80,6 +81,19 @@ def test_commands_that_a_page_names_exist(page):
     commands = typer.main.get_command(app).commands
     named = {words.split()[0] for words in SUBCOMMAND.findall(text_of(page))}
     assert named - commands.keys() == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_shows_a_digest_of_policies_which_every_change_of_a_preset_makes_stale(page):
+    assert re.findall(r"(?:digest |@)[0-9a-f]{12}\b", text_of(page)) == []
+
+
+def test_the_job_of_the_readme_is_denied_as_the_readme_shows():
+    shown = CliRunner().invoke(app, ["explain", str(ROOT / "examples/denied/train.yaml")])
+    assert shown.exit_code == 1
+    denial = shown.stdout.splitlines()[1].strip()
+    assert denial.startswith("clearml-injector/fraction")
+    assert denial in " ".join(text_of("README.md").split())
 
 
 def test_the_pages_name_much():

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich.table import Table
 
 from certs.observation import Observation
 from certs.rotation import Phase, RotationSettings, Wait, decide, phase
 from cli.cluster import ask
-from cli.options import POD_NAMESPACE, ContextOption, KubeconfigOption, fail, kubeconfig_of
-from cli.printing import say
-from cli.terminal import Terminal
+from cli.options import (
+    POD_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    OutputFormat,
+    OutputOption,
+    fail,
+    kubeconfig_of,
+)
+from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
@@ -46,13 +52,15 @@ NamespaceOption = Annotated[
 
 
 @certs_app.command()
-def status(
+def status(  # noqa: PLR0913 each is an option of the command
     name: NameArgument = "fraction-injector",
+    *,
     namespace: NamespaceOption = None,
     webhook_endpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to connect to."),
     ] = None,
+    output: OutputOption = OutputFormat.TEXT,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -65,11 +73,14 @@ def status(
     seen = ask(kubeconfig, context, lambda api: _look(api, where_to_look, name, webhook_endpoint or ()), what)
     now, where = datetime.now(UTC), phase(seen)
     action = decide(seen, now, RotationSettings())
-    console = Terminal()
-    console.print(f"phase: {where.value}")
-    what = f"waits: {action.why}" if isinstance(action, Wait) else f"next: {type(action).__name__}"
-    console.print(what)
-    console.print(_table(seen, now))
+    what = action.why if isinstance(action, Wait) else ""
+    step = "" if isinstance(action, Wait) else type(action).__name__
+    rows = list(_rows(seen, now))
+    if output is OutputFormat.JSON:
+        say_json([{"kind": "rotation", "phase": where.value, "waits": what, "next": step}, *map(_item, rows)])
+    else:
+        say(f"phase: {where.value}\n{f'waits: {what}' if what or not step else f'next: {step}'}")
+        say(table([("CERTIFICATE", "SHA-256", "ENDS", "DAYS", "KNOWN TO"), *map(_cells, rows)]))
     raise typer.Exit(0 if where.value.startswith("S0") and isinstance(action, Wait) else UNDER_WAY)
 
 
@@ -141,10 +152,17 @@ async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[s
     return (await read_state(store, ())).seen
 
 
-def _table(seen: Observation, now: datetime) -> Table:
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("CERTIFICATE", "SHA-256", "ENDS", "DAYS", "KNOWN TO"):
-        drawn.add_column(column)
+class _Row(NamedTuple):
+    """A certificate, or what an endpoint serves."""
+
+    name: str
+    sha256: str
+    ends: datetime | None
+    days: int | None
+    known_to: str
+
+
+def _rows(seen: Observation, now: datetime) -> Iterator[_Row]:
     own, leaf = seen.authorities, seen.tls.leaf
     named = [("CA", own.current), ("next CA", own.coming), *(("previous CA", ca) for ca in own.previous)]
     for title, authority in named:
@@ -155,16 +173,30 @@ def _table(seen: Observation, now: datetime) -> Table:
             ]
             known.append(("injected-ca", authority.sha256 in seen.tls.injected))
             places = ", ".join(place for place, there in known if there)
-            drawn.add_row(title, authority.sha256[:16], *_end(authority.not_after, now), places)
+            yield _Row(title, authority.sha256[:16], *_end(authority.not_after, now), places)
     if leaf is not None:
         served = f"issued by {leaf.issuer_sha256[:16]}"
-        drawn.add_row("leaf", leaf.sha256[:16], *_end(leaf.not_after, now), served)
+        yield _Row("leaf", leaf.sha256[:16], *_end(leaf.not_after, now), served)
     for endpoint, maker in seen.served.items():
-        drawn.add_row(
-            f"served by {endpoint}", "", "", "", f"issued by {maker[:16]}" if maker else "no answer"
-        )
-    return drawn
+        said = f"issued by {maker[:16]}" if maker else "no answer"
+        yield _Row(f"served by {endpoint}", "", None, None, said)
 
 
-def _end(moment: datetime, now: datetime) -> tuple[str, str]:
-    return moment.strftime("%Y-%m-%d %H:%M"), str((moment - now).days)
+def _end(moment: datetime, now: datetime) -> tuple[datetime, int]:
+    return moment, (moment - now).days
+
+
+def _cells(row: _Row) -> tuple[str, ...]:
+    ends = row.ends.strftime("%Y-%m-%d %H:%M") if row.ends is not None else ""
+    return row.name, row.sha256, ends, str(row.days) if row.days is not None else "", row.known_to
+
+
+def _item(row: _Row) -> dict[str, object]:
+    return {
+        "kind": "certificate",
+        "name": row.name,
+        "sha256": row.sha256,
+        "ends": row.ends,
+        "days": row.days,
+        "knownTo": row.known_to,
+    }

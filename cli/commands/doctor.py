@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import msgspec
 import typer
 
 from baremetal.store import StoreError
 from cli.cluster import ask
+from cli.installation_options import CHART_NAME, CHART_NAMESPACE, NameOption, NamespaceOption
 from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
 from cli.printing import say, say_json
 from cli.task_options import MachineOption, StateOption, is_running, open_store, read_report
@@ -19,8 +19,6 @@ from cli.task_options import MachineOption, StateOption, is_running, open_store,
 if TYPE_CHECKING:
     from doctor.finding import ReportLine
 
-NAME = "fraction-injector"
-CHART_NAMESPACE = "gpu-fraction-injector"
 FAILED = 1
 """Exit status if a check failed."""
 WIDTH = len("warning")
@@ -31,13 +29,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
         str | None, typer.Argument(show_default="all", help="Check the GPUs of only this node.")
     ] = None,
     *,
-    name: Annotated[
-        str,
-        typer.Option("--name", help="Name of the installation, which is that of its webhook configuration."),
-    ] = NAME,
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of the release.")
-    ] = CHART_NAMESPACE,
+    name: NameOption = CHART_NAME,
+    namespace: NamespaceOption = CHART_NAMESPACE,
     try_namespace: Annotated[
         str | None,
         typer.Option(
@@ -48,7 +41,7 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     ] = None,
     machine: MachineOption = False,
     state: StateOption = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: OutputOption = OutputFormat.TEXT,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -83,7 +76,7 @@ def _machine_lines(state: Path | None) -> list[ReportLine]:
 
 def _print(lines: Sequence[ReportLine], output: OutputFormat) -> NoReturn:
     if output is OutputFormat.JSON:
-        say_json(msgspec.to_builtins(lines))
+        say_json(lines)
     else:
         say("\n".join(f"{line.level.ljust(WIDTH)}  {line.text}" for line in lines))
     _end(lines)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import httpx
 import msgspec
 import typer
 from rich.live import Live
@@ -20,10 +20,10 @@ from rich.text import Text
 from baremetal.store import StoreError
 from cli.cluster import ask
 from cli.ledger_filter import Filter
-from cli.ledger_table import lines
+from cli.ledger_table import lines, lines_by_node, total
 from cli.ledger_watch import cut, news, page
 from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
-from cli.printing import say, say_json
+from cli.printing import facts, say, say_json
 from cli.share_use_table import use_as_json, use_lines
 from cli.task_options import MachineOption, StateOption, open_store, read_report
 from cli.terminal import Terminal
@@ -31,6 +31,9 @@ from ledger.messages import LedgerReply
 from ledger.view import LedgerView
 
 POLL_SECONDS = 1.0
+LINES_BESIDE = 2
+"""The total, and the prompt."""
+BY_GPU = "each GPU: --node NAME, --output wide, or --watch"
 
 Read = Callable[[], LedgerView]
 
@@ -42,7 +45,7 @@ class UnreadableLedgerError(Exception):
 class LedgerOutput(StrEnum):
     """The output format of the ledger."""
 
-    TABLE = "table"
+    TEXT = "text"
     WIDE = "wide"
     JSON = "json"
 
@@ -56,7 +59,7 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     output: Annotated[
         LedgerOutput,
         typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
-    ] = LedgerOutput.TABLE,
+    ] = LedgerOutput.TEXT,
     node: Annotated[str | None, typer.Option(help="Only nodes with this name; * matches any text.")] = None,
     namespace: Annotated[
         str | None,
@@ -95,7 +98,10 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them."""
+    """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them.
+
+    A ledger that is longer than the screen is shown by node.
+    """
     asked = Filter(node, namespace, queue, free)
     if use:
         if watch or machine or controller is not None:
@@ -119,11 +125,15 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 
 def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
     if output is LedgerOutput.JSON:
-        say_json(view)
+        say_json(_items(view))
         return
-    for line in lines(view, wide=output is LedgerOutput.WIDE):
-        cut_to_screen = console.is_terminal and output is LedgerOutput.TABLE
-        console.print(cut(line, console.width) if cut_to_screen else line)
+    drawn = lines(view, wide=output is LedgerOutput.WIDE)
+    on_screen = console.is_terminal and output is LedgerOutput.TEXT
+    if on_screen and len(drawn) + LINES_BESIDE > console.height:
+        drawn = [*lines_by_node(view), Text(BY_GPU, "dim")]
+    drawn += [total(view)] if view.nodes else []
+    for line in drawn:
+        console.print(cut(line, console.width) if on_screen else line)
 
 
 def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, context: str | None) -> None:
@@ -149,12 +159,12 @@ def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
 
 
 def _follow(read: Read, output: LedgerOutput) -> None:
-    """Print the ledger once, then its changes; as JSON, one ledger per line."""
+    """Print the ledger once, then its changes; as JSON, one list per line."""
     before: list[str] = []
     while True:
         view = read()
         if output is LedgerOutput.JSON:
-            now = [msgspec.json.encode(view).decode()]
+            now = [json.dumps(facts(_items(view)))]
             fresh = now if now != before else []
         else:
             # Without columns: their width depends on other lines, and an unchanged line must stay the same.
@@ -164,6 +174,17 @@ def _follow(read: Read, output: LedgerOutput) -> None:
             say("\n".join(fresh))
         before = now
         time.sleep(POLL_SECONDS)
+
+
+def _items(view: LedgerView) -> list[dict[str, Any]]:
+    """Return nodes and what waits, as items of one list; `kind` says which."""
+    nodes = [
+        {"kind": "node"}
+        | facts(node)
+        | {"gpus": [facts(gpu) | {"name": gpu.name, "used": gpu.used, "free": gpu.free} for gpu in node.gpus]}
+        for node in view.nodes
+    ]
+    return [*nodes, *map(facts, view.backlog)]
 
 
 def _of_machine(state: Path | None) -> Read:
@@ -195,6 +216,9 @@ def _source(
 
 
 def _from_controller(url: str, tls_dir: Path) -> Read:
+    # Here and not above: it takes longer to load than the rest of the command.
+    import httpx  # noqa: PLC0415
+
     try:
         context = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
         context.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")

@@ -1,49 +1,26 @@
-"""`fraction-injector policy check|show|schema`: checks and shows policies."""
+"""`fraction-injector policy show|schema`: shows policies, and their schema."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cli.options import UNUSABLE, PoliciesOption, fail, read_policies
-from cli.printing import say
+from cli.options import OutputFormat, OutputOption, PoliciesOption, fail, read_policies
+from cli.printing import say, say_json
 from ledger.queue_names import sanitised
-from policies.loading.lint import lint
-from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.loading.provenance import Value, trace
 from policies.loading.reference import json_schema, markdown
-from policies.model.problems import PolicyError, UnreadableError, did_you_mean, quoted
+from policies.model.problems import did_you_mean, quoted
 from service.options import DEFAULT_POLICIES
 
 MAX_QUEUES_NAMED = 20
 
-policy_app = typer.Typer(help="Check and explain policy directories.", no_args_is_help=True)
-
-
-@policy_app.command()
-def check(
-    directory: Annotated[Path, typer.Argument(help="Policy directory, such as the folder of a ConfigMap.")],
-) -> None:
-    """Check a policy directory: report every mistake with file, line, rule and what to write instead.
-
-    Exit code 0: usable; 1: mistakes; 2: it cannot be read.
-    """
-    try:
-        policy_set = load_policies(directory)
-    except PolicyError as error:
-        for problem in error.problems:
-            say(f"{directory}/{problem}", err=True)
-        raise typer.Exit(UNUSABLE if isinstance(error, UnreadableError) else 1) from None
-    for note in lint(policy_set):
-        say(f"note: {directory}/{note}")
-    parts = policy_set.parts
-    own = sum(source.document.file in _files(policy_set) for _, source in parts.limiters.values())
-    counts = f"policies: {len(parts.policies)}, limiters of your own: {own}, queues: {len(parts.queues)}"
-    say(f"{directory} is fine ({counts}), digest {policy_set.digest}")
+policy_app = typer.Typer(
+    help="Show the policy of a namespace and queue, and the schema of policy files.", no_args_is_help=True
+)
 
 
 @policy_app.command()
@@ -52,11 +29,18 @@ def show(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the pod.")] = "default",
     queue: Annotated[str | None, typer.Option(help="ClearML queue, as written or as its label.")] = None,
     queue_id: Annotated[str | None, typer.Option(help="Id of the ClearML queue.")] = None,
+    output: OutputOption = OutputFormat.TEXT,
 ) -> None:
     """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
     policy_set = read_policies(policies)
-    _check_queue(policy_set, namespace, queue, queue_id)
+    note = _checked_queue(policy_set, namespace, queue, queue_id)
     effective = policy_set.resolve(namespace, queue, queue_id)
+    if output is OutputFormat.JSON:
+        values = trace(policy_set, namespace, queue, queue_id)
+        say_json([{"key": ".".join(each.path), "value": each.value, "from": each.origin} for each in values])
+        return
+    if note is not None:
+        say(note)
     say(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
     for value in trace(policy_set, namespace, queue, queue_id):
         say(_line(value))
@@ -77,8 +61,10 @@ def schema(
     typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
 
 
-def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue_id: str | None) -> None:
-    """End the command for an unknown queue; print a note if the queue's entry applies to other namespaces."""
+def _checked_queue(
+    policy_set: PolicySet, namespace: str, queue: str | None, queue_id: str | None
+) -> str | None:
+    """End the command for an unknown queue; return a note if its entry applies to other namespaces."""
     entries = policy_set.parts.queues
     named = {sanitised(name): name for name in entries}
     for policy, _ in policy_set.parts.policies.values():
@@ -90,17 +76,13 @@ def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue
     if queue_id is not None and queue_id not in policy_set.queue_by_id:
         fail(f"no queue entry has the id {quoted(queue_id)}: leave --queue-id out, or add it to the entry")
     if policy_set.entry_of(namespace, queue, queue_id) is not None or queue is None:
-        return
+        return None
     entry = entries.get(named[sanitised(queue)])
     if entry is not None and entry[0].namespaces:
-        say(f"# queue {queue}: its entry holds in {', '.join(entry[0].namespaces)} only, not in {namespace}")
-
-
-def _files(policy_set: PolicySet) -> set[str]:
-    """Return the files of the directory itself, without the presets'."""
-    parts = policy_set.parts
-    sources = [s for table in (parts.policies, parts.limiters, parts.queues) for _, s in table.values()]
-    return {source.document.file for source in sources if "/" not in source.document.file}
+        return (
+            f"# queue {queue}: its entry holds in {', '.join(entry[0].namespaces)} only, not in {namespace}"
+        )
+    return None
 
 
 def _line(value: Value) -> str:

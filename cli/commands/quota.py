@@ -36,7 +36,7 @@ def quota(
             help="Only the quota of this namespace, and those of queues that apply in it.",
         ),
     ] = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: OutputOption = OutputFormat.TEXT,
     policies_config_map: PoliciesConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

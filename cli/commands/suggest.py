@@ -36,7 +36,7 @@ def suggest(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
     ] = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: OutputOption = OutputFormat.TEXT,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:

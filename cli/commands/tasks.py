@@ -29,7 +29,7 @@ FOLLOW_SECONDS = 0.5
 _CHUNK = 65536
 
 
-def tasks(*, output: OutputOption = OutputFormat.TABLE, state: StateOption = None) -> None:
+def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None) -> None:
     """Show the tasks of this machine: those that run and wait, and the last that ended."""
     store, folder = open_store(state)
     try:
@@ -144,7 +144,7 @@ def _duration(task: Task) -> str:
     return f"{hours}:{rest // 60:02}:{rest % 60:02}"
 
 
-def _shown(task: Task) -> dict[str, object]:
+def _shown(task: Task) -> Task:
     """Return a task without its variables, which may hold secrets."""
-    made: dict[str, object] = msgspec.to_builtins(task)
-    return made | {"submission": msgspec.to_builtins(msgspec.structs.replace(task.submission, env={}))}
+    without = msgspec.structs.replace(task.submission, env={})
+    return msgspec.structs.replace(task, submission=without)

@@ -30,7 +30,7 @@ def uninjected(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
     ] = None,
-    output: OutputOption = OutputFormat.TABLE,
+    output: OutputOption = OutputFormat.TEXT,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,

@@ -13,6 +13,8 @@ from cli.options import (
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
+    OutputFormat,
+    OutputOption,
     PoliciesConfigMapOption,
     config_map_of,
     fail,
@@ -20,7 +22,7 @@ from cli.options import (
     namespace_of,
     resource_names_of,
 )
-from cli.printing import say
+from cli.printing import facts, say, say_json
 from cli.terminal import Terminal
 from modes.resource_names import ONE_GPU_RESOURCE
 
@@ -44,6 +46,7 @@ def why(  # noqa: PLR0913 each is an option of the command
             "--namespace", "-n", show_default="of the kubeconfig's context", help="Namespace of the pod."
         ),
     ] = None,
+    output: OutputOption = OutputFormat.TEXT,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     policies_config_map: PoliciesConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
@@ -67,7 +70,10 @@ def why(  # noqa: PLR0913 each is an option of the command
         return await WhyQuery(api, names, place, datetime.now(UTC)).answer(where, name)
 
     answer = ask(kubeconfig, context, explain, f"pod {where}/{name} cannot be read")
-    _print(answer)
+    if output is OutputFormat.JSON:
+        say_json([{"namespace": where, "name": name} | facts(answer)])
+    else:
+        _print(answer)
     if not answer.is_known:
         raise typer.Exit(UNKNOWN)
 
@@ -77,7 +83,9 @@ def _print(answer: WhyAnswer) -> None:
     console = Terminal(soft_wrap=True)
     text = answer.text
     if console.is_terminal:
-        text = "\n".join(textwrap.wrap(text, console.width, break_long_words=False, break_on_hyphens=False))
+        text = "\n".join(
+            textwrap.wrap(text, max(1, console.width), break_long_words=False, break_on_hyphens=False)
+        )
     say(text)
     for each in answer.unread:
         say(f"Not read: {each}", err=True)

@@ -18,7 +18,7 @@ from service.log import get_logger
 REASON = "BrokenPolicies"
 MAX_PROBLEM = 700
 """Characters of a problem; an API server accepts 1,024 in a message."""
-CHECK = "fraction-injector policy check lists every problem"
+CHECK = "fraction-injector check lists every problem"
 ADVICE = f"fix the values and run helm upgrade; {CHECK}"
 EDITED = (
     "the ConfigMap was changed by {manager}, so the values may be right: copy the change into them and run"

@@ -1,4 +1,4 @@
-"""Advice on valid policies, which `policy check` prints."""
+"""Advice on valid policies, which `check` prints."""
 
 from __future__ import annotations
 

@@ -85,15 +85,24 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
             problems += (
                 [] if found else [Problem(name, 0, "", "is empty: delete it, or write a policy into it")]
             )
-    if problem := _size_problem(documents):
-        raise PolicyError([*problems, problem])
     try:
-        parts = _collect(documents, presets())
+        parts = parts_of(documents)
     except PolicyError as error:
         raise PolicyError([*problems, *error.problems]) from None
     if problems:
         raise PolicyError(problems)
     return replace(parts, lock_number=files.get(LOCK_FILE, b"").decode().strip())
+
+
+def parts_of(documents: Sequence[Document]) -> Parts:
+    """Validate documents of policies, limiters and queues.
+
+    Raises:
+        PolicyError: with every problem of every document.
+    """
+    if problem := _size_problem(documents):
+        raise PolicyError([problem])
+    return _collect(documents, presets())
 
 
 def _lock_problems(content: bytes) -> list[Problem]:
@@ -102,7 +111,7 @@ def _lock_problems(content: bytes) -> list[Problem]:
     return [Problem(LOCK_FILE, 0, "", "must be 8 hexadecimal digits, as the chart writes them")]
 
 
-def _size_problem(documents: list[Document]) -> Problem | None:
+def _size_problem(documents: Sequence[Document]) -> Problem | None:
     """Return the problem of too many policies, limiters and queues, before any of them is built."""
     found = 0
     for document in documents:
@@ -114,7 +123,7 @@ def _size_problem(documents: list[Document]) -> Problem | None:
     return Problem(".", 0, "", f"{rule}: name only queues that differ from their namespace's policy")
 
 
-def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
+def _collect(documents: Sequence[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
     """Sort documents by kind and name. The problem of a duplicate name states both places."""
     collector = _Collector()
     for document in documents:

@@ -1,4 +1,4 @@
-"""Checks the annotation for the number of GPUs, for the webhook and `queues check`."""
+"""Checks the annotation for the number of GPUs, for the webhook and `check`."""
 
 from __future__ import annotations
 

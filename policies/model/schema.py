@@ -304,7 +304,7 @@ class Limiter(Part):
     extends: Extensible | None = None
     """Preset for all keys that this file leaves out; it may set only `needs` and `initContainer`."""
     needs: list[str] = Field(default_factory=list)
-    """Requirements on nodes, images and namespaces, shown by `policy check` and `policy show`."""
+    """Requirements on nodes, images and namespaces, shown by `check` and `policy show`."""
     env: LimiterEnv = Field(default_factory=dict)
     """Variables of GPU containers; placeholders are replaced."""
     modes: Modes = Field(default_factory=Modes)

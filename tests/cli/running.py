@@ -37,9 +37,16 @@ def run(*arguments, text=None, timeout=120):
 
 
 def explain(*arguments, text=None):
-    """Exit status and the printed JSON of `explain --output json`."""
+    """Exit status and the one item, or the items, of `explain --output json`."""
     ended = run("explain", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
-    return ended.returncode, json.loads(ended.stdout) if ended.stdout else None
+    return ended.returncode, one_of(ended.stdout) if ended.stdout else None
+
+
+def one_of(printed):
+    """The items of a printed list; the item itself if there is only one."""
+    found = json.loads(printed)
+    assert isinstance(found, list)
+    return found[0] if len(found) == 1 else found
 
 
 def invoke(*arguments, text=None):
@@ -58,7 +65,7 @@ def error_line(result):
 def facts_of(text, *arguments):
     """What `explain --output json` prints of a text."""
     result = invoke("-", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
-    return json.loads(result.stdout)
+    return one_of(result.stdout)
 
 
 def as_yaml(found):

@@ -16,7 +16,7 @@ COMMAND = "import sys; sys.argv = ['fraction-injector']; from cli.main import ma
     ("words", "expected"),
     [
         ("fraction-injector w", {"why", "webhook"}),
-        ("fraction-injector policy ", {"check", "show", "schema"}),
+        ("fraction-injector policy ", {"show", "schema"}),
         ("fraction-injector why --na", {"--namespace"}),
     ],
 )

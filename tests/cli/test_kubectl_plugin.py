@@ -1,21 +1,50 @@
 """kubectl-fraction: the same subcommands under the name by which kubectl finds a plugin."""
 
+import subprocess
+import sys
+
 from typer.testing import CliRunner
 
 from cli.app import app as whole
-from cli.kubectl_plugin import app
+from cli.kubectl_plugin import COMMANDS, NAME
+from cli.subcommands import SUBCOMMANDS, make_app
+from tests.cli.running import CHECKOUT, ENVIRONMENT
+
+START = "import sys; sys.argv[0] = 'kubectl-fraction'; from cli.kubectl_plugin import main; main()"
 
 
-def test_the_plugin_has_what_a_user_of_a_cluster_asks():
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-c", START, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        env=ENVIRONMENT,
+        check=False,
+    )
+
+
+def test_the_plugin_has_every_command_but_the_processes():
+    assert set(SUBCOMMANDS) - set(COMMANDS) == {"webhook", "controller", "agent"}
+    app = make_app(COMMANDS, name=NAME)
     assert {command.callback for command in app.registered_commands} < {
         command.callback for command in whole.registered_commands
     }
-    shown = CliRunner().invoke(app, ["--help"])
-    assert shown.exit_code == 0
-    assert all(name in shown.stdout for name in ("ledger", "why", "explain", "doctor"))
+
+
+def test_its_help_lists_them():
+    shown = run("--help").stdout
+    assert all(f"  {name} " in shown for name in COMMANDS)
+    assert "  webhook " not in shown
+
+
+def test_a_process_is_no_command_of_it():
+    ended = run("webhook")
+    assert ended.returncode == 2
+    assert "No such command 'webhook'" in ended.stderr
 
 
 def test_it_reads_with_the_kubeconfig_that_it_is_given():
-    ended = CliRunner().invoke(app, ["ledger", "--kubeconfig", "missing"])
+    ended = CliRunner().invoke(make_app(COMMANDS, name=NAME), ["ledger", "--kubeconfig", "missing"])
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.startswith("fraction-injector: no GpuLedgers: cannot find the API server")

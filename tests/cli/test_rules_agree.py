@@ -1,4 +1,4 @@
-"""Labels and amounts are judged by one set of rules: by the webhook, `explain` and `queues check` alike."""
+"""Labels and amounts are judged by one set of rules: by the webhook, `explain` and `check` alike."""
 
 import json
 

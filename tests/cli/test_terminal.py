@@ -106,7 +106,7 @@ def values(name=EVIL, label="0.500", **template):
 def test_queues_check(content, tmp_path):
     file = tmp_path / "values\x1b[31m.yaml"
     file.write_text(yaml.safe_dump(content))
-    invoke("queues", "check", file)
+    invoke("check", file)
 
 
 @pytest.mark.parametrize("command", ["check", "show"])
@@ -118,8 +118,8 @@ def test_policy_check_and_show(changes, command, tmp_path):
     (tmp_path / "default\x1b[31m.yaml").write_text(
         yaml.safe_dump({"kind": "Policy", "name": "default", **changes})
     )
-    where = ["check", tmp_path] if command == "check" else ["show", "--policies", tmp_path]
-    result = invoke("policy", *where)
+    where = ["check", tmp_path] if command == "check" else ["policy", "show", "--policies", tmp_path]
+    result = invoke(*where)
     assert result.exit_code == 0 or "default\\x1b[31m.yaml:" in result.stderr
 
 

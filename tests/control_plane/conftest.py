@@ -180,7 +180,7 @@ def explain(setup: Setup, review: Object) -> Object:
         app, ["explain", *setup.options, "--output=json", "-"], input=json.dumps(review)
     )
     assert ended.stderr == ""
-    explanation: Object = json.loads(ended.stdout)
+    explanation: Object = json.loads(ended.stdout)[0]
     assert ended.exit_code == (0 if explanation["allowed"] else 1)
     return explanation
 

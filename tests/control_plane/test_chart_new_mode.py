@@ -84,7 +84,8 @@ def explained(folder, tmp_path):
     (tmp_path / "inventory.yaml").write_text(NODE)
     (tmp_path / "pod.yaml").write_text(POD)
     options = "--policies", policies, "--inventory", tmp_path / "inventory.yaml", "--output", "json"
-    return json.loads(run_python(folder, "-m", "cli.main", "explain", tmp_path / "pod.yaml", *options).stdout)
+    ended = run_python(folder, "-m", "cli.main", "explain", tmp_path / "pod.yaml", *options)
+    return json.loads(ended.stdout)[0]
 
 
 def rendered(helm, folder, mode):

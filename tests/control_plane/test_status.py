@@ -54,14 +54,15 @@ def status(control_plane, namespace, tmp_path):
         api.create({**binding, "roleRef": role, "subjects": subjects}, namespace)
         token = control_plane.kubectl(f"--namespace={namespace}", "create", "token", name).stdout.strip()
         components.write_kubeconfig(control_plane.home, control_plane.url, tmp_path / name, token)
-        of = f"--policies-config-map={namespace}/{NAME}"
-
-        def digests():
-            ended = run("status", "--output=json", of, f"--kubeconfig={tmp_path / name}")
-            # The API server takes up new rights a moment later.
-            return None if 'resource "configmaps"' in ended.stderr or "cannot list" in ended.stderr else ended
-
-        return eventually(digests, "the rights are known")
+        user = f"--as=system:serviceaccount:{namespace}:{name}"
+        asked = [(verb, *rule["resources"]) for rule in rules for verb in rule["verbs"]]
+        # The API server takes up new rights a moment later.
+        for verb, resource in asked:
+            named, _, part = resource.partition("/")
+            can = ("auth", "can-i", verb, named, f"--namespace={namespace}", f"--subresource={part}", user)
+            eventually(lambda can=can: control_plane.kubectl(*can).code == 0, f"{name} can {verb} {resource}")
+        ended = run("status", "--output=json", f"--namespace={namespace}", f"--kubeconfig={tmp_path / name}")
+        return ended.returncode, {line["about"]: line for line in json.loads(ended.stdout)}
 
     return ask
 
@@ -69,17 +70,19 @@ def status(control_plane, namespace, tmp_path):
 @pytest.mark.usefixtures("installed")
 def test_the_rights_that_the_docs_name_are_enough_and_a_pod_out_of_reach_is_named(status):
     # No API server passes requests on to loopback; pods that answer are in tests/real_nodes.
-    ended = status([*RULES, PROXY])
-    assert ended.returncode == 1
-    found = json.loads(ended.stdout)
-    assert (found["inForce"], found["digest"]) == (False, DIGEST)
-    [webhook] = found["served"]
+    code, found = status([*RULES, PROXY])
+    assert code == 1
+    policies = found["policies"]
+    assert policies["level"] == "failed"
+    assert (policies["facts"]["inForce"], policies["facts"]["digest"]) == (False, DIGEST)
+    [webhook] = policies["facts"]["served"]
     assert (webhook["pod"], webhook["digest"]) == ("webhook-a", None)
     assert webhook["problem"].startswith("no answer: the API server answered")
 
 
 @pytest.mark.usefixtures("installed")
 def test_without_the_right_to_ask_pods_it_says_so(status):
-    ended = status(RULES)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "pods/proxy" in ended.stderr
+    _, found = status(RULES)
+    assert found["policies"]["level"] == "skipped"
+    assert "pods/proxy" in found["policies"]["what"]
+    assert {found[about]["level"] for about in ("controller", "agents", "nodes")} == {"skipped"}

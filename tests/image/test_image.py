@@ -158,7 +158,7 @@ COMMANDS = {
         ],
         "nvidia.com/gpu-",
     ),
-    "policy check": (["policy", "check", f"{APP}/policies"], "is fine"),
+    "check": (["check", f"{APP}/policies"], "is fine"),
     "policy show": (["policy", "show", f"--policies={APP}/policies"], "hami-core"),
     "gpu-operator-values": (["gpu-operator-values", "--gpus=2"], "replicas"),
     "certs": (["certs", "status", "--help"], "--namespace"),

@@ -26,12 +26,5 @@ def test_the_tutorial_leads_to_two_queues_as_it_is_written(tmp_path, monkeypatch
             exit_code, output = run(command)
             assert exit_code == code, output
             assert pattern(lines).fullmatch(printed(output)), "\n".join([command, *output])
-            ran.append(command.split()[1:3])
-    assert ran == [
-        ["policy", "check"],
-        ["policy", "check"],
-        ["policy", "check"],
-        ["queues", "check"],
-        ["explain", "--policies"],
-        ["policy", "show"],
-    ]
+            ran.append(command.split()[1])
+    assert ran == ["check", "check", "check", "check", "explain", "policy"]

@@ -27,7 +27,7 @@ def test_a_readmes_command_prints_what_the_readme_shows(command, lines, code, mo
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_readme_checks_and_explains_its_own_policies(name):
     commands = [command for command, _, _ in shown_commands(ROOT / "examples" / name / "README.md")]
-    assert any(f"policy check examples/{name}/policies" in command for command in commands)
+    assert any(f"check examples/{name}/policies" in command for command in commands)
     assert any(f"explain --policies examples/{name}/policies" in command for command in commands)
 
 

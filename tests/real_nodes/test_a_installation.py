@@ -48,9 +48,7 @@ def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, c
 
 
 def test_the_policies_are_checked_in_the_webhooks_pod(installation):
-    checked = installation.exec(
-        f"deployment/{RELEASE}-webhook", "fraction-injector", "policy", "check", "/policies"
-    )
+    checked = installation.exec(f"deployment/{RELEASE}-webhook", "fraction-injector", "check", "/policies")
     assert checked.code == 0, checked.stderr
     assert "is fine" in checked.stdout
 

@@ -35,7 +35,7 @@ def predicted(installation, cluster, tmp_path):
         command = [COMMAND, "explain", *options, str(tmp_path / "pod.yaml")]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout + ended.stderr
-        return json.loads(ended.stdout)
+        return json.loads(ended.stdout)[0]
 
     return explain
 

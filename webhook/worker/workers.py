@@ -6,19 +6,23 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ledger.placement_request import Placement, PlacementRequest
 from webhook.admission.denial import Denial, Reason
 from webhook.admission_request import Request
 from webhook.dispatch import TOO_COSTLY, Dispatcher
 from webhook.inline_budget import InlineBudget
-from webhook.metrics import WorkerEnd, WorkerMetrics
 from webhook.placing.placer import Placed, Unplaced
 from webhook.worker.child import decide
 from webhook.worker.limits import AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES, cpu_seconds
 from webhook.worker.messages import Ask, Decided, framed, read_step
 from webhook.worker.process import Ended, EndedError, ProtocolError, WorkerProcess
 from webhook.worker.slots import FullError, Slots
+
+if TYPE_CHECKING:
+    # `explain` reviews without workers, and does not load the client library of Prometheus.
+    from webhook.metrics import WorkerEnd, WorkerMetrics
 
 BUSY = Denial.of(
     Reason.BUSY, "the injector is busy with other large or costly pods: try again in a few seconds"

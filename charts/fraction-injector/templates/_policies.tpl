@@ -355,7 +355,7 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- end -}}
 
 {{/*
-Refuse values that the product would refuse when its pods start, as far as Helm can detect them, so that mistakes are reported at once. `fraction-injector policy check` finds the others.
+Refuse values that the product would refuse when its pods start, as far as Helm can detect them, so that mistakes are reported at once. `fraction-injector check` finds the others.
 */}}
 {{- define "fraction-injector.checkPolicies" -}}
 {{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict .Values.policies)))) -}}

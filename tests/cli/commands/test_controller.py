@@ -16,7 +16,7 @@ from cli.app import app
         (["--gpu-resource=nvidia.com/gpu"], '--gpu-resource "nvidia.com/gpu" must end in {index}'),
         (["--issue-certificates=x", "--inject-ca=x"], "--issue-certificates injects the CA that it issues"),
         (["--advertise=10.0.0.1:9443"], '--advertise "10.0.0.1:9443" must be https://HOST:PORT'),
-        (["--kubeconfig=missing"], "cannot find the API server: Invalid kube-config file."),
+        (["--kubeconfig=missing"], "cannot find the API server: there is no kubeconfig missing;"),
     ],
 )
 def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):

@@ -37,7 +37,7 @@ def test_the_same_file_is_explained_the_same_way_however_often():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_printed_object_has_exactly_the_documented_keys(name):
     result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY, "--output", "json")
-    facts = json.loads(result.stdout)
+    [facts] = json.loads(result.stdout)
     assert sorted(facts) == sorted([*CONTRACT, *OURS])
     assert result.exit_code == (0 if facts["allowed"] else 1)
     assert isinstance(facts["message"], str)
@@ -146,7 +146,7 @@ def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
     result = invoke(
         FIXTURES / "admission-reviews" / f"{name}.json", "--inventory", INVENTORY, "--output", "json"
     )
-    facts = json.loads(result.stdout)
+    [facts] = json.loads(result.stdout)
     assert facts["code"] == code
     if code != "injected":
         assert facts["pod"] == fixture_review(name)["request"]["object"]
@@ -154,7 +154,7 @@ def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
 
 @pytest.mark.parametrize("name", [*sorted(EXPECTED)])
 def test_people_read_the_same(name):
-    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY)
+    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY, "--patch")
     first, *lines = result.stdout.splitlines()
     if EXPECTED[name]["allowed"]:
         assert first.endswith(": allowed (injected)")
@@ -166,6 +166,45 @@ def test_people_read_the_same(name):
     else:
         assert ": denied (" in first
         assert len(lines) == 1
+
+
+def test_what_changes_is_a_diff_of_the_pods_yaml():
+    result = invoke("-f", MANIFESTS / "bare.yaml", "--inventory", INVENTORY)
+    changed = [line[2:] for line in result.stdout.splitlines()[3:]]
+    assert {line[:1] for line in changed} <= {"+", "-", " ", "."}
+    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", "--inventory", INVENTORY, "-o", "json").stdout)
+    whole = as_yaml(facts["pod"]).splitlines()
+    added = [line[1:] for line in changed if line.startswith("+")]
+    assert set(added) <= set(whole)
+    assert f"        nvidia.com/gpu-{facts['index']}: '{facts['slices']}'" in added
+
+
+def test_a_pod_that_stays_as_it_is_has_no_diff():
+    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(pod(fraction=None)))
+    assert len(result.stdout.splitlines()) == 1
+
+
+def indices(*arguments):
+    text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(3))
+    printed = invoke("-", "--inventory", INVENTORY, "-o", "json", *arguments, text=text).stdout
+    return [facts["pod"]["spec"]["containers"][0]["resources"]["limits"] for facts in json.loads(printed)]
+
+
+def test_each_is_decided_alone_or_all_in_one_ledger():
+    one, *others = indices()
+    assert [one, *others] == [one, one, one]
+    decided = indices("--together")
+    assert decided[0] == one
+    assert len({str(limits) for limits in decided}) > 1
+
+
+def test_reviews_that_were_recorded_as_a_dry_run_take_slices_together_too():
+    found = fixture_review("bare.create")
+    found["request"]["dryRun"] = True
+    found["request"]["object"]["metadata"]["labels"]["clearml-injector/fraction"] = "0.750"
+    text = "---\n".join(["", *[as_yaml(found)] * 3])
+    printed = invoke("-", "--inventory", INVENTORY, "-o", "json", "--together", text=text).stdout
+    assert len({facts["index"] for facts in json.loads(printed)}) > 1
 
 
 @pytest.mark.parametrize("name", ["[/bold]x", "[red]", "a[link=x]"])
@@ -271,5 +310,5 @@ def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
     out = invoke(file, "--policies", tmp_path).output
     assert "task: allowed (no-share)" in out
     assert "queue services gives no share: label and GPU limits are removed" in out
-    assert "remove  /metadata/labels/clearml-injector~1fraction" in out
-    assert "remove  /spec/containers/0/resources/limits/nvidia.com~1gpu" in out
+    assert "  -    clearml-injector/fraction: '0.500'" in out.splitlines()
+    assert "  -        nvidia.com/gpu: '1'" in out.splitlines()

@@ -53,7 +53,7 @@ def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
     policies.mkdir()
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
     options = "--policies", policies, "--inventory", tmp_path / "nodes.yaml", "--output", "json"
-    facts = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
+    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
     assert facts["allowed"]
     affinity = facts["pod"]["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
@@ -70,7 +70,7 @@ status: {allocatable: {nvidia.com/gpu-0: 8}}
 def test_a_card_of_an_unknown_model_is_shared_by_the_memory_that_its_node_states(tmp_path):
     (tmp_path / "nodes.yaml").write_text(UNKNOWN_CARD)
     options = "--inventory", tmp_path / "nodes.yaml", "--output", "json"
-    facts = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
+    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
     assert facts["allowed"]
     assert facts["pod"]["metadata"]["annotations"]["clearml-injector/memory-mib"] == str(797_184 // 8)
 
@@ -92,5 +92,5 @@ def test_a_missing_inventory_is_named(tmp_path):
 
 def test_without_an_inventory_it_says_whose_nodes_it_takes():
     result = invoke(MANIFESTS / "bare.yaml", "--output", "json")
-    assert json.loads(result.stdout)["allowed"]
+    assert json.loads(result.stdout)[0]["allowed"]
     assert result.stderr == "inventory: inventory.yaml of the demo (use --inventory FILE for yours)\n"

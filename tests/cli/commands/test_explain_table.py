@@ -75,7 +75,7 @@ def explained_on(
         found["metadata"]["annotations"] = annotations
     options = ("--policies", rules, "--inventory", inventory, "--output", "json")
     result = invoke("-", *options, text=as_yaml(found))
-    facts: dict[str, Any] = json.loads(result.stdout)
+    facts: dict[str, Any] = json.loads(result.stdout)[0]
     assert result.exit_code == (0 if facts["allowed"] else 1)
     return facts
 

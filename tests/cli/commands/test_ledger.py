@@ -1,17 +1,21 @@
 """fraction-injector ledger: what it prints at once, watched, and as JSON."""
 
+import io
 import json
+import re
 from unittest.mock import patch
 
-import msgspec
 import pytest
+from rich.console import ConsoleDimensions
 from typer.testing import CliRunner
 
 from cli.app import app
+from cli.commands.ledger import LedgerOutput, _print
 from cli.ledger_filter import Filter
-from cli.ledger_table import lines
-from ledger.view import LedgerView
-from tests.cli.ledger_views import SOME, shown
+from cli.ledger_table import lines, total
+from cli.terminal import Terminal
+from ledger.view import GpuView, LedgerView
+from tests.cli.ledger_views import SOME, node, shown
 
 
 def run(*arguments, views=(SOME,)):
@@ -33,26 +37,78 @@ def run(*arguments, views=(SOME,)):
     return ended.stdout
 
 
+def printed(*arguments):
+    return [" ".join(line.split()) for line in run(*arguments).splitlines()]
+
+
 def test_the_command_prints_whole_lines_where_there_is_no_screen():
-    assert [" ".join(line.split()) for line in run("--output", "wide").splitlines()] == shown(SOME, wide=True)
-    assert [" ".join(line.split()) for line in run("--free", "4").splitlines()] == shown(
-        Filter(free=4).apply(SOME)
-    )
+    assert printed("--output", "wide")[:-1] == shown(SOME, wide=True)
+    assert printed("--free", "4")[:-1] == shown(Filter(free=4).apply(SOME))
+
+
+def test_the_last_line_is_the_total():
+    assert printed()[-1] == "total: 8 of 22 slices free, on 3 GPUs of 2 nodes"
+    assert printed("--node", "cpu-*")[-1] == "total: 8 of 8 slices free, on 1 GPUs of 1 node"
+    assert printed("--node", "none") == ["no GPUs to show"]
+
+
+@pytest.mark.parametrize(("height", "by_node"), [(40, False), (7, True)])
+def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
+    console = Terminal(soft_wrap=True)
+    console.file = io.StringIO()
+    console._force_terminal, console.size = True, ConsoleDimensions(100, height)
+    _print(console, SOME, LedgerOutput.TEXT)
+    found = [
+        " ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
+    ]
+    whole = [
+        "NODE PRODUCT GPUS FREE PODS",
+        "gpu-0 not usable H100 2 0 of 14 slices free 3",
+        "cpu-7 no memory label ? 1 8 of 8 slices free 0",
+        "waits: team/d for 8 of GPU 0",
+        "each GPU: --node NAME, --output wide, or --watch",
+    ]
+    assert found[:-1] == (whole if by_node else shown(SOME))
+    assert found[-1].startswith("total: ")
+
+
+def test_instances_of_a_divided_card_are_summed_apart():
+    from modes.units import index_of, profile_of_resource  # noqa: PLC0415 beside its use
+
+    profile = index_of(profile_of_resource("nvidia.com/mig-1g.10gb"))
+    view = LedgerView((node("mig", GpuView(profile, 7, ()), GpuView(0, 8, ())),), ())
+    assert total(view).plain == "total: 8 of 8 slices free and 7 of 7 MIG instances free, on 1 GPUs of 1 node"
 
 
 def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
-    assert msgspec.json.decode(run("-o", "json").encode(), type=LedgerView) == SOME
+    found = json.loads(run("-o", "json"))
+    assert [each["kind"] for each in found] == ["node", "node", "pod"]
+    assert found[0] | {"gpus": 0} == {
+        "kind": "node",
+        "name": "gpu-0",
+        "usable": False,
+        "slicesPerGpu": 8,
+        "gpuMiB": 81920,
+        "product": "H100",
+        "gpus": 0,
+        "unlisted": None,
+    }
+    assert [(gpu["name"], gpu["used"], gpu["free"]) for gpu in found[0]["gpus"]] == [
+        ("0", 5, 0),
+        ("1", 3, 0),
+        ("pool", 0, 0),
+    ]
     changed = Filter(node="cpu-*").apply(SOME)
-    printed = run("-o", "json", "--watch", views=[SOME, SOME, changed]).splitlines()
-    assert [len(json.loads(line)["nodes"]) for line in printed] == [2, 1]
+    news = run("-o", "json", "--watch", views=[SOME, SOME, changed]).splitlines()
+    assert [len(json.loads(line)) for line in news] == [3, 1]
 
 
 def test_watched_into_a_pipe_it_prints_lines():
     changed = LedgerView((SOME.nodes[0],), ())
-    printed = run("--watch", views=[SOME, SOME, changed]).splitlines()
+    news = run("--watch", views=[SOME, SOME, changed]).splitlines()
     whole = len(lines(SOME))
-    assert printed[:whole] == shown(SOME, wide=True)
-    assert [line.split()[1:3] for line in printed[whole:]] == [["-", "cpu-7"], ["-", "waits:"]]
+    assert news[:whole] == shown(SOME, wide=True)
+    assert [line.split()[1:3] for line in news[whole:]] == [["-", "cpu-7"], ["-", "waits:"]]
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_the_ledger_shows_the_machine_as_one_node(call, store):
     call("submit", "--queue", "half", "true")
     begin(store, 1, indices=(1,))
     code, output = call("ledger", "--machine", "--output", "json")
-    [node] = json.loads(output)["nodes"]
+    [node] = json.loads(output)
     assert (code, node["name"], [gpu["capacity"] for gpu in node["gpus"]]) == (0, "box", [8, 8, 8])
     assert [[share["name"] for share in gpu["shares"]] for gpu in node["gpus"]] == [[], ["1"], []]
     assert "tasks/1: 4" in call("ledger", "--machine")[1]

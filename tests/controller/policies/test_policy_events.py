@@ -66,7 +66,7 @@ def test_a_broken_set_is_an_event_on_its_config_map_once_an_hour(world):
     }
     assert (first["type"], first["reason"]) == ("Warning", "BrokenPolicies")
     assert first["message"].startswith("the policies are broken and not in force: default.yaml:3: limitr")
-    assert first["message"].endswith("fraction-injector policy check lists every problem")
+    assert first["message"].endswith("fraction-injector check lists every problem")
     assert first["metadata"]["name"] != api.events[1]["metadata"]["name"]
 
 

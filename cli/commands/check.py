@@ -1,0 +1,181 @@
+"""`fraction-injector check`: checks policy files, and the values of charts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli.manifests import STANDARD_INPUT, ManifestError, read_inventory
+from cli.options import (
+    UNUSABLE,
+    FilenameOption,
+    OutputFormat,
+    OutputOption,
+    PoliciesOption,
+    fail,
+    files_of,
+    read_policies,
+)
+from cli.printing import say, say_json
+from cli.queue_report import report_queues
+from modes.facts import NodeFact
+from policies.loading.clearml_chart import read_chart_values
+from policies.loading.lint import lint
+from policies.loading.loader import load_policies, parse_policies
+from policies.loading.policy_set import DEFAULT, PolicySet
+from policies.loading.strict_yaml import MAX_BYTES, Document, read_documents
+from policies.loading.values import are_values, policies_of_values
+from policies.model.problems import PolicyError, Problem, UnreadableError
+from service.options import DEFAULT_POLICIES
+
+KINDS = frozenset({"Policy", "Limiter", "Queues"})
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLine:
+    """One result."""
+
+    level: Literal["ok", "note", "error"]
+    file: str
+    """The folder or file, and for problems of a folder the file in it."""
+    line: int = 0
+    """From 1; 0 for a whole file."""
+    path: str = ""
+    """Dotted path of the value."""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What values of queues are compared with."""
+
+    policies: PolicySet
+    namespace: str
+    nodes: Sequence[NodeFact] | None
+
+
+def check(  # noqa: PLR0913 each is an option of the command
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            show_default=False,
+            help="Policy folders or files, or values of a chart: of this one, or of a ClearML agent;"
+            " - is standard input.",
+        ),
+    ] = None,
+    *,
+    filename: FilenameOption = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Nodes as printed by kubectl, to show how many pods of a queue fit."
+        ),
+    ] = None,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of the tasks of ClearML's queues.")
+    ] = "default",
+    output: OutputOption = OutputFormat.TEXT,
+) -> None:
+    """Check policies and the values of charts: every mistake with its line, and what to write instead.
+
+    Exit status: 0 fine, 1 mistakes, 2 something cannot be read.
+    """
+    policy_set = read_policies(policies)
+    context = _Context(policy_set, namespace, _nodes(inventory, policy_set))
+    lines: list[CheckLine] = []
+    unreadable = [path for path in files_of(paths, filename) if not _check(path, context, lines)]
+    if output is OutputFormat.JSON:
+        say_json(lines)
+    else:
+        for line in lines:
+            _print(line)
+    if unreadable:
+        raise typer.Exit(UNUSABLE)
+    raise typer.Exit(1 if any(line.level == "error" for line in lines) else 0)
+
+
+def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | None:
+    try:
+        return read_inventory(inventory, policy_set.resource_names)[0] if inventory is not None else None
+    except ManifestError as error:
+        fail(str(error))
+
+
+def _check(path: Path, context: _Context, lines: list[CheckLine]) -> bool:
+    """Add the results of a path; return False if it cannot be read."""
+    try:
+        lines += list(_of_folder(path) if path.is_dir() else _of_file(path, context))
+    except OSError as error:
+        problem = Problem(path.name, 0, "", f"cannot be read: {error.strerror}")
+        lines.append(_line(path.parent, problem, "error"))
+        return False
+    except PolicyError as error:
+        folder = path if path.is_dir() else path.parent
+        lines += [_line(folder, problem, "error") for problem in error.problems]
+        return not isinstance(error, UnreadableError)
+    return True
+
+
+def _of_folder(path: Path) -> Iterator[CheckLine]:
+    yield from _fine(path, path, load_policies(path))
+
+
+def _of_file(path: Path, context: _Context) -> Iterator[CheckLine]:
+    content, name = _content(path), path.name
+    documents = read_documents(name, content)
+    if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
+        yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
+    elif are_values(documents):
+        yield from _fine(path, path.parent, policies_of_values(documents))
+    else:
+        yield from _of_queues(path, content, context)
+
+
+def _content(path: Path) -> bytes:
+    if path == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with path.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def _default(documents: Sequence[Document]) -> dict[str, bytes]:
+    """Return the built-in default policy for a file that is checked alone and does not have one."""
+    named = [each.data.get("name") for each in documents if isinstance(each.data, dict)]
+    return {} if DEFAULT in named else {"(default).yaml": (DEFAULT_POLICIES / "default.yaml").read_bytes()}
+
+
+def _of_queues(path: Path, content: bytes, context: _Context) -> Iterator[CheckLine]:
+    found = read_chart_values(path.name, content)
+    reported, problems = report_queues(found, context.policies, context.namespace, context.nodes)
+    yield from (CheckLine("ok", str(path), text=line) for line in reported)
+    yield from (_line(path.parent, problem, "error") for problem in problems)
+
+
+def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine]:
+    """Yield advice, and what there is."""
+    own = [problem for problem in lint(policy_set) if not problem.file.startswith("(")]
+    yield from (_line(folder, problem, "note") for problem in own)
+    parts = policy_set.parts
+    limiters = sum("/" not in source.document.file for _, source in parts.limiters.values())
+    policies = sum(not source.document.file.startswith("(") for _, source in parts.policies.values())
+    counts = f"policies: {policies}, limiters of your own: {limiters}, queues: {len(parts.queues)}"
+    yield CheckLine("ok", str(path), text=f"{path} is fine ({counts}), digest {policy_set.digest}")
+
+
+def _line(folder: Path, problem: Problem, level: Literal["note", "error"]) -> CheckLine:
+    return CheckLine(level, f"{folder}/{problem.file}", problem.line, problem.path, problem.rule)
+
+
+def _print(line: CheckLine) -> None:
+    if line.level == "ok":
+        say(line.text)
+        return
+    problem = str(Problem(line.file, line.line, line.path, line.text))
+    say(f"note: {problem}" if line.level == "note" else problem, err=line.level == "error")

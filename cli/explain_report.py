@@ -1,0 +1,176 @@
+"""Explains the objects of files, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from cli.explainer import Explainer, Explanation
+from cli.gpu_kinds import asks_for_kinds
+from cli.manifests import ManifestError, read_objects
+from cli.pod_diff import changed_lines
+from cli.printing import say, say_in, say_json
+from kube.names import MEMORY_MIB_ANNOTATION
+from kube.reasons import Reason
+from policies.model.problems import printable
+from webhook.admission_review import UnreadableReviewError
+
+COLOURS = {"+": "green", "-": "red"}
+Changes = Callable[[Explanation], Iterator[str]]
+
+
+def explain_files(explainer: Explainer, files: Sequence[Path]) -> tuple[list[Explanation], bool]:
+    """Return the explanations of all objects, and whether all files could be read; say what could not."""
+    explanations: list[Explanation] = []
+    unusable = [file for file in files if not _explain_file(explainer, file, explanations)]
+    return explanations, not unusable
+
+
+def print_json(explanations: Sequence[Explanation]) -> None:
+    """Print a list of facts."""
+    say_json([explanation.as_json() for explanation in explanations])
+
+
+def print_text(explanations: Sequence[Explanation], *, patch: bool) -> None:
+    """Print decisions with their reasons, and what changes: as a diff, or as operations of the patch."""
+    for explanation in explanations:
+        _print(explanation, _operations if patch else _diff)
+
+
+def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
+    """Add the explanations of a file; return False after a message if something in it cannot be explained."""
+    try:
+        for found in read_objects(file):
+            explained = explainer.explain(found)
+            if not explained:
+                rule = "give Pods, AdmissionReviews, or what has pod templates"
+                raise ManifestError(f"{file}: kind {found['kind']} is not explained: {rule}")  # noqa: TRY301
+            explanations += explained
+    except (ManifestError, UnreadableReviewError) as error:
+        text = str(error) if isinstance(error, ManifestError) else f"{file}: {error}"
+        say(f"fraction-injector: {text}", err=True)
+        return False
+    return True
+
+
+def _print(explanation: Explanation, changes: Changes) -> None:
+    facts = explanation.as_json()
+    decision = "allowed" if explanation.allowed else "denied"
+    colour = "green" if explanation.allowed else "red"
+    say_in(colour, f"{printable(explanation.name)}: {decision} ({facts['code']})")
+    for line in _details(explanation, facts):
+        say(f"  {printable(line)}")
+    if explanation.allowed:
+        for line in changes(explanation):
+            say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
+
+
+def _diff(explanation: Explanation) -> Iterator[str]:
+    if explanation.patch:
+        yield from changed_lines(explanation.before, explanation.pod)
+
+
+def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    if not explanation.allowed:
+        yield facts["message"]
+    if facts["code"] == Reason.NO_SHARE:
+        by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
+        yield f"{by} gives no share: label and GPU limits are removed"
+    if facts["slices"] is None:
+        return
+    by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
+    limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
+    yield f"policy {facts['policy']}, {limit}"
+    if facts["alias"] is not None:
+        yield f"alias: {facts['alias']}"
+    yield from _replicas(facts)
+    if asks_for_kinds(explanation.pod):
+        yield f"GPUs that the pod may get: {', '.join(map(_kind, facts['kinds'])) or 'the assumed ones'}"
+    memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    if facts["prefer"]:
+        why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
+        yield f"prefer {', '.join(facts['prefer'])}: {why}"
+    if facts["profile"] is not None:
+        yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
+        return
+    limited = _by_agent(explanation) if by_agent else ""
+    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
+    yield f"container {facts['container']}: {share}"
+    yield from _parts(explanation, facts)
+
+
+def _by_agent(explanation: Explanation) -> str:
+    """Return the agent's limit for a share of such a card: that of its slices, whatever was requested."""
+    injection, policy = explanation.outcome.injection, explanation.outcome.policy
+    if injection is None or policy is None or "," in injection.container or not injection.placement.gpu_mib:
+        return ""
+    slices = injection.slices // max(1, len(injection.placement.indices))
+    mib = injection.placement.gpu_mib * slices // policy.slices_per_gpu - policy.reserve_mib
+    return f", limited to {mib} MiB by the agent: the size of the slices on such a card"
+
+
+def _operations(explanation: Explanation) -> Iterator[str]:
+    for operation in explanation.patch:
+        value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
+        yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    """Yield the part of each of several containers, in the order of the pod's annotation."""
+    names, policy = facts["container"].split(","), explanation.outcome.policy
+    if len(names) == 1 or policy is None:
+        return
+    spec = explanation.pod["spec"]
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    limits = {each["name"]: each["resources"]["limits"] for each in containers if each["name"] in names}
+    said = explanation.pod["metadata"]["annotations"].get(MEMORY_MIB_ANNOTATION, "")
+    for name, mib in zip_longest(names, said.split(",") if said else ()):
+        kinds = {resource: policy.mode.kinds[resource] for resource in limits[name]}
+        amounts = [
+            f"{limits[name][resource]} of {resource}"
+            for resource, kind in kinds.items()
+            if kind is not None and (kind.is_index or kind.is_pool)
+        ]
+        yield f"  {name}: {', '.join(amounts)}{f', {mib} MiB' if mib else ''}"
+
+
+def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
+    """Describe a pod's instance, its models, and whether it is more than twice the request."""
+    injection = explanation.outcome.injection
+    instance = injection.placement.instance if injection is not None else None
+    products = ", ".join(instance.products) if instance is not None else ""
+    more = instance is not None and instance.is_more_than_twice
+    idle = ", more than twice the request" if more else ""
+    return f"{facts['profile']}, {facts['memoryMiB']} MiB, {facts['slices']}/8 of {products}{idle}"
+
+
+def _kind(kind: dict[str, Any]) -> str:
+    nodes = "1 node" if kind["nodes"] == 1 else f"{kind['nodes']} nodes"
+    return f"{kind['model'] or 'unknown model'} of {kind['memoryMiB']} MiB ({nodes})"
+
+
+def _replicas(facts: dict[str, Any]) -> Iterator[str]:
+    """Describe how other pods of the owner affect the placement, if the policy uses them."""
+    if facts["place"] != "spread" and not facts["sameModel"]:
+        return
+    if facts["owner"] is None:
+        yield "place pack: neither controller, generateName nor queue name the pod's owner"
+        return
+    if facts["place"] == "spread":
+        yield f"place spread: away from other pods of {facts['owner']}, over nodes and then over GPUs"
+    if facts["sameModel"]:
+        model = f": {facts['model']}" if facts["model"] is not None else ""
+        yield f"sameModel: GPUs of one model for all pods of {facts['owner']}{model}"
+
+
+def _slices(number: int) -> str:
+    return "1 slice" if number == 1 else f"{number} slices"
+
+
+def _index(index: int | list[int] | None) -> str:
+    if index is None:
+        return "any (pooled)"
+    return str(index) if isinstance(index, int) else ", ".join(map(str, index))

@@ -1,0 +1,73 @@
+"""Policies in the values of this product's own chart, with the lines of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from policies.loading.clearml_chart import ROOT
+from policies.loading.compile import compile_policies
+from policies.loading.policy_set import DEFAULT, PolicySet
+from policies.loading.sources import parts_of
+from policies.loading.strict_yaml import Document
+from policies.model.problems import Path, PolicyError, Problem
+
+OWN_KEYS = frozenset(
+    ("policies", "limiters", "webhook", "controller", "agent", "secondLock", "tls", "image", "networkPolicy")
+)
+"""Top-level keys of this chart's values; a file with the agent chart's own key is never taken for one."""
+_BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
+_QUEUES = ("queues", "basePodTemplate")
+
+
+def are_values(documents: Sequence[Document]) -> bool:
+    """Whether a file holds values of this product's chart."""
+    found = {key for each in documents if isinstance(each.data, dict) for key in each.data}
+    return bool(OWN_KEYS & found) and ROOT not in found
+
+
+def policies_of_values(documents: Sequence[Document]) -> PolicySet:
+    """Return the policies that the chart makes of its values.
+
+    Raises:
+        PolicyError: with every problem.
+    """
+    made = [each for document in documents for each in _documents(document)]
+    if not any(each.data["kind"] == "Policy" and each.data["name"] == DEFAULT for each in made):
+        # As in the chart's own values, which Helm merges with these.
+        made.append(Document(documents[0].file, {"kind": "Policy", "name": DEFAULT}, _lines({}, (), 1)))
+    return compile_policies(parts_of(made))
+
+
+def _documents(values: Document) -> Iterator[Document]:
+    data = values.data if isinstance(values.data, dict) else {}
+    for key, kind in _BY_NAME.items():
+        for name, entry in _mapping(values, data, (key,)).items():
+            path = (key, name)
+            head = {"kind": kind, "name": name} | _mapping(values, {name: entry}, (key, name))
+            yield Document(values.file, head, _lines(values.lines, path, values.line_of(path)))
+    queues = {key: data[key] for key in _QUEUES if data.get(key)}
+    if queues:
+        lines = {path: line for path, line in values.lines.items() if path[:1] != ("kind",)}
+        yield Document(values.file, {"kind": "Queues", "queues": {}} | queues, {("kind",): 1, **lines})
+
+
+def _mapping(values: Document, parent: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the mapping at a path; empty if it is missing or null.
+
+    Raises:
+        PolicyError: it is something else.
+    """
+    found = parent.get(str(path[-1]))
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        shown = ".".join(map(str, path))
+        raise PolicyError([Problem(values.file, values.line_of(path), shown, "must be a mapping by name")])
+    return found
+
+
+def _lines(lines: Mapping[Path, int], below: Path, line: int) -> dict[Path, int]:
+    """Return the lines of a part as those of a document of its own."""
+    own = {path[len(below) :]: at for path, at in lines.items() if path[: len(below)] == below}
+    return {(): line, ("kind",): line, ("name",): line} | own

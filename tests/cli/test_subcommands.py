@@ -1,0 +1,133 @@
+"""One shape of command: how help is asked for, what is loaded for what, and which options all have."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.subcommands import PROCESSES, SUBCOMMANDS
+from tests.cli.running import CHECKOUT, run
+
+COMMANDS = typer.main.get_command(app).commands
+LEAVES = {
+    (name, *rest): command
+    for name, found in COMMANDS.items()
+    for rest, command in (
+        [((each,), c) for each, c in found.commands.items()] if hasattr(found, "commands") else [((), found)]
+    )
+}
+PRINT_FACTS = [
+    ("certs", "status"),
+    ("check",),
+    ("doctor",),
+    ("explain",),
+    ("ledger",),
+    ("policy", "show"),
+    ("quota",),
+    ("status",),
+    ("suggest",),
+    ("tasks",),
+    ("uninjected",),
+    ("why",),
+]
+"""Commands whose answer a script may want. The others change or run something, or print one document."""
+TAKE_FILES = [("check",), ("explain",)]
+ASK_THE_CLUSTER = [("certs", "rotate"), ("certs", "status"), ("cordon",), ("uncordon",)]
+ASK_THE_CLUSTER += [
+    (name,) for name in ("doctor", "ledger", "quota", "status", "suggest", "uninjected", "why")
+]
+
+
+def options_of(command):
+    return {option for each in command.params for option in each.opts}
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_help_is_short_or_long_everywhere(words):
+    short, long = (CliRunner().invoke(app, [*words, asked]) for asked in ("-h", "--help"))
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+    assert short.stdout.startswith("Usage: ")
+    assert short.stdout.isascii()
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_a_command_has_the_options_of_its_kind_and_their_short_names(words):
+    options = options_of(LEAVES[words])
+    assert (words in PRINT_FACTS) == ({"--output", "-o"} <= options)
+    assert (words in TAKE_FILES) == ({"--filename", "-f"} <= options)
+    assert (words in ASK_THE_CLUSTER) == ({"--kubeconfig", "--context"} <= options) or words == (
+        "controller",
+    )
+    assert ("--namespace" in options) == ("-n" in options) or words == ("controller",)
+
+
+@pytest.mark.parametrize("words", PRINT_FACTS, ids=" ".join)
+def test_facts_are_text_or_json(words):
+    usage = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"}).stdout
+    [line] = [line for line in usage.splitlines() if "--output" in line]
+    [choices] = re.findall(r"<([a-z|]+)>", line)
+    assert set(choices.split("|")) - {"wide"} == {"text", "json"}
+    [output] = [each for each in LEAVES[words].params if "--output" in each.opts]
+    assert output.default == "text"
+
+
+def test_every_subcommand_is_listed_with_a_line_that_fits():
+    assert COMMANDS.keys() == SUBCOMMANDS.keys() > set(PROCESSES)
+    shown = run("--help").stdout
+    assert all(f"  {name} " in shown and line in shown for name, (_, line) in SUBCOMMANDS.items())
+    assert max(len(line) for _, line in SUBCOMMANDS.values()) <= 56
+
+
+def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
+    ended = run("expalin")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "No such command 'expalin'. Did you mean 'explain'?" in ended.stderr
+
+
+def loaded(*arguments):
+    """Top-level modules that a command loads."""
+    code = (
+        "import sys; sys.argv = ['fraction-injector', *sys.argv[1:]]\n"
+        "from cli.main import main\n"
+        "try: main()\n"
+        "finally: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+HEAVY = {
+    "aiohttp",
+    "cryptography",
+    "fastapi",
+    "grpc",
+    "httpx",
+    "jinja2",
+    "kubernetes",
+    "starlette",
+    "uvicorn",
+}
+
+
+def test_help_loads_nothing_but_the_command_line():
+    everything = loaded("--help")
+    assert everything & (HEAVY | {"asyncio", "msgspec", "pydantic", "rich", "yaml"}) == set()
+    assert everything & {"agent", "controller", "ledger", "modes", "policies", "webhook"} == set()
+
+
+def test_explain_loads_no_client_no_server_and_no_screen():
+    assert (
+        loaded("explain", "examples/demo/clearml-half.yaml") & (HEAVY | {"rich", "prometheus_client"})
+        == set()
+    )
+
+
+@pytest.mark.parametrize("name", ["status", "why", "ledger", "doctor", "quota", "uninjected", "cordon"])
+def test_the_help_of_a_command_that_asks_a_cluster_loads_no_client(name):
+    assert loaded(name, "--help") & {"aiohttp", "kubernetes", "cryptography"} == set()
