@@ -28,7 +28,7 @@ def test_a_readmes_command_prints_what_the_readme_shows(command, lines, code, mo
 def test_a_readme_checks_and_explains_its_own_policies(name):
     commands = [command for command, _, _ in shown_commands(ROOT / "examples" / name / "README.md")]
     assert any(f"check examples/{name}/policies" in command for command in commands)
-    assert any(f"explain --policies examples/{name}/policies" in command for command in commands)
+    assert any(f"explain --patch --policies examples/{name}/policies" in command for command in commands)
 
 
 @pytest.mark.parametrize("name", PRESETS)
