@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,8 +24,17 @@ _SESSION = 3
 """Field of /proc/PID/stat, counted from the state."""
 SYSTEMD = Path("/run/systemd/system")
 """Is there where systemd runs the machine."""
-_MANAGER = () if os.geteuid() == 0 else ("--user",)
-UNREADABLE = (OSError, msgspec.MsgspecError)
+MANAGER = () if os.geteuid() == 0 else ("--user",)
+_SCOPE = ("systemd-run", *MANAGER, "--scope", "--quiet", "--collect")
+
+
+@functools.cache
+def has_scopes() -> bool:
+    """Return whether systemd gives this user control groups: a user without a session of its own has none."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        tried = subprocess.run([*_SCOPE, "--", "true"], capture_output=True, check=False, timeout=30)  # noqa: S603
+        return SYSTEMD.exists() and tried.returncode == 0
+    return False
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -31,10 +43,7 @@ class Exit(msgspec.Struct, frozen=True):
     code: int
     """Its exit code; minus the signal's number if a signal ended it."""
     at: float
-
-
-class NotBegun:
-    """The attempt never began, and never will."""
+    """Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +73,6 @@ class Supervised:
             os.waitpid(self.pid, os.WNOHANG)
 
 
-class _Begun(msgspec.Struct, frozen=True):
-    """What the file says; all empty where a runner took the right away."""
-
-    pid: int = 0
-    start_time: int = 0
-    boot: str = ""
-
-
 class Attempt:
     """An attempt, by its folder.
 
@@ -86,18 +87,18 @@ class Attempt:
         self._unit = f"fraction-injector-{mark.replace('/', '-')}.scope"
 
     def start(self, job: JobFile) -> Supervised:
-        """Start a supervisor for a job.
+        """Start a supervisor for a job, in a control group of its own where systemd gives one.
 
         Raises:
             OSError: the folder cannot be written, or no process can be made.
         """
-        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
-        (self.folder / CACHE).mkdir(exist_ok=True)
-        (self.folder / JOB).write_bytes(msgspec.json.encode(job))
-        command = [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder)]
+        (self.folder / CACHE).mkdir(parents=True, exist_ok=True)
+        # Not by msgspec: variables may hold bytes that are no UTF-8.
+        (self.folder / JOB).write_text(json.dumps(msgspec.structs.asdict(job)))
+        scope = (*_SCOPE, f"--unit={self._unit}", "--") if has_scopes() else ()
         with (self.folder / LOG).open("ab") as log:
             process = subprocess.Popen(  # noqa: S603 our own program
-                [*self._scope(), *command],
+                [*scope, sys.executable, "-I", "-S", supervisor.__file__, str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -108,83 +109,75 @@ class Attempt:
         process.returncode = 0  # who waits for it is `Supervised.reap`
         return started
 
-    def state(self) -> Exit | Supervised | NotBegun | Vanished:
-        """Return what became of it; if it has not begun, it never will.
+    def state(self) -> Exit | Supervised | Vanished | None:
+        """Return what became of it; None if it has not begun, and never will.
 
         Raises:
             OSError: nobody can say, as the disk is full or broken.
         """
         begun = self._begun()
-        if begun is None or not begun.pid:
-            return NotBegun()
-        same_boot = begun.boot == boot_id()
-        if same_boot and (pidfd := _opened(begun)) is not None:
-            return Supervised(begun.pid, pidfd)
-        ended = self._exit()
-        if ended is not None:
-            return ended
+        if not begun:
+            return None
+        same_boot = begun["boot"] == boot_id()
+        if same_boot and (pidfd := _opened(begun["pid"], begun["start_time"])) is not None:
+            return Supervised(begun["pid"], pidfd)
+        with contextlib.suppress(FileNotFoundError):
+            return msgspec.json.decode((self.folder / EXIT).read_bytes(), type=Exit)
         return Vanished("its supervisor was killed" if same_boot else "the machine went down while it ran")
 
     def sweep(self) -> bool:
-        """Kill what a supervisor that is gone left behind; return whether nothing is left."""
+        """Kill what a supervisor that is gone left behind; return whether nothing is left.
+
+        Raises:
+            OSError: nobody can say.
+        """
         begun = self._begun()
-        if begun is None or not begun.pid or begun.boot != boot_id():
-            return self._clean_up()
-        if SYSTEMD.exists():
-            kill = ["systemctl", *_MANAGER, "kill", "--signal=SIGKILL", self._unit]
-            subprocess.run(kill, capture_output=True, check=False)  # noqa: S603 a unit that has ended is none
-        found = list(self._processes(begun))
+        found = []
+        if begun and begun["boot"] == boot_id():
+            if has_scopes():
+                kill = ["systemctl", *MANAGER, "kill", "--signal=SIGKILL", self._unit]
+                subprocess.run(kill, capture_output=True, check=False)  # noqa: S603 what has ended is no unit
+            found = list(self._processes(str(begun["pid"]), begun["start_time"]))
         for pid in found:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
                 os.kill(pid, signal.SIGKILL)
         return not found and self._clean_up()
 
-    def _processes(self, begun: _Begun) -> Iterator[int]:
+    def _processes(self, session: str, since: int) -> Iterator[int]:
         """Yield what carries its mark, or is of its session and not older than it."""
         mark = f"{MARK}={self.mark}".encode()
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
             fields = stat_of(pid)
             if fields is None:
                 continue
-            in_session = fields[_SESSION] == str(begun.pid) and (start_time(pid) or 0) >= begun.start_time
+            in_session = fields[_SESSION] == session and (start_time(pid) or 0) >= since
             if in_session or mark in _environment(pid):
                 yield pid
 
     def _clean_up(self) -> bool:
         """Remove its container, if it is one."""
         try:
-            job = msgspec.json.decode((self.folder / JOB).read_bytes(), type=JobFile)
-        except UNREADABLE:
+            cleanup = json.loads((self.folder / JOB).read_bytes())["cleanup"]
+        except (OSError, ValueError):
             return True  # it had none: the file is written before anything starts
-        return not job.cleanup or removed(list(job.cleanup))
+        return not cleanup or removed(cleanup)
 
-    def _begun(self) -> _Begun | None:
-        """Return who began it, after nobody else can."""
-        self.folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+    def _begun(self) -> dict[str, Any]:
+        """Return who began it, after nobody else can; empty if nobody did."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / BEGUN).exists() and take(self.folder, {}):
-            return None
-        return msgspec.json.decode((self.folder / BEGUN).read_bytes(), type=_Begun)
-
-    def _exit(self) -> Exit | None:
-        try:
-            return msgspec.json.decode((self.folder / EXIT).read_bytes(), type=Exit)
-        except FileNotFoundError:
-            return None
-
-    def _scope(self) -> Sequence[str]:
-        """Return what gives it a control group of its own: one that stays when the runner's service stops."""
-        if not SYSTEMD.exists():
-            return ()
-        return "systemd-run", *_MANAGER, "--scope", "--quiet", "--collect", f"--unit={self._unit}", "--"
+            return {}
+        found: dict[str, Any] = json.loads((self.folder / BEGUN).read_bytes())
+        return found
 
 
-def _opened(begun: _Begun) -> int | None:
+def _opened(pid: int, since: int) -> int | None:
     try:
-        pidfd = os.pidfd_open(begun.pid)
+        pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return None
     # Opened first: it stays that of one process, whoever gets the number next.
-    if start_time(begun.pid) == begun.start_time:
+    if start_time(pid) == since:
         return pidfd
     os.close(pidfd)
     return None

@@ -6,14 +6,12 @@ and of two agents that try, one does. What a user reorders or removes in ClearML
 
 from __future__ import annotations
 
-import os
+import contextlib
 import re
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from baremetal.store import StoreError, TaskStore
 from baremetal.task import GPUS, Submission
@@ -30,25 +28,13 @@ class ClearmlError(Exception):
     """ClearML's server or its package cannot be used; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClearmlEntry:
+class ClearmlEntry(NamedTuple):
     """A task in a queue of ClearML."""
 
     task: str
     """Its id."""
     added: str
     """When it came; one that is put into the queue again is another entry."""
-
-
-class QueueReader(Protocol):
-    """What a mirror asks ClearML."""
-
-    def entries(self, queue: str) -> Sequence[ClearmlEntry]:
-        """Return the front of a queue.
-
-        Raises:
-            ClearmlError: the server does not answer, or has no such queue.
-        """
 
 
 class ClearmlServer:
@@ -69,15 +55,19 @@ class ClearmlServer:
             raise ClearmlError(f"ClearML's server cannot be used: {_line(error)}") from error
 
     def entries(self, queue: str) -> Sequence[ClearmlEntry]:
-        """Return the front of a queue."""
+        """Return the front of a queue.
+
+        Raises:
+            ClearmlError: the server does not answer, or has no such queue.
+        """
         try:
-            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$")
-            entries = self._client.queues.get_by_id(queue=found[0].id).entries if found else None
+            # A regular expression, in which the server also finds parts of names.
+            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=MAX_MIRRORED)
         except Exception as error:
             raise ClearmlError(f"ClearML's server does not answer: {_line(error)}") from error
-        if entries is None and not found:
+        if not found:
             raise ClearmlError(f'ClearML has no queue "{queue}"')
-        return [ClearmlEntry(str(each.task), str(each.added)) for each in (entries or [])[:MAX_MIRRORED]]
+        return [ClearmlEntry(str(each.task), str(each.added)) for each in found[0].entries or []]
 
 
 def mirror(entries: Mapping[str, Sequence[ClearmlEntry]], store: TaskStore, now: float) -> None:
@@ -97,7 +87,6 @@ def mirror(entries: Mapping[str, Sequence[ClearmlEntry]], store: TaskStore, now:
                 queue=queue,
                 command=(*_AGENT, entry.task),
                 folder=str(Path.home()),
-                env=dict(os.environ),
                 priority=len(found) - position,
                 source_id=source_id,
             )
@@ -108,32 +97,30 @@ def mirror(entries: Mapping[str, Sequence[ClearmlEntry]], store: TaskStore, now:
             store.cancel(task.number, now)
 
 
-class ClearmlMirror:
-    """Mirrors queues in a thread of its own, in which the server may be slow.
+class Mirror:
+    """Mirrors queues again and again; the server may be slow.
 
     Args:
-        reader: of the server.
+        read: returns the front of a queue, as `ClearmlServer.entries`.
         queues: names.
         folder: of the store.
     """
 
-    def __init__(self, reader: QueueReader, queues: Sequence[str], folder: Path) -> None:
-        self._reader = reader
+    def __init__(
+        self, read: Callable[[str], Sequence[ClearmlEntry]], queues: Sequence[str], folder: Path
+    ) -> None:
+        self._read = read
         self._queues = queues
         self._folder = folder
         self._said = ""
         self._log = get_logger("clearml")
-
-    def start(self) -> None:
-        """Begin; it ends with the process."""
-        threading.Thread(target=self._run, name="clearml", daemon=True).start()
 
     def look(self, store: TaskStore) -> None:
         """Mirror once; what cannot be read stays as it is, and is logged when it changes."""
         entries, errors = {}, []
         for queue in self._queues:
             try:
-                entries[queue] = self._reader.entries(queue)
+                entries[queue] = self._read(queue)
             except ClearmlError as error:
                 errors.append(str(error))
         said = "; ".join(dict.fromkeys(errors))
@@ -142,13 +129,11 @@ class ClearmlMirror:
         self._said = said
         mirror(entries, store, time.time())
 
-    def _run(self) -> None:
-        store = TaskStore(self._folder)
+    def run(self) -> None:
+        """Mirror for ever."""
         while True:
-            try:
+            with contextlib.suppress(StoreError), contextlib.closing(TaskStore(self._folder)) as store:
                 self.look(store)
-            except StoreError as error:
-                self._log.error("queues are not mirrored", error=str(error))
             time.sleep(POLL_SECONDS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -45,10 +45,9 @@ class ContainerJobs:
     ) -> None:
         self._runtime = runtime
         self._limits = limits
-        policy = _with_library(limits, folder)
         found = msgspec.convert(card_devices(map(Path, cdi_dirs)), dict[str, dict[str, LimitHook | None]])
-        self._card_names: Mapping[str, str] = choose_names(found, cards, cdi_dirs)
-        self._slices = SliceSpecifications(Path(cdi_dirs[-1]), policy, str(folder))
+        self._card_names = choose_names(found, cards, cdi_dirs)
+        self._slices = SliceSpecifications(Path(cdi_dirs[-1]), _with_library(limits, folder), str(folder))
         for card in cards:
             self._slices.write(card, None)
 
@@ -63,31 +62,30 @@ class ContainerJobs:
         names += filter(None, [self._slices.name_of(share) for share in given])
         name = f"fraction-injector-{mark.replace('/', '-')}"
         limiter, folder = self._limits.limiter, task.submission.folder
-        is_limited = any(share.memory_mib is not None for share in given)
+        limited = [share.memory_mib for share in given if share.memory_mib is not None]
+        mount = f"--mount=type=bind,source={folder},target={folder}", f"--workdir={folder}"
         command = (
             *(self._runtime, "run", "--name", name, "--label", f"{LABEL}={mark}"),
             *(f"--device={each}" for each in names),
-            *(("--pid=host", "--ipc=host") if limiter.host_pid and is_limited else ()),
-            *((f"--volume={folder}:{folder}", f"--workdir={folder}") if folder != "/" else ()),
-            self._image(image, given),
+            *(("--pid=host", "--ipc=host") if limiter.host_pid and limited else ()),
+            *(mount if folder != "/" else ()),
+            self._image(image, min(limited)) if limited else image,
             *task.submission.command,
         )
         cleanup = self._runtime, "rm", "--force", name
         return JobFile(command=command, folder="/", env=dict(os.environ) | {MARK: mark}, cleanup=cleanup)
 
-    def _image(self, wanted: str, given: Sequence[Share]) -> str:
+    def _image(self, wanted: str, memory_mib: int) -> str:
         """Return the image: where images limit themselves, the one that fits the share."""
         limiter = self._limits.limiter
-        memory = min((share.memory_mib for share in given if share.memory_mib is not None), default=None)
-        if memory is None or limiter.image_pattern is None:
+        if limiter.image_pattern is None:
             return wanted
-        chosen = limiter.largest_image(memory)
-        if chosen is not None:
+        if (chosen := limiter.largest_image(memory_mib)) is not None:
             return chosen.image
         mib = limiter.limit_of(wanted)
-        if mib is None or mib > memory:
+        if mib is None or mib > memory_mib:
             raise RefusedError(
-                f"limiter {limiter.name} needs an image that limits itself to at most {memory} MiB, and"
+                f"limiter {limiter.name} needs an image that limits itself to at most {memory_mib} MiB, and"
                 f" {wanted[:80]} does not"
             )
         return wanted

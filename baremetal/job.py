@@ -1,9 +1,11 @@
-"""What is started for a task: a command, its variables, and what limits it to its share. Pure."""
+"""What is started for a task: a command, its variables, and what limits it to its share."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -62,40 +64,31 @@ def shares(task: Task, cards: Mapping[int, Gpu], policy: AgentPolicy) -> list[Sh
     return [Share(each, task.slices, memory_mib(each, task.slices, per_gpu, reserve)) for each in given]
 
 
-def process_job(task: Task, given: Sequence[Share], limits: ShareLimits, mark: str, attempt: str) -> JobFile:
-    """Return what runs a task as a process.
-
-    Args:
-        task: with its cards.
-        given: its shares.
-        limits: of the machine.
-        mark: value of `MARK`.
-        attempt: folder of the attempt.
-    """
+def process_job(task: Task, given: Sequence[Share], limits: ShareLimits, mark: str, attempt: Path) -> JobFile:
+    """Return what runs a task as a process, with `mark` as value of `MARK`, and the folder of the attempt."""
     submission = task.submission
     # By number and not by uuid: HAMi-core reads the numbers, and counts cards as the driver does.
     cards = ",".join(str(share.gpu.index) for share in given)
-    own = {name: value for name, value in submission.env.items() if not is_reserved(name)}
-    env = own | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": cards, MARK: mark}
-    env |= {"NVIDIA_VISIBLE_DEVICES": cards, "PWD": submission.folder}
-    if limits.why_processes_are_unlimited is None:
-        env |= _limit(given, limits, own, f"{attempt}/{CACHE}")
-    command = submission.command
+    command, own = submission.command, submission.env
     if submission.source_id is not None:
-        command = tuple([cards if each == GPUS else each for each in command])
-    return JobFile(command=command, folder=submission.folder, env=env)
+        command, own = tuple([cards if each == GPUS else each for each in command]), dict(os.environ)
+    own = {name: value for name, value in own.items() if not is_reserved(name)}
+    ours = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": cards, MARK: mark}
+    ours |= {"NVIDIA_VISIBLE_DEVICES": cards, "PWD": submission.folder}
+    if limits.why_processes_are_unlimited is None:
+        ours |= _limit(given, limits, own, str(attempt / CACHE))
+    return JobFile(command=command, folder=submission.folder, env=own | ours)
 
 
 def _limit(given: Sequence[Share], limits: ShareLimits, own: Mapping[str, str], cache: str) -> dict[str, str]:
     """Return what `agent.limits` says, with paths of this machine in place of a container's."""
-    part = limits.policy.limiter
     limited = [share for share in given if share.memory_mib is not None]
     if not limited or limits.library is None:
         return {}
     found: dict[str, str] = {}
     for share in limited:
         found |= variables(share, limits.policy, own_cache=True)
-    found = {name: _moved(value, part, cache) for name, value in found.items()}
+    found = {name: _moved(value, limits.policy.limiter, cache) for name, value in found.items()}
     preload = ":".join(filter(None, [limits.library, own.get("LD_PRELOAD")]))
     return found | {"LD_PRELOAD": preload, "CUDA_REDIRECT": limits.library}
 

@@ -1,4 +1,4 @@
-"""The process of `run-queues`: reads policy and cards, then runs tasks until SIGTERM.
+"""The process of `run-queues`: runs the tasks of a machine until SIGTERM.
 
 Tasks go on when it stops or is killed. The next one adopts them.
 """
@@ -6,68 +6,61 @@ Tasks go on when it stops or is killed. The next one adopts them.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 from agent.cdi import CdiError
-from agent.gpu import Gpu as Card
 from agent.gpu import GpuSource, GpuSourceError
 from agent.policy_compiler import part_for_nodes
-from baremetal.attempt import Attempt
-from baremetal.cards import CardsError, CardWatch, chosen
-from baremetal.clearml_queues import ClearmlError, ClearmlMirror, ClearmlServer
+from baremetal.attempt import SYSTEMD, Attempt, has_scopes
+from baremetal.clearml_queues import ClearmlError, ClearmlServer, Mirror
 from baremetal.container import ContainerJobs, find_runtime
-from baremetal.folder import TASKS, FolderError, own_folder, take_lock
 from baremetal.job import JobFile, ShareLimits, process_job, shares
-from baremetal.machine import Machine
-from baremetal.queues import ServedQueue, read_gpus, read_queues
-from baremetal.report import MachineReport
-from baremetal.runner import Runner, attempt_folder, remove_folder
-from baremetal.store import StoreError, TaskStore
+from baremetal.machine import Machine, MachineReport
+from baremetal.queues import ServedQueue, chosen
+from baremetal.runner import Runner, attempt_folder
+from baremetal.store import TASKS, StoreError, TaskStore, own_folder, take_lock
 from baremetal.task import Task
-from modes.units import Gpu
-from policies.loading.loader import load_policies
 from policies.model.effective import EffectivePolicy
-from policies.model.problems import PolicyError
 from service.log import get_logger
 
-KEEP_DAYS = 30
-"""Tasks that ended earlier are forgotten, with their logs, when a runner starts."""
-CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
-"""Where podman and docker read CDI specifications."""
-_DAY = 86400.0
+KEEP_SECONDS = 30 * 86400.0
+"""Tasks that ended earlier are forgotten, with their logs."""
+FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS = 3600.0, 5.0, 5.0
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 20, 0.1
+"""`tasks` and `doctor` hold the lock for a moment, to see whether a runner does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
     """How `run-queues` is started."""
 
-    gpus: str
-    queues: Sequence[str]
-    images: Mapping[str, str]
+    gpus: Collection[int] | None
+    """Numbers of cards; None for all."""
+    queues: Sequence[ServedQueue]
     state: Path
-    policies: Path
-    policy: str
-    limiter_library: Path | None
+    policy: EffectivePolicy
+    limiter_library: Path | None = None
     runtime: str | None = None
-    """Container runtime; None for the first of `RUNTIMES` that is there."""
-    cdi_dirs: tuple[str, ...] = CDI_DIRS
+    """Container runtime; None for the first that is there."""
+    cdi_dirs: Sequence[str] = ()
     clearml: bool = False
     """Whether the queues are ClearML's, too."""
-    keep_days: int = KEEP_DAYS
+    page_port: int | None = None
+    """None for no page."""
 
 
 class CannotRunError(Exception):
     """The runner cannot start; the text says why, in one line."""
 
 
-def run(options: RunnerOptions, source: Callable[[], GpuSource]) -> None:
+def run_machine(options: RunnerOptions, source: Callable[[], GpuSource]) -> None:
     """Run the tasks of a machine until SIGTERM or SIGINT.
 
     Args:
@@ -77,162 +70,160 @@ def run(options: RunnerOptions, source: Callable[[], GpuSource]) -> None:
     Raises:
         CannotRunError: something that the command line names cannot be used.
     """
-    with _said(ValueError, StoreError, FolderError, CardsError, GpuSourceError, PolicyError):
+    try:
         folder = own_folder(options.state)
-        lock = take_lock(folder)
-        if lock is None:
-            raise CannotRunError(f"another runner works in {options.state}")
-        policy = _policy(options)
-        queues = read_queues(options.queues, policy, options.images)
-        if options.clearml and options.images:
-            raise CannotRunError("--image goes without --clearml, whose agent has images of its own")
-        store = TaskStore(folder)
-        driver = source()
-        cards, lost = _cards(options, driver, store)
-        _check(queues, len(cards) + len(lost), store, policy)
-        limits = _limits(policy, options.limiter_library)
-        session = _Session(
-            options=options, folder=folder, store=store, queues=queues, cards=cards, lost=lost, limits=limits
-        )
-    with _said(StoreError, CdiError, ClearmlError):
-        session.run(driver)
+        _lock(folder)
+        _Process(options, folder, source()).run()
+    except (ValueError, OSError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
+        raise CannotRunError(str(error)) from error
 
 
-@dataclass(kw_only=True)
-class _Session:
+def _lock(folder: Path) -> None:
+    """Take the lock of the runner until the process ends."""
+    for _ in range(LOCK_TRIES):
+        if take_lock(folder) is not None:
+            return
+        time.sleep(LOCK_PAUSE_SECONDS)
+    raise CannotRunError(f"another runner works in {folder.parent}")
+
+
+class _Process:
     """A runner with all that it works with."""
 
-    options: RunnerOptions
-    folder: Path
-    store: TaskStore
-    queues: Sequence[ServedQueue]
-    cards: Sequence[Card]
-    lost: Mapping[int, str]
-    """Why cards that were given before are not, by index."""
-    limits: ShareLimits
-
-    def __post_init__(self) -> None:
-        self._tasks = self.folder / TASKS
-        self._identity = self.store.identity()
-        self._by_index = {card.index: card for card in self.cards}
-        self._faults: Mapping[int, str] = {}
+    def __init__(self, options: RunnerOptions, folder: Path, driver: GpuSource) -> None:
+        self._options = options
+        self._folder = folder
+        self._driver = driver
+        with contextlib.closing(TaskStore(folder)) as store:
+            self._find_cards(store)
+            self._check(store)
+            self._identity = store.identity()
+        self._limits = _limits(options.policy, options.limiter_library)
         self._containers: ContainerJobs | None = None
+        if any(queue.image is not None for queue in options.queues):
+            runtime = find_runtime(options.runtime)
+            self._containers = ContainerJobs(runtime, self._limits, self._cards, folder, options.cdi_dirs)
+        self._reported: MachineReport | None = None
+        self._forgot_at = float("-inf")
         self._stopping = False
         self._log = get_logger("run-queues")
 
-    def run(self, driver: GpuSource) -> None:
-        """Run until a signal."""
-        if any(queue.image is not None for queue in self.queues):
-            self._containers = self._find_containers()
-        watch = CardWatch(driver, self.cards, lambda: None)
-        name, per_gpu = socket.gethostname(), self.limits.policy.slices_per_gpu
-        runner = Runner(
-            store=self.store,
-            machine=Machine(name, self.cards, per_gpu),
-            queues=self.queues,
-            attempt_of=self._attempt,
-            job_of=self._job,
-            faults=lambda: self._faults,
-        )
+    def run(self) -> None:
+        """Run until a signal; begin again where the store could not be used, as where the disk was full."""
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, self._stop)
-        for number in self.store.forget(time.time() - self.options.keep_days * _DAY):
-            remove_folder(self._tasks, number)
-        if self.options.clearml:
-            ClearmlMirror(ClearmlServer(), [queue.name for queue in self.queues], self.folder).start()
-        watch.start()
-        self._report(name, per_gpu, seen := watch.faults)
-        runner.adopt()
-        self._log.info("serving", gpus=sorted(self._by_index), queues=[queue.name for queue in self.queues])
+        self._look()
+        threading.Thread(target=self._watch, name="cards", daemon=True).start()
+        if self._options.clearml:
+            read, names = ClearmlServer().entries, [queue.name for queue in self._options.queues]
+            threading.Thread(
+                target=Mirror(read, names, self._folder).run, name="clearml", daemon=True
+            ).start()
+        if self._options.page_port is not None:
+            from baremetal.page import start_page  # noqa: PLC0415 a web server that few runners need
+
+            start_page(self._folder, self._options.page_port)
         while not self._stopping:
-            if watch.faults != seen:
-                self._report(name, per_gpu, seen := watch.faults)
-            runner.step()
-            runner.wait()
+            try:
+                with contextlib.closing(TaskStore(self._folder)) as store:
+                    self._serve(store)
+            except StoreError as error:
+                self._log.error("nothing starts until tasks can be written", error=str(error))
+                time.sleep(RETRY_SECONDS)
         self._log.info("stopped: tasks go on, and the next runner adopts them")
+
+    def _serve(self, store: TaskStore) -> None:
+        queues, name = self._options.queues, socket.gethostname()
+        machine = Machine(name, self._cards, self._options.policy.slices_per_gpu)
+        with contextlib.closing(
+            Runner(store, machine, queues, self._attempt, self._job, lambda: self._faults)
+        ) as runner:
+            self._report(store, name)
+            runner.adopt()
+            gpus = [card.index for card in self._cards]
+            self._log.info("serving", gpus=gpus, queues=[queue.name for queue in queues])
+            while not self._stopping:
+                self._report(store, name)
+                self._forget(store)
+                runner.step()
+                runner.wait()
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
 
-    def _report(self, name: str, per_gpu: int, faults: Mapping[int, str]) -> None:
-        self._faults = {**self.lost, **faults}
+    def _watch(self) -> None:
+        """Ask for the cards in a thread: a lost card can block who asks."""
+        while True:
+            time.sleep(CHECK_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        found = {card.index: self._driver.condition_of(card.uuid).why_unhealthy for card in self._cards}
+        self._faults = self._lost | {index: why for index, why in found.items() if why is not None}
+
+    def _report(self, store: TaskStore, name: str) -> None:
         report = MachineReport(
             name=name,
-            cards=tuple(self.cards),
-            slices_per_gpu=per_gpu,
-            queues=tuple((queue.name, queue.share) for queue in self.queues),
-            faults=dict(self._faults),
+            cards=self._cards,
+            slices_per_gpu=self._options.policy.slices_per_gpu,
+            queues={each.name: (each.share, each.fraction.slices) for each in self._options.queues},
+            faults=self._faults,
             warnings=tuple(self._warnings()),
         )
-        self.store.write_machine(msgspec.json.encode(report))
+        if report != self._reported:
+            store.write_machine(report)
+            self._reported = report
 
     def _warnings(self) -> Iterator[str]:
-        why = self.limits.why_processes_are_unlimited
-        if why is not None and any(not queue.fraction.is_whole for queue in self.queues):
+        why, queues = self._limits.why_processes_are_unlimited, self._options.queues
+        if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
             yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
+        if SYSTEMD.exists() and not has_scopes():
+            yield "systemd gives this user no scopes: tasks end when the service of run-queues stops"
+
+    def _forget(self, store: TaskStore) -> None:
+        """Remove tasks that ended long ago, and folders that a runner left that was killed meanwhile."""
+        if time.monotonic() - self._forgot_at < FORGET_SECONDS:
+            return
+        self._forgot_at = time.monotonic()
+        store.forget(time.time() - KEEP_SECONDS)
+        for each in (self._folder / TASKS).glob("[0-9]*"):
+            if store.task(int(each.name)) is None:
+                shutil.rmtree(each, ignore_errors=True)
 
     def _attempt(self, task: Task) -> Attempt:
         mark = f"{self._identity}/{task.number}/{task.attempt}"
-        return Attempt(attempt_folder(self._tasks, task), mark)
+        return Attempt(attempt_folder(self._folder / TASKS, task), mark)
 
     def _job(self, task: Task) -> JobFile:
-        attempt = self._attempt(task)
-        given = shares(task, self._by_index, self.limits.policy)
-        of_queue = {queue.name: queue.image for queue in self.queues}
-        image = task.submission.image or of_queue.get(task.submission.queue)
-        if image is not None:
-            self._containers = self._containers or self._find_containers()
+        attempt, queue = self._attempt(task), task.submission.queue
+        given = shares(task, {card.index: card for card in self._cards}, self._limits.policy)
+        image = next((each.image for each in self._options.queues if each.name == queue), None)
+        if image is not None and self._containers is not None:
             return self._containers.job(task, given, attempt.mark, image)
-        return process_job(task, given, self.limits, attempt.mark, str(attempt.folder))
+        return process_job(task, given, self._limits, attempt.mark, attempt.folder)
 
-    def _find_containers(self) -> ContainerJobs:
-        runtime = find_runtime(self.options.runtime)
-        return ContainerJobs(runtime, self.limits, self.cards, self.folder, self.options.cdi_dirs)
+    def _find_cards(self, store: TaskStore) -> None:
+        """Find the cards to give, and say why those that were given before are not."""
+        before, wanted = store.read_machine(), self._options.gpus
+        known = {*(card.index for card in before.cards), *before.faults} if before is not None else set()
+        self._cards = chosen(self._driver.list_gpus(), wanted, known)
+        # With "all" nobody says which there should be, except tasks that still run.
+        held = {index for task in store.running() for index in task.indices}
+        lost = set(held if wanted is None else wanted) - {card.index for card in self._cards}
+        self._lost = dict.fromkeys(sorted(lost), "the driver does not list it")
 
-
-@contextlib.contextmanager
-def _said(*expected: type[Exception]) -> Iterator[None]:
-    try:
-        yield
-    except expected as error:
-        raise CannotRunError(str(error)) from error
-
-
-def _policy(options: RunnerOptions) -> EffectivePolicy:
-    compiled = load_policies(options.policies).compiled.get((None, options.policy))
-    if compiled is None:
-        raise CannotRunError(f'{options.policies} has no policy "{options.policy}": name one with --policy')
-    if compiled.effective.mode.takes is not Gpu:
-        mode = compiled.effective.mode.name
-        raise CannotRunError(f'policy "{options.policy}" is of mode {mode}: name one of mode per-gpu')
-    return compiled.effective
-
-
-def _cards(
-    options: RunnerOptions, driver: GpuSource, store: TaskStore
-) -> tuple[tuple[Card, ...], dict[int, str]]:
-    """Return the cards to give, and why those that were given before are not."""
-    said = store.read_machine()
-    before = msgspec.json.decode(said, type=MachineReport) if said else None
-    known = {*(card.index for card in before.cards), *before.faults} if before is not None else set()
-    wanted = read_gpus(options.gpus)
-    found = chosen(driver.list_gpus(), wanted, known)
-    lost = set(wanted or ()) - {card.index for card in found}
-    return found, dict.fromkeys(sorted(lost), "the driver does not list it")
-
-
-def _check(queues: Sequence[ServedQueue], cards: int, store: TaskStore, policy: EffectivePolicy) -> None:
-    for queue in queues:
-        if queue.cards > cards:
+    def _check(self, store: TaskStore) -> None:
+        policy, cards = self._options.policy, len(self._cards) + len(self._lost)
+        for queue in self._options.queues:
+            if (count := queue.fraction.gpus) > cards:
+                raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {cards}')
+        per_gpu = policy.slices_per_gpu
+        if others := [task.number for task in store.running() if task.slices_per_gpu != per_gpu]:
             raise CannotRunError(
-                f'queue "{queue.name}" asks for {queue.cards} cards, and --gpus gives {cards}'
+                f"task {others[0]} runs with slices of another size than those of policy"
+                f' "{policy.name}": wait for it, or start a runner with the former policy and cancel it'
             )
-    others = [task.number for task in store.running() if task.slices_per_gpu != policy.slices_per_gpu]
-    if others:
-        raise CannotRunError(
-            f"task {others[0]} runs with slices of another size than those of policy"
-            f' "{policy.name}": wait for it, or start a runner with the former policy and cancel it'
-        )
 
 
 def _limits(policy: EffectivePolicy, library: Path | None) -> ShareLimits:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.gpu import Gpu
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 
 MAX_QUEUES, MAX_CARDS, MAX_QUEUE_NAME, MAX_SHARE = 64, 64, 128, 16
 """Queues, numbers in `--gpus`, and characters of a queue's name and of its share."""
-ALL = "all"
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 
 
@@ -26,11 +26,6 @@ class ServedQueue:
     image: str | None = None
     """Image of the containers in which its tasks run; None for processes."""
 
-    @property
-    def cards(self) -> int:
-        """Cards that a task uses."""
-        return self.fraction.gpus
-
 
 def read_gpus(text: str) -> tuple[int, ...] | None:
     """Return the numbers in "0-2" or "0,1", sorted; None for "all".
@@ -38,7 +33,7 @@ def read_gpus(text: str) -> tuple[int, ...] | None:
     Raises:
         ValueError: it is neither; the message says how to write it.
     """
-    if text == ALL:
+    if text == "all":
         return None
     parts = [_CARDS.fullmatch(part) for part in text.split(",", MAX_CARDS)]
     ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part is not None]
@@ -48,6 +43,32 @@ def read_gpus(text: str) -> tuple[int, ...] | None:
     if len(set(numbers)) != len(numbers):
         raise ValueError(f'--gpus "{text[:40]}" names a card twice')
     return tuple(sorted(numbers))
+
+
+def chosen(
+    gpus: Sequence[Gpu], wanted: Collection[int] | None, known: Collection[int] = ()
+) -> tuple[Gpu, ...]:
+    """Return the cards to give.
+
+    Args:
+        gpus: that the driver lists.
+        wanted: their numbers; None for all that are not in MIG mode.
+        known: numbers that were given before: one that is lost since is left out, and not refused.
+
+    Raises:
+        ValueError: there is none, or one that is named is not there or is in MIG mode.
+    """
+    there = {gpu.index: gpu for gpu in gpus}
+    named = [gpu.index for gpu in gpus if not gpu.mig] if wanted is None else wanted
+    if missing := sorted(set(named) - there.keys() - set(known)):
+        listed = ", ".join(map(str, sorted(there))) or "no card"
+        raise ValueError(f"--gpus names {missing[0]}, which the driver does not list: it has {listed}")
+    found = tuple(there[index] for index in sorted(set(named) & there.keys()))
+    if in_mig := [gpu.index for gpu in found if gpu.mig]:
+        raise ValueError(f"--gpus names {in_mig[0]}, which is in MIG mode: turn it off, or leave it out")
+    if not found:
+        raise ValueError("the driver lists no card that could be given")
+    return found
 
 
 def read_queues(
@@ -70,13 +91,13 @@ def read_queues(
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f'--queue names "{min(twice)}" twice')
     if strangers := set(images) - set(names):
-        raise ValueError(f'--image names queue "{min(strangers)}", which --queue does not')
+        raise ValueError(f'--image names queue "{min(strangers)[:40]}", which --queue does not')
     return queues
 
 
 def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> ServedQueue:
-    name, separator, share = text.rpartition("=")
-    if not separator or not name or len(name) > MAX_QUEUE_NAME or not name.isprintable():
+    name, _, share = text.rpartition("=")
+    if not name or len(name) > MAX_QUEUE_NAME or not name.isprintable():
         raise ValueError(f'--queue "{text[:60]}" must be NAME=SHARE, such as half_gpu=0.5')
     fraction = share_of(share, policy)
     if fraction is None:
@@ -99,9 +120,5 @@ def share_of(text: str, policy: EffectivePolicy) -> Fraction | None:
     cards, rest = divmod(wanted[0], wanted[1])
     if rest:
         parts = (each for each in policy.fractions.values() if not each.is_whole)
-        return next((each for each in parts if _are_equal(each.ratio, wanted)), None)
+        return next((each for each in parts if each.ratio[0] * wanted[1] == wanted[0] * each.ratio[1]), None)
     return Fraction(cards * policy.slices_per_gpu, policy.slices_per_gpu) if cards <= MAX_CARDS else None
-
-
-def _are_equal(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] * other[1] == other[0] * one[1]

@@ -6,7 +6,6 @@ of every task. A task's slices are free again only when nothing of it runs any m
 
 from __future__ import annotations
 
-import contextlib
 import select
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +13,10 @@ from pathlib import Path
 
 from agent.cdi import CdiError
 from agent.shares import RefusedError
-from baremetal.attempt import Attempt, Exit, NotBegun, Supervised, Vanished
+from baremetal.attempt import Attempt, Exit, Supervised, Vanished
 from baremetal.job import JobFile
-from baremetal.machine import Machine
+from baremetal.machine import Machine, Start
 from baremetal.queues import ServedQueue
-from baremetal.schedule import Start, next_start
 from baremetal.store import TaskStore
 from baremetal.task import Task, TaskState
 from service.log import get_logger
@@ -41,9 +39,8 @@ class Runner:
         faults: why cards are out of service, as of now.
     """
 
-    def __init__(  # noqa: PLR0913 what it works with
+    def __init__(  # noqa: PLR0913, PLR0917 what it works with
         self,
-        *,
         store: TaskStore,
         machine: Machine,
         queues: Sequence[ServedQueue],
@@ -74,10 +71,15 @@ class Runner:
         """Take over what runs since before, and find out what became of the rest."""
         for task in self._store.running():
             self._running[task.number] = task
-            self._machine.adopt(task.number, task.submission.queue, task.slices, task.indices)
+            self._machine.adopt(task)
         for task in list(self._running.values()):
             self._look(task)
         self._log.info("tasks adopted", running=len(self._supervised))
+
+    def close(self) -> None:
+        """Leave all tasks to the next runner."""
+        for supervised in self._supervised.values():
+            supervised.reap()
 
     def step(self) -> None:
         """Do all that can be done now."""
@@ -90,7 +92,8 @@ class Runner:
             return
         self._seen, self._has_changed = version, False
         self._follow_cancelled()
-        while (start := self._next()) is not None:
+        names = [queue.name for queue in self._queues]
+        while (start := self._machine.next_start(self._queues, self._store.first(names))) is not None:
             self._start(start)
 
     def wait(self, seconds: float = POLL_SECONDS) -> None:
@@ -98,7 +101,9 @@ class Runner:
         by_pidfd = {each.pidfd: number for number, each in self._supervised.items()}
         for pidfd, _ in self._poll.poll(seconds * 1000):
             number = by_pidfd[pidfd]
-            self._forget(number)
+            self._poll.unregister(pidfd)
+            self._supervised.pop(number).reap()
+            self._cancelled.discard(number)
             self._look(self._running[number])
 
     @property
@@ -106,24 +111,13 @@ class Runner:
         """Whether nothing runs."""
         return not self._running
 
-    def _next(self) -> Start | None:
-        return next_start(
-            self._queues, self._store.first([queue.name for queue in self._queues]), self._machine
-        )
-
     def _start(self, start: Start) -> None:
         task = self._store.begin(start, time.time())
         if task is None:
-            self._machine.release(start.task)
             return
         self._running[task.number] = task
-        self._log.info(
-            "task starts",
-            task=task.number,
-            queue=start.queue.name,
-            gpus=list(task.indices),
-            slices=task.slices,
-        )
+        self._machine.adopt(task)
+        self._log.info("task starts", task=task.number, queue=start.queue.name, gpus=list(task.indices))
         try:
             self._watch(task, self._attempt_of(task).start(self._job_of(task)))
         except (OSError, RefusedError, CdiError) as error:
@@ -135,67 +129,53 @@ class Runner:
         self._supervised[task.number] = supervised
         self._poll.register(supervised.pidfd, select.POLLIN)
 
-    def _forget(self, number: int) -> None:
-        supervised = self._supervised.pop(number)
-        self._poll.unregister(supervised.pidfd)
-        supervised.reap()
-        self._cancelled.discard(number)
-
     def _look(self, task: Task) -> None:
         """Find out what became of a task that nobody is known to supervise."""
         attempt = self._attempt_of(task)
         try:
             state = attempt.state()
+            is_gone = isinstance(state, Exit) or (isinstance(state, Vanished) and attempt.sweep())
         except OSError as error:
             self._log.error("nobody can say what became of a task", task=task.number, error=str(error))
             return
         if isinstance(state, Supervised):
             self._watch(task, state)
-        elif isinstance(state, NotBegun):
+        elif state is None:
             self._not_begun(task)
-        elif isinstance(state, Exit) or attempt.sweep():
+        elif is_gone:
             self._ended(task, state)
 
     def _ended(self, task: Task, state: Exit | Vanished) -> None:
-        cancelled = self._is_cancelled(task)
+        now = self._store.task(task.number) or task
         if isinstance(state, Vanished):
-            how: TaskState = "cancelled" if cancelled else "lost"
-            self._finish(
-                task, how, note="" if cancelled else f"it may not have done all its work: {state.why}"
-            )
-        elif cancelled:
-            self._finish(task, "cancelled", exit_code=state.code)
+            note = "" if now.cancelled else f"it may not have done all its work: {state.why}"
+            self._finish(task, "cancelled" if now.cancelled else "lost", note)
         else:
-            note = self._note_of(task)
-            self._finish(task, "failed" if state.code else "succeeded", exit_code=state.code, note=note)
+            how: TaskState = "cancelled" if now.cancelled else "failed" if state.code else "succeeded"
+            self._finish(task, how, now.note, state)
 
     def _not_begun(self, task: Task) -> None:
-        if self._is_cancelled(task):
+        now = self._store.task(task.number) or task
+        if now.cancelled:
             self._finish(task, "cancelled")
         elif task.attempt >= MAX_ATTEMPTS:
-            note = self._note_of(task) or f"it did not begin in {MAX_ATTEMPTS} attempts: see its log"
-            self._finish(task, "failed", note=note)
+            self._finish(
+                task, "failed", now.note or f"it did not begin in {MAX_ATTEMPTS} attempts: see its log"
+            )
         else:
-            self._store.put_back(task.number)
+            self._store.put_back(task)
             self._release(task)
 
-    def _finish(self, task: Task, state: TaskState, *, exit_code: int | None = None, note: str = "") -> None:
-        self._store.finish(task.number, state, time.time(), exit_code=exit_code, note=note)
-        self._log.info("task ended", task=task.number, state=state, exit_code=exit_code, note=note)
+    def _finish(self, task: Task, state: TaskState, note: str = "", ended: Exit | None = None) -> None:
+        at, code = (ended.at, ended.code) if ended is not None else (time.time(), None)
+        self._store.finish(task.number, state, at, exit_code=code, note=note)
+        self._log.info("task ended", task=task.number, state=state, exit_code=code, note=note)
         self._release(task)
 
     def _release(self, task: Task) -> None:
         del self._running[task.number]
         self._machine.release(task.number)
         self._has_changed = True
-
-    def _is_cancelled(self, task: Task) -> bool:
-        now = self._store.task(task.number)
-        return now is not None and now.cancelled
-
-    def _note_of(self, task: Task) -> str:
-        now = self._store.task(task.number)
-        return now.note if now is not None else ""
 
     def _follow_cancelled(self) -> None:
         for task in self._store.running():
@@ -206,12 +186,12 @@ class Runner:
 
     def _follow_cards(self) -> None:
         """Take cards out of service or back into it, and say so of the tasks on them."""
-        faults = self._faults()
-        if faults == self._known_faults:
+        faults, known = self._faults(), self._known_faults
+        if faults == known:
             return
-        for index in faults.keys() - self._known_faults.keys():
+        for index in faults.keys() - known.keys():
             self._log.error("GPU is out of service", index=index, reason=faults[index])
-        for index in self._known_faults.keys() - faults.keys():
+        for index in known.keys() - faults.keys():
             self._log.info("GPU is in service again", index=index)
         self._known_faults, self._has_changed = faults, True
         self._machine.set_out_of_service(faults)
@@ -223,12 +203,3 @@ class Runner:
 def attempt_folder(tasks: Path, task: Task) -> Path:
     """Return the folder of a task's latest attempt."""
     return tasks / str(task.number) / str(task.attempt)
-
-
-def remove_folder(tasks: Path, number: int) -> None:
-    """Remove all that the attempts of a task left, as far as it can be."""
-    for file in sorted((tasks / str(number)).rglob("*"), reverse=True):
-        with contextlib.suppress(OSError):
-            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
-    with contextlib.suppress(OSError):
-        (tasks / str(number)).rmdir()

@@ -1,47 +1,92 @@
-"""The tasks of a machine in SQLite: whatever was said to be done is on the disk.
+"""The tasks of a machine: a folder with SQLite. Whatever was said to be done is on the disk.
 
-Every change is a transaction of its own, and is synchronised before the method returns. A task that may run
-is `running` here before anything is started for it.
+One user owns the folder, and one runner works in it. Every change is a transaction of its own, and is
+synchronised before the method returns. A task that may run is `running` here before anything starts for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+import stat
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from baremetal.schedule import FirstInQueue, Start
+from agent.private_folder import UntrustedError, open_own, private_folder
+from baremetal.machine import FirstInQueue, MachineReport, Start
 from baremetal.task import OVER, Submission, Task, TaskState
 
-FILE = "tasks.sqlite"
+VARIABLE = "FRACTION_INJECTOR_STATE"
+"""Names the folder where the command line does not."""
+LOCK, TASKS, FILE = "runner.lock", "tasks", "tasks.sqlite"
+"""In the folder; `TASKS` holds the attempts."""
 BUSY_SECONDS = 60.0
 """A writer waits at most so long for another."""
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (
-  number INTEGER PRIMARY KEY AUTOINCREMENT,
-  queue TEXT NOT NULL, priority INTEGER NOT NULL, state TEXT NOT NULL, submission BLOB NOT NULL,
-  source_id TEXT UNIQUE, overtaken INTEGER NOT NULL DEFAULT 0, attempt INTEGER NOT NULL DEFAULT 0,
-  indices BLOB NOT NULL DEFAULT '[]', slices INTEGER NOT NULL DEFAULT 0,
-  slices_per_gpu INTEGER NOT NULL DEFAULT 0,
-  submitted_at REAL NOT NULL, started_at REAL, ended_at REAL, exit_code INTEGER,
-  note TEXT NOT NULL DEFAULT '', cancelled INTEGER NOT NULL DEFAULT 0);
+  number INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, priority INTEGER NOT NULL,
+  source_id TEXT UNIQUE, overtaken INTEGER NOT NULL DEFAULT 0,
+  state TEXT NOT NULL, ended_at REAL, task BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON task (state, queue, priority DESC, number);
 CREATE TABLE IF NOT EXISTS machine (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
-_FIELDS = (
-    "number, submission, state, attempt, indices, slices, slices_per_gpu, submitted_at, started_at, ended_at,"
-    " exit_code, note, cancelled"
-)
 
 
 class StoreError(Exception):
-    """The tasks cannot be read or written; the text says why."""
+    """The folder or the tasks cannot be read or written; the text says why."""
+
+
+def state_folder(given: Path | None) -> Path:
+    """Return the folder that the command line names, the environment, or the usual one of this user."""
+    if given is None and (named := os.environ.get(VARIABLE)):
+        given = Path(named)
+    if given is not None:
+        return given.absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/fraction-injector")
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "fraction-injector"
+
+
+def own_folder(state: Path) -> Path:
+    """Return the part of it that only this user can open: who writes there has commands run as this user.
+
+    Raises:
+        StoreError: it cannot be made, or is another user's.
+    """
+    try:
+        if state.exists() and state.stat().st_mode & stat.S_IWOTH:
+            raise StoreError(f"everybody can write {state}: name a folder of your own with --state")
+        return private_folder(state)
+    except (UntrustedError, OSError) as error:
+        foreign = "it is another user's, and only its user submits there"
+        why = foreign if isinstance(error, UntrustedError) else error
+        raise StoreError(f"{state} cannot be used: {why}; name a folder of your own with --state") from error
+
+
+def take_lock(folder: Path) -> int | None:
+    """Return a descriptor that holds the lock of the runner; None if another runner holds it.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        file = open_own(folder / LOCK, os.O_RDWR | os.O_CREAT)
+    except (UntrustedError, OSError) as error:
+        raise StoreError(f"{folder / LOCK} cannot be used: {error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(file)
+        return None
+    return file
 
 
 class TaskStore:
@@ -79,89 +124,58 @@ class TaskStore:
             changed = submission.priority, known, submission.priority
             self._rows(f"UPDATE task SET priority = ? {where}", *changed)  # noqa: S608 our own words
             return int(known)
-        row = (
-            submission.queue,
-            submission.priority,
-            msgspec.json.encode(submission),
-            submission.source_id,
-            now,
+        task = msgspec.json.encode(Task(submission=submission, submitted_at=now))
+        insert = (
+            "INSERT INTO task (queue, priority, source_id, state, task) VALUES (?, ?, ?, 'waiting', ?)"
+            " RETURNING number"
         )
-        return int(
-            self._value(
-                "INSERT INTO task (queue, priority, state, submission, source_id, submitted_at)"
-                " VALUES (?, ?, 'waiting', ?, ?, ?) RETURNING number",
-                *row,
-            )
-        )
+        return int(self._value(insert, submission.queue, submission.priority, submission.source_id, task))
 
     def first(self, queues: Collection[str]) -> dict[str, FirstInQueue]:
         """Return the task of each queue that starts next."""
-        found: dict[str, FirstInQueue] = {}
-        for queue in queues:
-            rows = self._rows(
-                "SELECT number, overtaken FROM task WHERE state = 'waiting' AND queue = ?"
-                " ORDER BY priority DESC, number LIMIT 1",
-                queue,
-            )
-            found.update((queue, FirstInQueue(*row)) for row in rows)
-        return found
+        select = (
+            "SELECT number, overtaken FROM task WHERE state = 'waiting' AND queue = ?"
+            " ORDER BY priority DESC, number LIMIT 1"
+        )
+        found = {queue: self._rows(select, queue) for queue in queues}
+        return {queue: FirstInQueue(*rows[0]) for queue, rows in found.items() if rows}
 
     def begin(self, start: Start, now: float) -> Task | None:
         """Note that a task may run from now on; None if it no longer waits, as it was cancelled."""
         fraction = start.queue.fraction
+        has = {"slices": fraction.slices_on_each, "slices_per_gpu": fraction.slices_per_gpu}
         with self._transaction():
-            changed = self._db.execute(
-                "UPDATE task SET state = 'running', attempt = attempt + 1, indices = ?, slices = ?,"
-                " slices_per_gpu = ?, started_at = ? WHERE number = ? AND state = 'waiting'",
-                (
-                    msgspec.json.encode(start.indices),
-                    fraction.slices_on_each,
-                    fraction.slices_per_gpu,
-                    now,
-                    start.task,
-                ),
-            )
-            if changed.rowcount:
-                self._db.executemany(
-                    "UPDATE task SET overtaken = overtaken + 1 WHERE number = ?",
-                    [(number,) for number in start.overtook],
-                )
-        return self.task(start.task) if changed.rowcount else None
+            changes = {"state": "running", "indices": start.indices, "started_at": now, "note": ""} | has
+            task = self._change(start.task, "waiting", **changes)
+            for number in start.overtook if task is not None else ():
+                self._rows("UPDATE task SET overtaken = overtaken + 1 WHERE number = ?", number)
+        return task
 
-    def put_back(self, number: int) -> None:
+    def put_back(self, task: Task) -> None:
         """Have a task wait again that never began, in its old place."""
-        self._rows(
-            "UPDATE task SET state = 'waiting', indices = '[]', slices = 0, started_at = NULL"
-            " WHERE number = ? AND state = 'running'",
-            number,
-        )
+        again = {"attempt": task.attempt + 1, "indices": (), "slices": 0, "started_at": None}
+        with self._transaction():
+            self._change(task.number, "running", state="waiting", **again)
 
     def finish(
-        self, number: int, state: TaskState, now: float, *, exit_code: int | None = None, note: str = ""
-    ) -> bool:
-        """Note how a task ended; return whether it had not ended before."""
-        statement = (
-            "UPDATE task SET state = ?, ended_at = ?, exit_code = ?, note = ?"
-            " WHERE number = ? AND state IN ('waiting', 'running') RETURNING number"
-        )
-        return bool(self._rows(statement, state, now, exit_code, note, number))
+        self, number: int, state: TaskState, at: float, *, exit_code: int | None = None, note: str = ""
+    ) -> None:
+        """Note how a task ended that ran."""
+        with self._transaction():
+            self._change(number, "running", state=state, ended_at=at, exit_code=exit_code, note=note)
 
     def cancel(self, number: int, now: float) -> TaskState | None:
         """End a task that waits, or have the runner end it; return its state before, None if unknown."""
         with self._transaction():
             task = self.task(number)
-            if task is not None and task.state == "waiting":
-                self._db.execute(
-                    "UPDATE task SET state = 'cancelled', ended_at = ?, cancelled = 1 WHERE number = ?",
-                    (now, number),
-                )
-            elif task is not None and task.state == "running":
-                self._db.execute("UPDATE task SET cancelled = 1 WHERE number = ?", (number,))
+            self._change(number, "waiting", state="cancelled", ended_at=now, cancelled=True)
+            self._change(number, "running", cancelled=True)
         return task.state if task is not None else None
 
     def set_note(self, number: int, note: str) -> None:
-        """Say something of a task to its user."""
-        self._rows("UPDATE task SET note = ? WHERE number = ?", note, number)
+        """Say something of a task that runs to its user."""
+        with self._transaction():
+            self._change(number, "running", note=note)
 
     def task(self, number: int) -> Task | None:
         """Return one task."""
@@ -173,22 +187,17 @@ class TaskStore:
 
     def waiting(self, most: int) -> list[Task]:
         """Return tasks that wait, queue by queue in the order in which they start."""
-        return list(
-            self._tasks("WHERE state = 'waiting' ORDER BY queue, priority DESC, number LIMIT ?", most)
-        )
+        where = "WHERE state = 'waiting' ORDER BY queue, priority DESC, number LIMIT ?"
+        return list(self._tasks(where, most))
 
     def over(self, most: int) -> list[Task]:
         """Return the tasks that ended last, the newest first."""
         where = f"WHERE state IN {OVER} ORDER BY ended_at DESC, number DESC LIMIT ?"
         return list(self._tasks(where, most))
 
-    def forget(self, before: float) -> list[int]:
-        """Remove the tasks that ended before a time, and return their numbers."""
-        rows = self._rows(
-            f"DELETE FROM task WHERE state IN {OVER} AND ended_at < ? RETURNING number",  # noqa: S608 our own
-            before,
-        )
-        return [number for (number,) in rows]
+    def forget(self, before: float) -> None:
+        """Remove the tasks that ended before a time."""
+        self._rows(f"DELETE FROM task WHERE state IN {OVER} AND ended_at < ?", before)  # noqa: S608 our own
 
     def identity(self) -> str:
         """Return a name for this store, made when it was: containers and variables carry it."""
@@ -196,31 +205,44 @@ class TaskStore:
         self._rows("INSERT OR IGNORE INTO machine (key, value) VALUES ('identity', ?)", made)
         return str(self._value("SELECT value FROM machine WHERE key = 'identity'"))
 
-    def write_machine(self, said: bytes) -> None:
+    def write_machine(self, report: MachineReport) -> None:
         """Keep what the runner says of the machine, for those who only read."""
-        self._rows("INSERT OR REPLACE INTO machine (key, value) VALUES ('machine', ?)", said)
+        insert = "INSERT OR REPLACE INTO machine (key, value) VALUES ('machine', ?)"
+        self._rows(insert, msgspec.json.encode(report))
 
-    def read_machine(self) -> bytes | None:
-        """Return what a runner said of the machine; None if there never was one."""
+    def read_machine(self) -> MachineReport | None:
+        """Return what the last runner said of the machine; None if there never was one."""
         said = self._value("SELECT value FROM machine WHERE key = 'machine'")
-        return bytes(said) if said is not None else None
+        return msgspec.json.decode(said, type=MachineReport) if said is not None else None
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""
         return int(self._value("PRAGMA data_version"))
 
+    def _change(self, number: int, of: TaskState, **changes: Any) -> Task | None:
+        """Change a task that is in a state, and return it; None if it is in another. In a transaction."""
+        task = self.task(number)
+        if task is None or task.state != of:
+            return None
+        task = msgspec.structs.replace(task, **changes)
+        update = "UPDATE task SET state = ?, ended_at = ?, task = ? WHERE number = ?"
+        self._rows(update, task.state, task.ended_at, msgspec.json.encode(task), number)
+        return task
+
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
+        self._rows("BEGIN IMMEDIATE")
         try:
-            with self._db:
-                self._db.execute("BEGIN IMMEDIATE")
-                yield
-        except sqlite3.Error as error:
-            raise StoreError(f"the tasks cannot be read or written: {error}") from error
+            yield
+            self._rows("COMMIT")
+        except BaseException:
+            with contextlib.suppress(StoreError):  # SQLite may have done so itself
+                self._rows("ROLLBACK")
+            raise
 
     def _tasks(self, where: str, *values: Any) -> Iterator[Task]:
-        for row in self._rows(f"SELECT {_FIELDS} FROM task {where}", *values):  # noqa: S608 our own words
-            yield _task(row)
+        for number, task in self._rows(f"SELECT number, task FROM task {where}", *values):  # noqa: S608 our own
+            yield msgspec.structs.replace(msgspec.json.decode(task, type=Task), number=number)
 
     def _value(self, statement: str, *values: Any) -> Any:
         rows = self._rows(statement, *values)
@@ -231,23 +253,3 @@ class TaskStore:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise StoreError(f"the tasks cannot be read or written: {error}") from error
-
-
-def _task(row: Sequence[Any]) -> Task:
-    number, submission, state, attempt, indices, *rest, cancelled = row
-    slices, slices_per_gpu, submitted_at, started_at, ended_at, exit_code, note = rest
-    return Task(
-        number=number,
-        submission=msgspec.json.decode(submission, type=Submission),
-        state=state,
-        attempt=attempt,
-        indices=msgspec.json.decode(indices, type=tuple[int, ...]),
-        slices=slices,
-        slices_per_gpu=slices_per_gpu,
-        submitted_at=submitted_at,
-        started_at=started_at,
-        ended_at=ended_at,
-        exit_code=exit_code,
-        note=note,
-        cancelled=bool(cancelled),
-    )

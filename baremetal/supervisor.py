@@ -19,7 +19,7 @@ from typing import Any
 JOB, BEGUN, EXIT, LOG = "job.json", "begun", "exit.json", "log"
 GRACE_SECONDS = 10
 """Between SIGTERM and SIGKILL."""
-CLEANUP_SECONDS, CLEANUP_PAUSE_SECONDS = 60, 5
+CLEANUP_SECONDS, PAUSE_SECONDS = 60, 5
 NOT_STARTED = 127
 """Exit code of a command that cannot be started, as shells have it."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -68,12 +68,14 @@ def main(folder: Path) -> None:
     signal.signal(signal.SIGALRM, lambda *_: _kill_children())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     code = _reap(child)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the number may be another process's from now on
     signal.alarm(0)
+    ended = {"code": code, "at": time.time()}
     if job["cleanup"]:
-        _clean_up(job["cleanup"])
+        _until(lambda: removed(job["cleanup"]))
     else:
         _end_descendants()
-    _written(folder, EXIT, {"code": code, "at": time.time()}, os.rename)
+    _until(lambda: _written(folder, EXIT, ended, os.rename))
 
 
 def _fork(job: dict[str, Any], me: int, libc: Any) -> int:
@@ -107,24 +109,33 @@ def _reap(child: int) -> int:
 
 def _end(child: int) -> None:
     signal.alarm(GRACE_SECONDS)
-    with suppress(ProcessLookupError):
+    with suppress(OSError):  # it is gone, or another user's, as sudo makes it
         os.killpg(child, signal.SIGTERM)
 
 
 def _end_descendants() -> None:
     """Kill what the command left behind: those whose parent has ended are children of this process."""
-    while True:
-        _kill_children()
-        try:
+    with suppress(ChildProcessError):
+        while True:
+            _kill_children()
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
 
 
-def _clean_up(command: list[str]) -> None:
-    """Run what removes a container until it is removed: before that its card is not free."""
-    while not removed(command):
-        time.sleep(CLEANUP_PAUSE_SECONDS)
+def _kill_children() -> None:
+    me = str(os.getpid())
+    for name in os.listdir("/proc"):  # noqa: PTH208 names are enough
+        if name.isdigit() and (fields := stat_of(int(name))) and fields[_PARENT] == me:
+            with suppress(OSError):
+                os.kill(int(name), signal.SIGKILL)
+
+
+def _until(done: Any) -> None:
+    """Try until it is done: before that the card is not free, or a full disk would lose how a task ended."""
+    while True:
+        with suppress(OSError):
+            if done():
+                return
+        time.sleep(PAUSE_SECONDS)
 
 
 def removed(command: list[str]) -> bool:
@@ -136,21 +147,13 @@ def removed(command: list[str]) -> bool:
     return ended.returncode == 0 or b"no such container" in ended.stderr.lower()
 
 
-def _kill_children() -> None:
-    me = str(os.getpid())
-    for name in os.listdir("/proc"):  # noqa: PTH208 names are enough
-        if name.isdigit() and (fields := stat_of(int(name))) and fields[_PARENT] == me:
-            with suppress(ProcessLookupError):
-                os.kill(int(name), signal.SIGKILL)
-
-
 def _written(folder: Path, name: str, content: dict[str, Any], place: Any) -> bool:
     fresh = folder / f".{name}.{os.getpid()}"
-    with fresh.open("w") as file:
-        json.dump(content, file)
-        file.flush()
-        os.fsync(file.fileno())
     try:
+        with fresh.open("w") as file:
+            json.dump(content, file)
+            file.flush()
+            os.fsync(file.fileno())
         place(fresh, folder / name)
     except FileExistsError:
         return False

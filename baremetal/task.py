@@ -24,8 +24,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     """In which the command starts."""
     env: dict[str, str] = {}
-    image: str | None = None
-    """Runs it in a container; None for what the queue says."""
+    """Of a source: empty, as its tasks get the runner's."""
     priority: int = 0
     """In its queue; higher ones go first."""
     source_id: str | None = None
@@ -33,20 +32,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as the store has it."""
+    """A task as the store has it. Times are Unix time."""
 
-    number: int
+    number: int = 0
     submission: Submission
     state: TaskState = "waiting"
-    attempt: int = 0
-    """Counts from 1; 0 before the first."""
+    attempt: int = 1
+    """The latest, or the one that comes."""
     indices: tuple[int, ...] = ()
     """Of its cards."""
     slices: int = 0
     """On each card."""
     slices_per_gpu: int = 0
     submitted_at: float = 0.0
-    """Unix time, as the other two."""
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None

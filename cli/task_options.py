@@ -6,12 +6,9 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from baremetal.folder import FolderError, own_folder, state_folder, take_lock
-from baremetal.report import MachineReport
-from baremetal.store import StoreError, TaskStore
+from baremetal.store import StoreError, TaskStore, own_folder, state_folder, take_lock
 from cli.options import fail
 
 StateOption = Annotated[
@@ -35,21 +32,15 @@ def open_store(state: Path | None) -> tuple[TaskStore, Path]:
     try:
         folder = own_folder(state_folder(state))
         return TaskStore(folder), folder
-    except (FolderError, StoreError) as error:
+    except StoreError as error:
         fail(str(error))
-
-
-def read_report(store: TaskStore) -> MachineReport | None:
-    """Return what the last runner said of the machine; None if there never was one."""
-    said = store.read_machine()
-    return msgspec.json.decode(said, type=MachineReport) if said is not None else None
 
 
 def is_running(folder: Path) -> bool:
     """Whether a runner works in a folder."""
     try:
         lock = take_lock(folder)
-    except FolderError:
+    except StoreError:
         return False
     if lock is not None:
         os.close(lock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from baremetal.report import MachineReport
+from baremetal.machine import MachineReport
 from baremetal.task import Task
 from doctor.finding import Diagnosis, ReportLine, lines_of
 
@@ -55,8 +55,7 @@ def _limits(report: MachineReport) -> Iterator[Diagnosis]:
 
 
 def _queues(report: MachineReport, waiting: Sequence[Task]) -> Iterator[Diagnosis]:
-    served = {name for name, _ in report.queues}
-    lost = Counter(task.submission.queue for task in waiting if task.submission.queue not in served)
+    lost = Counter(task.submission.queue for task in waiting if task.submission.queue not in report.queues)
     for queue, count in sorted(lost.items()):
         advice = "start run-queues with that queue too, or cancel them"
         yield Diagnosis("warning", f'queue "{queue}" is not served, and {count} tasks wait in it', advice)

@@ -37,6 +37,34 @@ class PageSource(Protocol):
         """Forget a reader; the inverse of `subscribe`."""
 
 
+class LocalSource:
+    """A ledger that only this process changes: it reports reservations itself, and `mark` everything else."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.yielding = CooperativeYield()
+        self.missing: str | None = None
+        self._readers: list[Changes] = []
+        ledger.on_promise = self.mark
+
+    def subscribe(self) -> Changes:
+        """Start to record changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        changes = Changes()
+        for name in self.ledger.names():
+            changes.mark(name)
+        self._readers.append(changes)
+        return changes
+
+    def unsubscribe(self, changes: Changes) -> None:
+        """Forget a reader; the inverse of `subscribe`."""
+        self._readers.remove(changes)
+
+    def mark(self, node: str | None) -> None:
+        """Record that a node has changed; None stands for the waiting pods."""
+        for reader in self._readers:
+            reader.mark(node)
+
+
 Denials = Callable[[], Sequence[DenialCount] | None]
 """Returns the denials of the last hour, the latest first; None if the process does not know them."""
 

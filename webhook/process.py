@@ -20,7 +20,7 @@ from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
-from web.source import About, LoopbackAuthorizer
+from web.source import About, LocalSource, LoopbackAuthorizer
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
@@ -30,7 +30,7 @@ from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
 from webhook.metrics import WebhookMetrics
 from webhook.options import WebhookOptions
-from webhook.page import RecentDenials, StandaloneSource
+from webhook.page import RecentDenials
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
@@ -120,7 +120,7 @@ class WebhookProcess:
             quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
             denials=denials.of_last_hour,
         )
-        return Page(StandaloneSource(ledger), facts, LoopbackAuthorizer())
+        return Page(LocalSource(ledger), facts, LoopbackAuthorizer())
 
     def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
         """Return the observer of decisions, and the page if this process serves one."""

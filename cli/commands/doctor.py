@@ -14,7 +14,7 @@ from cli.cluster import ask
 from cli.installation_options import CHART_NAME, CHART_NAMESPACE, NameOption, NamespaceOption
 from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
 from cli.printing import say, say_json
-from cli.task_options import MachineOption, StateOption, is_running, open_store, read_report
+from cli.task_options import MachineOption, StateOption, is_running, open_store
 
 if TYPE_CHECKING:
     from doctor.finding import ReportLine
@@ -69,7 +69,7 @@ def _machine_lines(state: Path | None) -> list[ReportLine]:
     store, folder = open_store(state)
     try:
         running, waiting = store.running(), store.waiting(-1)
-        return check_machine(read_report(store), runs=is_running(folder), running=running, waiting=waiting)
+        return check_machine(store.read_machine(), runs=is_running(folder), running=running, waiting=waiting)
     except StoreError as error:
         fail(str(error))
 

@@ -25,7 +25,7 @@ from cli.ledger_watch import cut, news, page
 from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
 from cli.printing import facts, say, say_json
 from cli.share_use_table import use_as_json, use_lines
-from cli.task_options import MachineOption, StateOption, open_store, read_report
+from cli.task_options import MachineOption, StateOption, open_store
 from cli.terminal import Terminal
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
@@ -34,6 +34,8 @@ POLL_SECONDS = 1.0
 LINES_BESIDE = 2
 """The total, and the prompt."""
 BY_GPU = "each GPU: --node NAME, --output wide, or --watch"
+MAX_WAITING = 1000
+"""Waiting tasks of a machine."""
 
 Read = Callable[[], LedgerView]
 
@@ -192,13 +194,12 @@ def _of_machine(state: Path | None) -> Read:
 
     def read() -> LedgerView:
         try:
-            report = read_report(store)
-            running = store.running()
+            report, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
         except StoreError as error:
             raise UnreadableLedgerError(str(error)) from error
         if report is None:
             raise UnreadableLedgerError("run-queues was never started with this folder of tasks")
-        return report.with_tasks(running).view()
+        return report.ledger(running, waiting).view()
 
     return read
 

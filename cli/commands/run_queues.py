@@ -7,10 +7,16 @@ from typing import Annotated
 
 import typer
 
-from baremetal.folder import state_folder
-from cli.options import PoliciesOption, fail
+from baremetal.queues import read_gpus, read_queues
+from baremetal.store import state_folder
+from cli.options import PoliciesOption, fail, read_policies
 from cli.task_options import StateOption
+from modes.units import Gpu
+from policies.model.effective import EffectivePolicy
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
+
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+"""Where podman and docker read CDI specifications."""
 
 
 def run_queues(  # noqa: PLR0913 each is an option of the command
@@ -57,9 +63,15 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     clearml: Annotated[
         bool, typer.Option("--clearml", help="Take tasks from ClearML's queues of these names, too.")
     ] = False,
-    keep_days: Annotated[
-        int, typer.Option(min=1, help="Days after which ended tasks and their logs are removed.")
-    ] = 30,
+    page_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            show_default="none",
+            help="Show cards and tasks as a page, at http://localhost:PORT/; 0 takes a free one.",
+        ),
+    ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Minimum level that is logged.")] = "info",
     log_format: Annotated[LogFormat, typer.Option(help="JSON lines, lines for people, or auto.")] = "auto",
 ) -> None:
@@ -70,29 +82,37 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     """
     # Here and not above: the other subcommands must start without policies and driver.
     from agent.nvml import Nvml  # noqa: PLC0415
-    from baremetal.process import CDI_DIRS, CannotRunError, RunnerOptions, run  # noqa: PLC0415
+    from baremetal.process import CannotRunError, RunnerOptions, run_machine  # noqa: PLC0415
     from service.log import configure_logging  # noqa: PLC0415
 
     configure_logging(log_level, log_format)
+    if clearml and image:
+        fail("--image goes without --clearml, whose agent has images of its own")
+    effective = _policy(policies, policy)
     try:
-        run(
-            RunnerOptions(
-                gpus=gpus,
-                queues=_in_order(queue, more_queues or []),
-                images=_images(image or []),
-                state=state_folder(state),
-                policies=policies,
-                policy=policy,
-                limiter_library=limiter_library,
-                runtime=runtime,
-                cdi_dirs=tuple(cdi_dir or CDI_DIRS),
-                clearml=clearml,
-                keep_days=keep_days,
-            ),
-            Nvml,
+        options = RunnerOptions(
+            gpus=read_gpus(gpus),
+            queues=read_queues(_in_order(queue, more_queues or []), effective, _images(image or [])),
+            state=state_folder(state),
+            policy=effective,
+            limiter_library=limiter_library,
+            runtime=runtime,
+            cdi_dirs=cdi_dir or CDI_DIRS,
+            clearml=clearml,
+            page_port=page_port,
         )
-    except CannotRunError as error:
+        run_machine(options, Nvml)
+    except (CannotRunError, ValueError) as error:
         fail(str(error))
+
+
+def _policy(directory: Path, name: str) -> EffectivePolicy:
+    compiled = read_policies(directory).compiled.get((None, name))
+    if compiled is None:
+        fail(f'{directory} has no policy "{name}": name one with --policy')
+    if compiled.effective.mode.takes is not Gpu:
+        fail(f'policy "{name}" is of mode {compiled.effective.mode.name}: name one of mode per-gpu')
+    return compiled.effective
 
 
 def _in_order(queues: list[str], more: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from baremetal.store import StoreError
 from baremetal.task import MAX_PRIORITY, MAX_SUBMISSION_BYTES, Submission
 from cli.options import fail
 from cli.printing import say
-from cli.task_options import StateOption, open_store, read_report
+from cli.task_options import StateOption, open_store
 
 
 def submit(
@@ -23,35 +23,37 @@ def submit(
     priority: Annotated[
         int, typer.Option(min=-MAX_PRIORITY, max=MAX_PRIORITY, help="In its queue; higher ones go first.")
     ] = 0,
-    image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE", show_default="what the queue says", help="Run it in a container."),
-    ] = None,
     state: StateOption = None,
 ) -> None:
     """Add a task to a queue of `run-queues`, and print its number.
 
     It runs in this folder and with these variables, and prints to a log: `fraction-injector logs NUMBER`.
     """
-    submission = Submission(
-        queue=queue,
-        command=tuple(command),
-        folder=os.getcwd(),  # noqa: PTH109 a text
-        env=dict(os.environ),
-        image=image,
-        priority=priority,
-    )
-    if len(msgspec.json.encode(submission)) > MAX_SUBMISSION_BYTES:
-        fail(f"command and variables have more than {MAX_SUBMISSION_BYTES} bytes: put them into a file")
+    submission = _checked(queue, tuple(command), priority)
     store, _ = open_store(state)
     try:
-        report = read_report(store)
-        names = [name for name, _ in report.queues] if report is not None else []
-        if report is not None and queue not in names:
-            fail(f'no queue "{queue}": the runner serves {", ".join(names)}')
+        report = store.read_machine()
+        if report is not None and queue not in report.queues:
+            fail(f'no queue "{queue}": the runner serves {", ".join(report.queues)}')
         number = store.submit(submission, time.time())
     except StoreError as error:
         fail(str(error))
     say(str(number))
     if report is None:
         say("it waits until run-queues is started", err=True)
+
+
+def _checked(queue: str, command: tuple[str, ...], priority: int) -> Submission:
+    """Return what to submit, or end the command with why it cannot be."""
+    try:
+        folder = os.getcwd()  # noqa: PTH109 a text
+        env = dict(os.environ)
+        submission = Submission(queue=queue, command=command, folder=folder, env=env, priority=priority)
+        size = len(msgspec.json.encode(submission))
+    except FileNotFoundError:
+        fail("this folder is gone: change to another")
+    except UnicodeEncodeError:
+        fail("command, folder or a variable is no UTF-8 text: change or unset it")
+    if size > MAX_SUBMISSION_BYTES:
+        fail(f"command and variables have more than {MAX_SUBMISSION_BYTES} bytes: put them into a file")
+    return submission

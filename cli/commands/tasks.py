@@ -11,17 +11,18 @@ from typing import Annotated
 import msgspec
 import typer
 
-from baremetal.folder import TASKS
-from baremetal.report import MachineReport, usage
+from baremetal.machine import MachineReport
 from baremetal.runner import attempt_folder
-from baremetal.store import StoreError, TaskStore
+from baremetal.store import TASKS, StoreError, TaskStore
 from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
 from cli.printing import say, say_json, table
-from cli.task_options import StateOption, is_running, open_store, read_report
+from cli.task_options import StateOption, is_running, open_store
 
-NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", min=1, help="Number of the task.")]
+NumberArgument = Annotated[
+    int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="Number of the task.")
+]
 MAX_WAITING, MAX_OVER = 200, 10
 """Tasks that are listed."""
 MAX_COMMAND = 60
@@ -35,7 +36,7 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
     try:
         running = store.running()
         listed = [*running, *store.waiting(MAX_WAITING), *store.over(MAX_OVER)]
-        report = read_report(store)
+        report = store.read_machine()
     except StoreError as error:
         fail(str(error))
     if output is OutputFormat.JSON:
@@ -111,7 +112,7 @@ def _print(log: Path, offset: int) -> int:
 
 def _machine_lines(report: MachineReport | None, running: list[Task], *, runs: bool) -> Iterator[str]:
     if report is not None:
-        yield f"{report.name}: {usage(report, running)}"
+        yield f"{report.name}: {report.usage(running)}"
         yield from (f"GPU {index} is out of service: {why}" for index, why in sorted(report.faults.items()))
         yield from (f"warning: {each}" for each in report.warnings)
     if not runs:

@@ -103,15 +103,16 @@ def _admission(listener: Listener) -> Callable[[asyncio.Transport], bool] | None
     return lambda transport: is_good_for_one(transport.get_extra_info("peercert"), names)
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 all by name
     listeners: Sequence[Listener],
     *,
     background: Sequence[Coroutine[Any, Any, None]] = (),
     on_started: Callable[[], None],
     on_stopping: Callable[[], None],
     stop_delay_seconds: float,
+    signals: Sequence[int] = (signal.SIGTERM, signal.SIGINT),
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve until SIGTERM or SIGINT, then drain; without `signals`, as in a thread, until the process ends.
 
     `on_stopping` makes the process unready. Listeners keep serving for `stop_delay_seconds`, until endpoints
     no longer list the process. A second signal ends this wait. `background` runs in parallel with the
@@ -121,7 +122,7 @@ async def serve(
     servers = [_server(listener, held) for listener in listeners]
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals:
         loop.add_signal_handler(number, stopping.set)
     tasks = [
         asyncio.ensure_future(server.serve(sockets=[listener.socket]))

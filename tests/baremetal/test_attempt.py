@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from baremetal import attempt as attempts
-from baremetal.attempt import Attempt, Exit, NotBegun, Supervised, Vanished
+from baremetal.attempt import Attempt, Exit, Supervised, Vanished
 from baremetal.job import MARK, JobFile
 from baremetal.supervisor import BEGUN, stat_of
 from testbed.process import eventually
@@ -60,9 +60,9 @@ def test_what_runs_is_found_again_by_another_runner(attempt):
 
 
 def test_an_attempt_that_nobody_started_never_begins(attempt):
-    assert isinstance(attempt.state(), NotBegun)
+    assert attempt.state() is None
     wait_for_end(attempt.start(job("touch", str(attempt.folder / "ran"))))
-    assert isinstance(attempt.state(), NotBegun)
+    assert attempt.state() is None
     assert not (attempt.folder / "ran").exists()
 
 
@@ -79,7 +79,8 @@ def test_a_supervisor_that_was_killed_has_vanished_and_all_of_its_session_is_swe
     wait_for_end(started)
     assert attempt.state() == Vanished("its supervisor was killed")
     eventually(attempt.sweep, "nothing is left")
-    assert list(attempt._processes(attempt._begun())) == []
+    begun = attempt._begun()
+    assert list(attempt._processes(str(begun["pid"]), begun["start_time"])) == []
 
 
 def test_what_went_into_a_session_of_its_own_is_found_by_its_mark(attempt, tmp_path):
@@ -160,9 +161,45 @@ def test_where_systemd_runs_an_attempt_has_a_scope_of_its_own(attempt, tmp_path,
     tool.chmod(0o755)
     (tmp_path / "systemctl").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path)
+    monkeypatch.setattr(attempts, "has_scopes", lambda: True)
     wait_for_end(attempt.start(job("true")))
     assert attempt.state().code == 0
     said = (tmp_path / "said").read_text()
     unit = f"fraction-injector-{attempt.mark.replace('/', '-')}.scope"
-    assert said.startswith(f"--scope --quiet --collect --unit={unit} -- ")
+    assert f"--scope --quiet --collect --unit={unit} -- " in said
+
+
+def test_where_systemd_gives_a_user_no_scopes_attempts_go_without(tmp_path, monkeypatch):
+    """Such as a user without a session: systemd-run fails, and no task could ever begin."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path)
+    asked = attempts.has_scopes.__wrapped__
+    assert not asked()
+    for program, given in (("false", False), ("true", True)):
+        (tmp_path / "systemd-run").unlink(missing_ok=True)
+        (tmp_path / "systemd-run").symlink_to(f"/bin/{program}")
+        assert asked() == given
+    monkeypatch.setattr(attempts, "SYSTEMD", tmp_path / "none")
+    assert not asked()
+
+
+def test_another_users_process_that_cannot_be_killed_holds_the_card(attempt, monkeypatch):
+    """As sudo makes them: the runner goes on, and asks again."""
+    started = attempt.start(job("sleep", "1000"))
+    running(attempt)
+    monkeypatch.setattr(Attempt, "_processes", lambda *_: iter([1]))
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not attempt.sweep()
+    monkeypatch.undo()
+    started.end()
+    wait_for_end(started)
+
+
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_variables_that_are_no_utf_8_reach_the_command_as_they_are(attempt):
+    env = dict(os.environ) | {"ODD": os.fsdecode(b"\xff")}
+    wait_for_end(attempt.start(JobFile(command=("sh", "-c", "printf %s $ODD"), folder="/", env=env)))
+    assert (attempt.folder / "log").read_bytes() == b"\xff"

@@ -8,13 +8,13 @@ from contextlib import closing
 
 import pytest
 
-from baremetal.clearml_queues import MAX_MIRRORED, ClearmlEntry, ClearmlError, ClearmlMirror, mirror
-from baremetal.schedule import Start
+from baremetal.clearml_queues import MAX_MIRRORED, ClearmlEntry, ClearmlError, Mirror, mirror
+from baremetal.machine import Start
 from baremetal.store import TaskStore
 from baremetal.task import OVER
 from testbed.nvidia.cards import Card
 from testbed.process import ProcessError, eventually
-from tests.baremetal.support.clearml import serving
+from tests.baremetal.support.clearml import CREATED, serving
 from tests.baremetal.support.machine import served, submission
 from tests.baremetal.support.processes import Lab
 
@@ -103,7 +103,7 @@ class Reader:
 def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, tmp_path, capfd):
     reader = Reader()
     reader.queues = {"half": [A], "dual": [B]}
-    clearml = ClearmlMirror(reader, ["half", "dual"], tmp_path)
+    clearml = Mirror(reader.entries, ["half", "dual"], tmp_path)
     clearml.look(store)
     reader.queues = {"dual": []}
     for _ in range(2):
@@ -136,9 +136,13 @@ def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, 
     with serving() as server:
         for name, value in server.env.items():
             monkeypatch.setenv(name, value)
-        added = "2026-01-01T00:00:00+00:00"
-        server.queues = {"dual": [("task-1", added)], "half": [("task-2", added), *_many(MAX_MIRRORED)]}
-        lab.start("--clearml", "--queue", "dual=2", "half=0.5")
+        server.queues = {
+            "dual": [("task-1", CREATED)],
+            "half-a.b": [("task-2", CREATED), *_many(MAX_MIRRORED)],
+            "more-half-a.b-more": [("other", CREATED)],
+            "half-a-b": [("other", CREATED)],
+        }
+        lab.start("--clearml", "--queue", "dual=2", "half-a.b=0.5")
         ran = lab.folder / "ran"
         eventually(lambda: ran.exists() and len(ran.read_text().splitlines()) > 2, "tasks run")
         lines = set(ran.read_text().splitlines())
@@ -146,21 +150,36 @@ def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, 
     assert any(re.fullmatch(r"execute --require-queue --gpus [01] --id task-2 [01]", line) for line in lines)
     tasks = lab.until(lambda tasks: all(task.state in OVER for task in tasks.values()), "they end")
     assert len(tasks) == 1 + MAX_MIRRORED
+    assert {body.get("max_task_entries") for action, body in server.asked if "queues" in action} == {
+        MAX_MIRRORED
+    }
     assert {task.state for task in tasks.values()} == {"succeeded"}
 
 
 def _many(count):
-    return [(f"more-{number}", "2026-01-01T00:00:00+00:00") for number in range(count)]
+    return [(f"more-{number}", CREATED) for number in range(count)]
 
 
 @pytest.mark.slow
 def test_a_server_that_refuses_us_is_said_in_one_line(lab, monkeypatch):
     with serving() as server:
-        server.is_down = True
         for name, value in server.env.items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(ProcessError, match="ClearML's server cannot be used: LoginError"):
+        monkeypatch.setenv("CLEARML_API_SECRET_KEY", "wrong")
+        said = r"ClearML's server cannot be used: LoginError: .*unauthorized \(invalid credentials\)"
+        with pytest.raises(ProcessError, match=said):
             lab.start("--clearml", "--queue", "half=0.5")
+
+
+@pytest.mark.slow
+def test_a_queue_that_clearml_does_not_have_is_logged_and_others_are_served(lab, monkeypatch):
+    with serving() as server:
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        server.queues = {"half": [("task-1", CREATED)], "gone-too": []}
+        lab.start("--clearml", "--queue", "half=0.5", "gone=1")
+        lab.until(lambda tasks: any(task.state in OVER for task in tasks.values()), "a task of the other")
+        eventually(lambda: 'ClearML has no queue \\"gone\\"' in lab.log.read_text(), "the log")
 
 
 @pytest.mark.slow

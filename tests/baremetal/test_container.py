@@ -94,7 +94,9 @@ def test_whole_cards_have_no_limit_and_without_a_library_no_share_has(tmp_path, 
 def test_the_folder_of_the_submission_is_the_containers_too(tmp_path, cdi):
     here = Submission(queue="half", command=("true",), folder="/home/me/code")
     command = job_of(task(submission=here), limits_of(policy()), tmp_path, cdi).command
-    assert {"--volume=/home/me/code:/home/me/code", "--workdir=/home/me/code"} < set(command)
+    assert {"--mount=type=bind,source=/home/me/code,target=/home/me/code", "--workdir=/home/me/code"} < set(
+        command
+    )
 
 
 @pytest.fixture
@@ -151,7 +153,15 @@ def lab(tmp_path, podman, library, monkeypatch):
     made = Lab(tmp_path, 0)
     made.write(*[Card(each, minor=number) for number, each in enumerate(podman.uuids)])
     made.serve = lambda: made.start(
-        "--queue", "half=0.5", "dual=2", "--image", f"half={IMAGE}", "--limiter-library", str(library)
+        "--queue",
+        "half=0.5",
+        "dual=2",
+        "--image",
+        f"half={IMAGE}",
+        "--image",
+        f"dual={IMAGE}",
+        "--limiter-library",
+        str(library),
     )
     yield made
     made.close()
@@ -167,7 +177,7 @@ def test_podman_runs_tasks_with_the_devices_and_limits_of_their_shares(lab, podm
     half = lab.submit(
         "half", "sh", "-c", "env; cat /etc/ld.so.preload; cat /usr/local/vgpu/libvgpu.so; exit 3"
     )
-    dual = lab.submit("dual", "env", image=IMAGE)
+    dual = lab.submit("dual", "env")
     lab.serve()
     tasks = lab.until(lambda tasks: all(each.state in OVER for each in tasks.values()), "they end")
     said = log_of(lab, half)

@@ -1,6 +1,7 @@
 """What is started for a task."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,7 @@ def limits(library=LIBRARY, part=PART):
 def env_of(given, limits, **own):
     """The variables of a task's process."""
     given = replace_submission(given, own)
-    job = process_job(given, shares(given, CARDS, limits.policy), limits, "box/1/1", "/state/1/1")
+    job = process_job(given, shares(given, CARDS, limits.policy), limits, "box/1/1", Path("/state/1/1"))
     assert job.cleanup == ()
     return job.env
 

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given as given_data
+from hypothesis import settings
 from hypothesis import strategies as st
 
-from baremetal.machine import Machine
-from tests.baremetal.support.machine import cards, machine, policy, served
+from baremetal.machine import Machine, MachineReport
+from tests.baremetal.support.machine import cards, given, held, machine, policy, served, task
 from tests.effort import examples
 
 DUAL, QUARTER, HALF, SINGLE = (
@@ -16,11 +17,11 @@ DUAL, QUARTER, HALF, SINGLE = (
 
 def test_a_machine_gives_what_it_has_and_no_ninth_slice():
     box = machine(1)
-    assert box.allocate(1, "q", HALF) == (0,)
-    assert box.allocate(2, "q", QUARTER) == (0,)
+    assert given(box, 1, HALF) == (0,)
+    assert given(box, 2, QUARTER) == (0,)
     assert box.free() == {0: 2}
-    assert box.allocate(3, "q", HALF) is None
-    assert box.allocate(4, "q", QUARTER) == (0,)
+    assert given(box, 3, HALF) is None
+    assert given(box, 4, QUARTER) == (0,)
     assert box.free() == {0: 0}
     box.release(1)
     assert box.free() == {0: 4}
@@ -28,55 +29,78 @@ def test_a_machine_gives_what_it_has_and_no_ninth_slice():
 
 def test_two_cards_are_two_idle_ones():
     box = machine(3)
-    assert box.allocate(1, "q", HALF) == (0,)
-    assert box.allocate(2, "q", DUAL) == (1, 2)
+    assert given(box, 1, HALF) == (0,)
+    assert given(box, 2, DUAL) == (1, 2)
     assert box.free() == {0: 4, 1: 0, 2: 0}
 
 
 def test_small_shares_share_a_card_so_that_whole_ones_stay_idle():
     box = machine(3)
-    used = {box.allocate(number, "q", QUARTER) for number in range(4)}
+    used = {given(box, number, QUARTER) for number in range(4)}
     assert len(used) == 1
-    assert box.allocate(9, "q", DUAL) is not None
+    assert given(box, 9, DUAL) is not None
 
 
 def test_a_card_out_of_service_gets_nothing_and_what_it_has_stays_counted():
     box = machine(2)
-    box.adopt(1, "q", 4, (0,))
+    box.adopt(held(1, 4, 0))
     box.set_out_of_service({0})
-    assert box.allocate(2, "q", QUARTER) == (1,)
-    assert box.allocate(3, "q", SINGLE) is None
+    assert given(box, 2, QUARTER) == (1,)
+    assert given(box, 3, SINGLE) is None
     assert box.free() == {0: 4, 1: 6}
     box.set_out_of_service(())
-    assert box.allocate(4, "q", HALF) == (0,)
+    assert given(box, 4, HALF) == (0,)
 
 
 def test_a_task_on_a_card_that_is_no_longer_given_takes_nothing_of_the_others():
     box = machine(1)
-    box.adopt(1, "q", 8, (5,))
+    box.adopt(held(1, 8, 5))
     assert box.free() == {0: 8}
     box.release(1)
-    assert box.allocate(2, "q", SINGLE) == (0,)
+    assert given(box, 2, SINGLE) == (0,)
 
 
 def test_unequal_cards_are_all_given():
     big = cards(2)
     box = Machine("box", [big[0], replace(big[1], memory_mib=16384, model="Tesla T4")], 8)
-    assert {box.allocate(number, "q", SINGLE) for number in (1, 2)} == {(0,), (1,)}
+    assert {given(box, number, SINGLE) for number in (1, 2)} == {(0,), (1,)}
+
+
+REPORT = MachineReport(
+    name="box",
+    cards=cards(3),
+    slices_per_gpu=8,
+    queues={"Half GPU": ("0.5", 4), "dual": ("2", 16)},
+    faults={2: "it does not answer"},
+)
+
+
+def test_the_example_uses_two_and_three_quarters_of_three():
+    running = [task(1, "dual", (0, 1), 8), task(2, "quarter", (2,), 2), task(3, "half", (2,), 4)]
+    assert REPORT.usage(running) == "2.75 of 3 GPUs in use (22 of 24 slices)"
+    assert REPORT.usage([]) == "0 of 3 GPUs in use (0 of 24 slices)"
 
 
 def test_the_machine_is_shown_as_one_node_of_the_ledger():
-    box = machine(2)
-    box.adopt(7, "Half GPU", 4, (1,))
-    [node] = box.view().nodes
+    waiting = [
+        task(number, queue, (), 0, state="waiting")
+        for number, queue in ((8, "dual"), (9, "Half GPU"), (10, "gone"))
+    ]
+    view = REPORT.ledger([task(7, "Half GPU", (1,), 4)], waiting).view()
+    [node] = view.nodes
     assert (node.name, node.slices_per_gpu, node.gpu_mib) == ("box", 8, 40960)
-    assert [gpu.used for gpu in node.gpus] == [0, 4]
+    assert [(gpu.used, gpu.free, gpu.cordoned) for gpu in node.gpus] == [
+        (0, 8, False),
+        (4, 4, False),
+        (0, 0, True),
+    ]
     [share] = node.gpus[1].shares
-    assert (share.name, share.slices, share.queue) == ("7", 4, "half-gpu")
+    assert (share.name, share.slices, share.queue) == ("7", 4, "Half GPU")
+    assert [(each.name, each.slices) for each in view.backlog] == [("8", 16), ("9", 4)]
 
 
 @settings(max_examples=examples(200), deadline=None)
-@given(st.data())
+@given_data(st.data())
 def test_whatever_comes_and_goes_a_card_never_gives_more_than_eight(data):
     count = data.draw(st.integers(1, 4))
     box = machine(count)
@@ -92,7 +116,7 @@ def test_whatever_comes_and_goes_a_card_never_gives_more_than_eight(data):
         share = data.draw(st.sampled_from(shares))
         kept = data.draw(st.sets(st.integers(0, count - 1)))
         before = box.free()
-        indices = box.allocate(number, "q", share, kept)
+        indices = given(box, number, share, kept)
         room = [index for index, free in before.items() if index not in kept and free >= share.slices_on_each]
         assert (indices is not None) == (len(room) >= share.gpus)
         if indices is not None:

@@ -3,19 +3,19 @@
 import os
 import random
 import signal
+import threading
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from baremetal.job import MARK
-from baremetal.report import MachineReport
+from baremetal.store import TaskStore, take_lock
 from baremetal.supervisor import start_time
 from baremetal.task import OVER
-from testbed.process import ProcessError
+from testbed.process import ProcessError, eventually
 from tests.baremetal.support.machine import SEED
 from tests.baremetal.support.processes import Lab
 from tests.effort import by_turns
@@ -86,7 +86,7 @@ def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab
     assert (tasks[second].indices, tasks[third].state) == ((1,), "waiting")
     lab.kill()
     lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
-    said = msgspec.json.decode(lab.machine(), type=MachineReport)
+    said = lab.machine()
     assert [card.index for card in said.cards] == [1]
     assert said.faults == {0: "the driver does not list it"}
 
@@ -117,6 +117,51 @@ def test_a_second_runner_on_the_same_tasks_is_refused(lab):
     with pytest.raises(ProcessError, match="another runner works in"):
         lab.start("--queue", "x=1")
     assert lab.runner.exit_code is None
+
+
+def test_a_command_that_looks_whether_a_runner_works_does_not_keep_one_from_starting(lab):
+    looking = take_lock(lab.state)
+    threading.Timer(0.5, os.close, [looking]).start()
+    lab.start("--queue", "x=1")
+
+
+def test_a_disk_that_is_full_stops_no_runner_and_what_waits_starts_when_there_is_room(lab):
+    """A trigger refuses every change, as SQLite does where the disk is full."""
+    lab.start("--queue", "x=1")
+    with closing(TaskStore(lab.state)) as store:
+        store._db.execute(
+            "CREATE TRIGGER full BEFORE UPDATE ON task BEGIN SELECT RAISE(ABORT, 'database or disk is full');"
+            " END"
+        )
+        number = lab.submit("x", "true")
+        eventually(lambda: "nothing starts until tasks can be written" in lab.log.read_text(), "it is said")
+        assert lab.runner.exit_code is None
+        store._db.execute("DROP TRIGGER full")
+    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it runs")
+    assert (tasks[number].state, tasks[number].attempt) == ("succeeded", 1)
+
+
+def test_old_tasks_are_forgotten_with_their_logs_also_those_of_a_runner_that_was_killed_meanwhile(lab):
+    [old, left] = [lab.submit("x", "true") for _ in range(2)]
+    lab.cancel(old)  # in 1970
+    for number in (old, left, 99):
+        (lab.state / "tasks" / str(number) / "1").mkdir(parents=True)
+    lab.start("--queue", "x=1")
+    lab.until(lambda tasks: tasks[left].state in OVER, "the other runs")
+    assert sorted(each.name for each in (lab.state / "tasks").iterdir()) == [str(left)]
+    assert old not in lab.tasks()
+
+
+def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab):
+    lab.start("--queue", "single_gpu=1")
+    number = lab.submit("single_gpu", *sleep(lab))
+    tasks = lab.until(lambda tasks: tasks[number].indices, "it runs")
+    [index] = tasks[number].indices
+    lab.kill()
+    lab.write(*[card for card in lab.cards if card.minor != index])
+    lab.start("--queue", "single_gpu=1")
+    tasks = lab.until(lambda tasks: tasks[number].note, "it is reported")
+    assert tasks[number].note == f"GPU {index} is out of service: the driver does not list it"
 
 
 @pytest.mark.timeout(3600)

@@ -1,9 +1,11 @@
 """`--gpus` and `--queue` as a user writes them."""
 
+from dataclasses import replace
+
 import pytest
 
-from baremetal.queues import MAX_QUEUES, read_gpus, share_of
-from tests.baremetal.support.machine import SEED, policy, served
+from baremetal.queues import MAX_QUEUES, chosen, read_gpus, share_of
+from tests.baremetal.support.machine import SEED, cards, policy, served
 
 ADVICE = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875 of one card, or whole cards such as 1 or 2"
 
@@ -32,7 +34,7 @@ def test_a_card_that_is_named_twice_is_refused():
 
 def test_the_queues_of_the_example_are_two_cards_a_quarter_a_half_and_one_card():
     queues = served(*SEED)
-    assert [(each.name, each.fraction.slices, each.cards) for each in queues] == [
+    assert [(each.name, each.fraction.slices, each.fraction.gpus) for each in queues] == [
         ("dual_gpus", 16, 2),
         ("quarter_gpu", 2, 1),
         ("half_gpu", 4, 1),
@@ -88,3 +90,31 @@ def test_an_image_belongs_to_a_queue_that_is_served():
     assert queue.image == "busybox"
     with pytest.raises(ValueError, match='--image names queue "b"'):
         served("a=1", images={"b": "busybox"})
+
+
+def test_all_cards_are_given_but_those_in_mig_mode():
+    first, second, third = cards(3)
+    assert chosen((first, replace(second, mig=True), third), None) == (first, third)
+
+
+def test_named_cards_are_given_by_their_numbers():
+    assert [card.index for card in chosen(cards(4), (3, 1))] == [1, 3]
+
+
+def test_a_card_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(ValueError, match="--gpus names 2, which the driver does not list: it has 0, 1"):
+        chosen(cards(2), (0, 1, 2, 3))
+    with pytest.raises(ValueError, match="it has no card"):
+        chosen((), (0,))
+
+
+def test_a_card_that_was_given_before_and_is_lost_is_left_out():
+    assert [card.index for card in chosen(cards(2), (0, 1, 2), known=(2,))] == [0, 1]
+
+
+def test_a_named_card_in_mig_mode_is_refused_and_so_is_a_machine_without_cards():
+    [card] = cards(1)
+    with pytest.raises(ValueError, match="--gpus names 0, which is in MIG mode"):
+        chosen((replace(card, mig=True),), (0,))
+    with pytest.raises(ValueError, match="no card that could be given"):
+        chosen((replace(card, mig=True),), None)

@@ -1,5 +1,6 @@
 """The runner with real processes, step by step."""
 
+import json
 import os
 import signal
 import time
@@ -9,7 +10,7 @@ import pytest
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import MAX_ATTEMPTS, Runner, attempt_folder, remove_folder
+from baremetal.runner import MAX_ATTEMPTS, Runner, attempt_folder
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -262,12 +263,11 @@ def test_a_task_that_ended_on_a_lost_card_keeps_its_report(box):
     assert (task.state, task.note) == ("failed", "GPU 0 is out of service: it does not answer")
 
 
-def test_logs_of_forgotten_tasks_are_removed_and_links_are_not_followed(tmp_path):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "file").touch()
-    (tmp_path / "7" / "1").mkdir(parents=True)
-    (tmp_path / "7" / "1" / "log").touch()
-    (tmp_path / "7" / "1" / "link").symlink_to(tmp_path / "kept")
-    remove_folder(tmp_path, 7)
-    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
-    assert (tmp_path / "kept" / "file").exists()
+def test_a_task_that_ended_while_no_runner_was_there_ended_when_it_did(box):
+    number = box.submit("a", "true")
+    box.start("a=1")
+    begun(box, number)
+    eventually(lambda: stat_of(box.runner._supervised[number].pid) is None, "the end")
+    wrote = json.loads((attempt_folder(box.folder, box.store.task(number)) / "exit.json").read_bytes())
+    box.start("a=1")
+    assert box.store.task(number).ended_at == wrote["at"]

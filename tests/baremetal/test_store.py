@@ -1,13 +1,15 @@
 """Tasks on the disk."""
 
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from baremetal.schedule import FirstInQueue, Start
-from baremetal.store import FILE, StoreError, TaskStore
-from tests.baremetal.support.machine import served, submission
+from baremetal.machine import FirstInQueue, MachineReport, Start
+from baremetal.store import FILE, StoreError, TaskStore, own_folder, state_folder, take_lock
+from tests.baremetal.support.machine import cards, served, submission
 
 [HALF, DUAL] = served("half=0.5", "dual=2")
 
@@ -24,7 +26,7 @@ def begun(store, number, indices=(0,), overtook=()):
 
 
 def test_what_was_submitted_is_there_for_the_next_process_with_all_that_was_said(store, tmp_path):
-    wanted = submission("half", "python", "train.py", env={"A": "ä\n"}, priority=3, image="busybox")
+    wanted = submission("half", "python", "train.py", env={"A": "ä\n"}, priority=3)
     number = store.submit(wanted, 1.0)
     with closing(TaskStore(tmp_path)) as other:
         task = other.task(number)
@@ -80,18 +82,20 @@ def test_a_task_that_never_began_waits_again_in_its_place(store):
     for _ in range(2):
         store.submit(submission("half"), 1.0)
     begun(store, 1)
-    store.put_back(1)
+    store.put_back(store.task(1))
     assert store.first(["half"]) == {"half": FirstInQueue(1)}
-    assert (store.task(1).attempt, store.task(1).indices, store.task(1).started_at) == (1, (), None)
+    assert (store.task(1).attempt, store.task(1).indices, store.task(1).started_at) == (2, (), None)
     assert begun(store, 1).attempt == 2
 
 
 def test_a_task_ends_once(store):
     store.submit(submission("half"), 1.0)
     begun(store, 1)
-    assert store.finish(1, "failed", 9.0, exit_code=3, note="why")
-    assert not store.finish(1, "succeeded", 10.0, exit_code=0)
-    store.put_back(1)
+    running = store.task(1)
+    store.finish(1, "failed", 9.0, exit_code=3, note="why")
+    store.finish(1, "succeeded", 10.0, exit_code=0)
+    store.put_back(running)
+    store.set_note(1, "late")
     task = store.task(1)
     assert (task.state, task.ended_at, task.exit_code, task.note) == ("failed", 9.0, 3, "why")
 
@@ -120,7 +124,8 @@ def test_tasks_that_ended_long_ago_are_forgotten_and_their_numbers_are_not_given
     begun(store, 1)
     store.finish(1, "succeeded", 10.0)
     store.cancel(3, 20.0)
-    assert store.forget(15.0) == [1]
+    store.forget(15.0)
+    assert store.task(1) is None
     assert [task.number for task in store.over(9)] == [3]
     store.forget(99.0)
     assert store.submit(submission("half"), 1.0) == 4
@@ -153,9 +158,11 @@ def test_a_store_has_a_name_of_its_own_that_stays(store, tmp_path):
 
 def test_what_the_runner_says_of_the_machine_is_kept(store):
     assert store.read_machine() is None
-    store.write_machine(b"{}")
-    store.write_machine(b'{"a": 1}')
-    assert store.read_machine() == b'{"a": 1}'
+    for queues in ({}, {"half": ("0.5", 4), "dual": ("2", 16)}):
+        report = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues=queues, faults={1: "x"})
+        store.write_machine(report)
+        assert store.read_machine() == report
+    assert list(store.read_machine().queues) == ["half", "dual"]
 
 
 def test_a_file_that_is_no_store_or_of_a_newer_release_is_refused_with_its_path(tmp_path):
@@ -192,3 +199,61 @@ def test_a_killed_writer_leaves_the_store_whole(tmp_path):
     torn.close()
     with closing(TaskStore(tmp_path)) as store:
         assert store.task(1).state == "waiting"
+
+
+def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_path):
+    monkeypatch.delenv("FRACTION_INJECTOR_STATE", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert state_folder(None) == Path("/var/lib/fraction-injector")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/me/state")
+    assert state_folder(None) == Path("/home/me/state/fraction-injector")
+    monkeypatch.setenv("FRACTION_INJECTOR_STATE", "/named")
+    assert state_folder(None) == Path("/named")
+    monkeypatch.chdir(tmp_path)
+    assert state_folder(Path("here")) == tmp_path / "here"
+
+
+def test_only_its_user_can_open_it(tmp_path):
+    folder = own_folder(tmp_path / "state")
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_leads_elsewhere_is_refused(tmp_path):
+    (tmp_path / "private").symlink_to("/usr")
+    with pytest.raises(StoreError, match="only its user submits there; name a folder of your own"):
+        own_folder(tmp_path)
+
+
+def test_one_runner_at_a_time_holds_the_lock(tmp_path):
+    folder = own_folder(tmp_path)
+    lock = take_lock(folder)
+    assert take_lock(folder) is None
+    os.close(lock)
+    again = take_lock(folder)
+    assert again is not None
+    os.close(again)
+
+
+def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path):
+    tmp_path.chmod(0o1777)
+    with pytest.raises(StoreError, match=r"everybody can write .*: name a folder of your own"):
+        own_folder(tmp_path)
+    assert tmp_path.stat().st_mode & 0o7777 == 0o1777
+
+
+def test_another_users_folder_is_refused_without_advice_to_remove_it(tmp_path, monkeypatch):
+    own_folder(tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(StoreError, match="only its user submits there") as raised:
+        own_folder(tmp_path)
+    assert "remove" not in str(raised.value)
+
+
+def test_a_note_of_an_earlier_attempt_is_gone_when_the_task_begins_again(store):
+    store.submit(submission("half"), 1.0)
+    store.put_back(begun(store, 1))
+    begun(store, 1)
+    store.set_note(1, "it could not be started")
+    store.put_back(store.task(1))
+    assert begun(store, 1).note == ""

@@ -172,3 +172,28 @@ def test_processes_are_told_apart_by_when_they_started():
     child = subprocess.Popen(["true"])
     eventually(lambda: supervisor.stat_of(child.pid) is None, "a child that has ended counts as gone")
     child.wait()
+
+
+def test_how_the_command_ended_is_written_once_the_disk_has_room_again(start, tmp_path):
+    """A link to a full device stands in for a full disk: it refuses every byte."""
+    process = start(*shell(f"echo $PPID > {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.1; done"))
+    [supervisor_pid] = pids(tmp_path / "pids")
+    full = tmp_path / f".{EXIT}.{supervisor_pid}"
+    full.symlink_to("/dev/full")
+    (tmp_path / "go").touch()
+    eventually(lambda: not full.is_symlink(), "it tried")
+    process.wait()
+    assert code(tmp_path) == 0
+
+
+def test_children_of_other_users_do_not_end_a_supervisor(monkeypatch):
+    child = subprocess.Popen(["sleep", "1000"])
+    monkeypatch.setattr(os, "kill", refuse)
+    supervisor._kill_children()
+    monkeypatch.undo()
+    child.kill()
+    child.wait()
+
+
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")

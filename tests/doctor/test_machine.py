@@ -1,15 +1,15 @@
 """What doctor says of a machine without Kubernetes."""
 
-from baremetal.report import MachineReport
+from baremetal.machine import MachineReport
 from doctor.machine import check_machine
 from tests.baremetal.support.machine import cards, submission, task
 
-WELL = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues=(("half", "0.5"),))
+WELL = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues={"half": ("0.5", 4)})
 ILL = MachineReport(
     name="box",
     cards=cards(2),
     slices_per_gpu=8,
-    queues=(("half", "0.5"),),
+    queues={"half": ("0.5", 4)},
     faults={1: "it does not answer"},
     warnings=("there is no library: a process can use all memory of its GPU",),
 )

@@ -81,7 +81,8 @@ KNOWN = {
         "webhook/placing/fallback.py",
     },
     "queues of one machine, which give out single GPUs": {
-        "baremetal/process.py",
+        "baremetal/machine.py",
+        "cli/commands/run_queues.py",
     },
 }
 """Files by why they need to know."""

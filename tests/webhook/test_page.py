@@ -8,9 +8,10 @@ from modes.fraction import Fraction
 from tests.controller.watch.test_ledger_store import Clock
 from tests.ledger.cluster import request_of
 from tests.web.asking import Source
+from web.source import LocalSource
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
-from webhook.page import RecentDenials, StandaloneSource
+from webhook.page import RecentDenials
 
 REAL, DRY_RUN = (SimpleNamespace(namespace="team", dry_run=dry_run) for dry_run in (False, True))
 
@@ -21,7 +22,7 @@ def denied(reason):
 
 def test_each_promise_reaches_every_reader():
     ledger = Source("a", "b").ledger
-    source = StandaloneSource(ledger)
+    source = LocalSource(ledger)
 
     async def main():
         one, other = source.subscribe(), source.subscribe()

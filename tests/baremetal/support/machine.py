@@ -43,3 +43,16 @@ def task(number=1, queue="half_gpu", indices=(0,), slices=4, **more):
     """A task that has its cards."""
     given = {"submission": submission(queue), "state": "running", "attempt": 1} | more
     return Task(number=number, indices=indices, slices=slices, slices_per_gpu=8, **given)
+
+
+def held(number, slices, *indices, queue="q"):
+    """A task that has slices of cards."""
+    return task(number, queue, indices, slices)
+
+
+def given(box, number, fraction, kept=()):
+    """The cards that a task gets of a machine, which counts them; None if it has no room."""
+    indices = box.find(fraction, kept)
+    if indices is not None:
+        box.adopt(held(number, fraction.slices_on_each, *indices))
+    return indices

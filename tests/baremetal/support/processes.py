@@ -36,14 +36,18 @@ class Lab:
         """Say which cards there are from now on."""
         NvmlNode(cards).write(self.file)
 
-    def start(self, *arguments):
-        """Start a runner, and wait until it serves."""
+    def command(self, *arguments):
+        """What starts a runner."""
         variables = library.environment(self.file) | {"FRACTION_INJECTOR_STATE": str(self.folder / "state")}
         variables |= {"LAB": str(self.folder)}
         pairs = [f"{name}={value}" for name, value in variables.items()]
         command = [sys.executable, "-m", "cli.main", "run-queues", *arguments]
+        return ["/usr/bin/env", f"--chdir={ROOT}", *pairs, *command]
+
+    def start(self, *arguments):
+        """Start a runner, and wait until it serves."""
         served = self.served()
-        runner = Process(["/usr/bin/env", f"--chdir={ROOT}", *pairs, *command], self.log)
+        runner = Process(self.command(*arguments), self.log)
         try:
             runner.until_ready(lambda: self.served() > served, 120)
         except BaseException:

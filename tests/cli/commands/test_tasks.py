@@ -3,14 +3,11 @@
 import json
 from contextlib import closing
 
-import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from baremetal.folder import TASKS, take_lock
-from baremetal.report import MachineReport
-from baremetal.schedule import Start
-from baremetal.store import TaskStore
+from baremetal.machine import MachineReport, Start
+from baremetal.store import TASKS, TaskStore, take_lock
 from cli.app import app
 from tests.baremetal.support.machine import cards, served
 
@@ -37,11 +34,8 @@ def store(tmp_path, call):
 
 def report(*queues):
     """What a runner says of its machine."""
-    return msgspec.json.encode(
-        MachineReport(
-            name="box", cards=cards(3), slices_per_gpu=8, queues=tuple((each, "0.5") for each in queues)
-        )
-    )
+    queues = dict.fromkeys(queues, ("0.5", 4))
+    return MachineReport(name="box", cards=cards(3), slices_per_gpu=8, queues=queues)
 
 
 def begin(store, number, queue="half=0.5", indices=(0,)):
@@ -152,7 +146,7 @@ def test_a_folder_that_others_can_write_is_refused(call, tmp_path):
     (tmp_path / "private").symlink_to("/usr")
     code, output = call("submit", "--queue", "half", "true")
     assert code == 2
-    assert "is not a folder of the agent's own: remove it; name another folder with --state" in output
+    assert "only its user submits there; name a folder of your own with --state" in output
 
 
 def test_the_ledger_shows_the_machine_as_one_node(call, store):
@@ -178,3 +172,37 @@ def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_pa
     code, output = call("doctor", "--machine", "--output", "json")
     assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
     assert lock is not None
+
+
+@pytest.mark.parametrize("number", [str(2**63), "-1", "0", "x"])
+@pytest.mark.parametrize("command", ["logs", "cancel"])
+def test_a_number_that_no_task_can_have_is_refused_in_one_line(call, command, number):
+    code, output = call(command, "--", number)
+    assert code == 2
+    assert "Traceback" not in output
+
+
+def test_what_is_no_text_is_refused_in_one_line(call, store, monkeypatch):
+    monkeypatch.setenv("ODD", "\udcff")
+    code, output = call("submit", "--queue", "half", "true")
+    assert (code, output) == (
+        2,
+        "fraction-injector: command, folder or a variable is no UTF-8 text: change or unset it\n",
+    )
+    monkeypatch.delenv("ODD")
+    assert call("submit", "--queue", "half", "\udcff")[0] == 2
+
+
+def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    code, output = call("submit", "--queue", "half", "true")
+    assert (code, output) == (2, "fraction-injector: this folder is gone: change to another\n")
+
+
+def test_the_ledger_shows_what_waits(call, store):
+    store.write_machine(report("half"))
+    call("submit", "--queue", "half", "true")
+    view = json.loads(call("ledger", "--machine", "--output", "json")[1])
+    assert [(each["name"], each["slices"]) for each in view["backlog"]] == [("1", 4)]

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal.schedule import PATIENCE, FirstInQueue, next_start
-from tests.baremetal.support.machine import SEED, machine, served
+from baremetal.machine import PATIENCE, FirstInQueue
+from tests.baremetal.support.machine import SEED, held, machine, served
 from tests.effort import examples
 
 
@@ -18,9 +18,10 @@ def start_all(queues, waiting, box, overtaken=None):
         first = {
             name: FirstInQueue(tasks[0], overtaken[tasks[0]]) for name, tasks in waiting.items() if tasks
         }
-        start = next_start(queues, first, box)
+        start = box.next_start(queues, first)
         if start is None:
             return started
+        box.adopt(held(start.task, start.queue.fraction.slices_on_each, *start.indices))
         overtaken.update(start.overtook)
         waiting[start.queue.name].pop(0)
         started.append(start)
@@ -56,8 +57,8 @@ def test_the_single_one_starts_when_the_two_cards_are_free_again():
 
 def test_a_task_without_room_is_not_overtaken_by_another_of_its_queue():
     queues, box = served("half=0.5"), machine(1)
-    box.adopt(9, "half", 6, (0,))
-    assert next_start(queues, {"half": FirstInQueue(1)}, box) is None
+    box.adopt(held(9, 6, 0))
+    assert box.next_start(queues, {"half": FirstInQueue(1)}) is None
 
 
 def test_earlier_queues_go_first_whenever_there_is_room():
@@ -70,25 +71,26 @@ def test_earlier_queues_go_first_whenever_there_is_room():
 
 def test_a_start_says_whom_it_overtook():
     queues, box = served("whole=1", "half=0.5"), machine(1)
-    box.adopt(9, "half", 4, (0,))
-    start = next_start(queues, {"whole": FirstInQueue(1), "half": FirstInQueue(2)}, box)
+    box.adopt(held(9, 4, 0))
+    start = box.next_start(queues, {"whole": FirstInQueue(1), "half": FirstInQueue(2)})
     assert (start.task, start.overtook) == (2, (1,))
 
 
 def test_cards_are_kept_for_a_task_that_was_overtaken_often_and_only_as_many_as_it_needs():
     queues, box = served("whole=1", "half=0.5"), machine(2)
-    box.adopt(9, "half", 4, (0,))
-    box.adopt(8, "half", 2, (1,))
+    box.adopt(held(9, 4, 0))
+    box.adopt(held(8, 2, 1))
     first = {"whole": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)}
-    start = next_start(queues, first, box)
+    start = box.next_start(queues, first)
     assert (start.task, start.indices) == (2, (0,))
-    assert next_start(queues, first | {"half": FirstInQueue(3)}, box) is None
+    box.adopt(held(2, 4, 0))
+    assert box.next_start(queues, first | {"half": FirstInQueue(3)}) is None
 
 
 def test_no_cards_are_kept_for_a_task_that_the_cards_in_service_cannot_hold():
     queues, box = served("dual=2", "half=0.5"), machine(2)
     box.set_out_of_service({0})
-    start = next_start(queues, {"dual": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)}, box)
+    start = box.next_start(queues, {"dual": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)})
     assert start.task == 2
 
 
@@ -138,5 +140,5 @@ def test_tasks_of_a_queue_start_in_their_order_and_nothing_waits_that_has_room(c
         free = box.free().values()
         for queue in queues:
             if waiting[queue.name]:
-                assert sum(each >= queue.fraction.slices_on_each for each in free) < queue.cards
+                assert sum(each >= queue.fraction.slices_on_each for each in free) < queue.fraction.gpus
     assert all(tasks == sorted(tasks) for tasks in order.values())

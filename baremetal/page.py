@@ -1,0 +1,100 @@
+"""The page of one machine: what its store says, as a ledger of one node, on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+from baremetal.store import StoreError, TaskStore
+from baremetal.task import Task
+from ledger.ledger import Ledger
+from ledger.view import PendingView
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
+from service.log import get_logger
+from web.page import Page
+from web.source import About, LocalSource, LoopbackAuthorizer
+
+HOST = "127.0.0.1"
+POLL_SECONDS = 1.0
+MAX_WAITING = 1000
+"""Waiting tasks that are read; the page lists fewer."""
+
+
+class MachinePage:
+    """Shows a store, which other threads and processes change.
+
+    Args:
+        folder: of the store.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.source = LocalSource(Ledger())
+        self.source.missing = "run-queues has not said yet what it serves: try again"
+        about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
+        self.app = Page(self.source, about, LoopbackAuthorizer())
+        self._folder = folder
+        self._role = ""
+        self._tasks: dict[str, Task] = {}
+        self._shares: dict[str, str] = {}
+
+    async def follow(self) -> None:
+        """Read the store when it has changed, for ever."""
+        log, store, seen = get_logger("page"), None, -1
+        while True:
+            try:
+                store = store or TaskStore(self._folder)
+                if (version := store.version()) != seen:
+                    self.look(store)
+                    seen = version
+            except StoreError as error:
+                log.error("the page is not up to date", error=str(error))  # noqa: TRY400 one line
+            await asyncio.sleep(POLL_SECONDS)
+
+    def look(self, store: TaskStore) -> None:
+        """Show what the store says now."""
+        report = store.read_machine()
+        if report is None:
+            return
+        running, waiting = store.running(), store.waiting(MAX_WAITING)
+        self._tasks = {str(task.number): task for task in [*running, *waiting]}
+        self._shares = {name: share for name, (share, _) in report.queues.items()}
+        lost = [f"GPU {index} is out of service: {why}" for index, why in sorted(report.faults.items())]
+        self._role = "; ".join([f"queues of {report.name}", *lost, *report.warnings])
+        node, pods = report.facts(running, waiting)
+        before, ledger = self.source.ledger.names(), self.source.ledger
+        ledger.replace([node], pods)
+        for name in {*before, node.name, None}:
+            self.source.mark(name)
+        self.source.missing = None
+
+    def _created(self, _namespace: str, number: str) -> str:
+        task = self._tasks.get(number)
+        seconds = (task.started_at or task.submitted_at) if task is not None else None
+        return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds is not None else ""
+
+    async def _why(self, waiting: PendingView) -> str:
+        task = self._tasks.get(waiting.name)
+        queue = task.submission.queue if task is not None else ""
+        return f"queue {queue} asks for {self._shares.get(queue, '')}"
+
+
+def start_page(folder: Path, port: int) -> None:
+    """Serve the page of a store in a thread, until the process ends.
+
+    Raises:
+        OSError: the port is not available; the message names it.
+    """
+    page, bound = MachinePage(folder), bind(HOST, port)
+    address = f"http://localhost:{bound.getsockname()[1]}/"
+    main = serve(
+        [Listener(page.app, bound, role="page")],
+        background=[page.follow()],
+        on_started=lambda: get_logger("page").info("page", address=address),
+        on_stopping=page.app.stop,
+        stop_delay_seconds=0,
+        signals=(),
+    )
+    threading.Thread(target=run, args=(main,), name="page", daemon=True).start()
