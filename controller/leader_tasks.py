@@ -32,9 +32,12 @@ from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.node_events import NodeEvents
 from controller.publish.pod_events import PodEvents
+from controller.quota_gates.gate_removal import GateRemoval
+from controller.quota_gates.loop import QuotaGateLoop
 from controller.replace.pod_deletion import PodDeletion
 from controller.replace.pod_replacement import PodReplacement
 from controller.watch.ledger_store import LedgerStore
+from ledger.quota_line import QuotasOf, unknown_quotas
 from service.background import BackgroundTask
 
 STEP_SECONDS = 120.0
@@ -78,8 +81,23 @@ class LeaderTasks:
         self._certificate_metrics = CertificateMetrics(registry)
         self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
-        self._events = PodEvents(context.api, context.state, context.leadership, metrics, options.names)
+        given = context.api, context.state, context.leadership, metrics, options.names
+        policies = context.policies
+        quotas_of: QuotasOf = policies.quotas_of if policies is not None else unknown_quotas
+        self._events = PodEvents(*given, quotas_of=quotas_of)
+        self._quota_gates = self._make_quota_gates(policies) if policies is not None else None
         self._ledger_writer: GpuLedgerWriter | None = None
+
+    def _make_quota_gates(self, policies: WatchedPolicies) -> QuotaGateLoop:
+        """Return the loop that outlives terms, because it remembers requests without an answer."""
+        context = self._context
+        return QuotaGateLoop(
+            GateRemoval(context.api, self._metrics),
+            context.state,
+            context.leadership,
+            policies,
+            reason_not_to_lead=context.reason_not_to_lead,
+        )
 
     @property
     def behind(self) -> str | None:
@@ -119,6 +137,8 @@ class LeaderTasks:
             reason_not_to_lead=context.reason_not_to_lead,
         )
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
+        if self._quota_gates is not None:
+            yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
             events = PolicyEvents(context.api, policies)

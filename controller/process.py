@@ -35,6 +35,7 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import nodes, pods
+from ledger.quota_line import QuotasOf, unknown_quotas
 from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
@@ -66,6 +67,7 @@ Task = Literal[
     "events",
     "node events",
     "replacement",
+    "quota gates",
     "policy events",
     "policy delivery",
     "policies in force",
@@ -146,7 +148,8 @@ class ControllerProcess:
         """Register metrics of the policies' quotas and their usage."""
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
-        self._registry.register(UsageCollector(self._state.ledger, quotas, queues))
+        quotas_of: QuotasOf = policies.quotas_of if policies is not None else unknown_quotas
+        self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of))
         self._registry.register(self._served_policies)
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
         self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))

@@ -27,7 +27,7 @@ from describe.pod_details import (
 from describe.pod_groups import count_group, group_of, pods_of
 from describe.share_uses import uses_by_node
 from describe.stored_policies import read_stored_policies
-from kube.events import MIG_NEVER_FITS, MIG_WAITS
+from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
@@ -124,6 +124,9 @@ class WhyQuery:
             scheduler_says=details.scheduler_says,
             trouble=details.trouble,
         )
+        if pod.fact.quota_wait is not None:
+            told = await self._last_event(pod, details, {WAITING_FOR_QUOTA})
+            summary = replace(summary, quota_line=told)
         is_divided_for = pod.fact.node is None and has_instances(pod.fact)
         known = await self._nodes(demands) if is_divided_for or summary.lacks_slices else None
         own = OwnDemands(demands)
@@ -144,12 +147,17 @@ class WhyQuery:
         return replace(summary, free=free, replaced_after=after)
 
     async def _division(self, pod: SeenPod, details: PodDetails) -> str | None:
-        """Return why no card is divided for a pod. An Event older than the pod belongs to another pod."""
+        """Return why no card is divided for a pod."""
+        return await self._last_event(pod, details, {MIG_NEVER_FITS, MIG_WAITS})
+
+    async def _last_event(self, pod: SeenPod, details: PodDetails, reasons: Collection[str]) -> str | None:
+        """Return our last Event on a pod. An Event older than the pod belongs to another pod."""
         namespace, name = pod.fact.key
-        age = details.age_seconds or 0.0
+        # Times of Events and pods are whole seconds.
+        age = (details.age_seconds or 0.0) + 1.0
 
         def is_about_it(event: EventSummary) -> bool:
-            return event.reason in {MIG_NEVER_FITS, MIG_WAITS} and (event.age_seconds or 0.0) <= age
+            return event.reason in reasons and (event.age_seconds or 0.0) <= age
 
         found = await self._events(namespace, f"involvedObject.name={name}", keep=is_about_it)
         return found.events[0].message if found.events else None

@@ -14,6 +14,8 @@ CLUSTER_NAMESPACE = "default"
 """Namespace of Events on objects that have none."""
 MIG_NEVER_FITS, MIG_WAITS = "MigNeverFits", "MigWaits"
 """Reasons of Events on pods that wait for MIG instances: no card can ever hold them, none is divided now."""
+WAITING_FOR_QUOTA = "WaitingForQuota"
+"""Reason of Events on pods that wait for a quota."""
 MAX_OBJECT_NAME = 200
 """Maximum number of characters that an Event's name takes from its object's name."""
 

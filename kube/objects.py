@@ -94,6 +94,9 @@ class PodMetadata(msgspec.Struct, rename="camel", gc=False):
     annotations: PodAnnotations | None = None
     generate_name: str | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
+    uid: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
 
 
 class Preference(msgspec.Struct, gc=False):
@@ -134,6 +137,12 @@ class Affinity(msgspec.Struct, rename="camel", gc=False):
     node_affinity: NodeAffinity | None = None
 
 
+class SchedulingGate(msgspec.Struct, gc=False):
+    """A scheduling gate of a pod: the scheduler ignores the pod until all are removed."""
+
+    name: str
+
+
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
     """`spec` of a Pod."""
 
@@ -143,6 +152,8 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     resources: ContainerRequests | None = None
     node_name: str | None = None
     affinity: Affinity | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    priority: int | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False):

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     IMAGE = "image-does-not-fit"
     OVER_QUOTA = "over-quota"
     QUOTA_UNKNOWN = "quota-unknown"
+    QUOTA_GATE = "quota-gate"
     NO_CONTROLLER = "controller-away"
     NO_POLICIES = "policies-broken"
     UNREADABLE = "unreadable-object"

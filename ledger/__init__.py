@@ -16,6 +16,7 @@ PUBLIC = (
     "placement.work",
     "placement_request",
     "queue_names",
+    "quota_line",
     "reservations",
     "use",
     "view",

@@ -44,6 +44,8 @@ class Claim(Protocol):
     def owner(self) -> str: ...  # noqa: D102
     @property
     def is_reserved(self) -> bool: ...  # noqa: D102
+    @property
+    def waits_for_quota(self) -> bool: ...  # noqa: D102
 
 
 class PricedClass(Protocol):

@@ -13,6 +13,7 @@ from kube.names import (
     GPU_MEMORY_LABEL,
     GPU_PRODUCT_LABEL,
     MAX_LABEL_VALUE,
+    QUOTA_GATE,
     is_label_value,
     is_uid,
     label_number,
@@ -37,7 +38,7 @@ from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
-from modes.facts import UNLIMITED, NodeFact, PodFact
+from modes.facts import UNLIMITED, NodeFact, PodFact, QuotaWait
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.resource_names import ResourceNames
@@ -129,6 +130,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     products = _products(spec.affinity.node_affinity) if spec.affinity and may_be_instances else ()
     queues = _queues(metadata.labels)
     share, asked_mib = _asked(metadata.labels) if takes else (None, 0)
+    quota_wait = _quota_wait(pod) if spec.scheduling_gates and takes else None
     fact = PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -143,13 +145,28 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         sharing=_sharing(spec.containers or (), names) if asked_mib else 1,
         in_slices=_is_limited_by_slices(metadata.annotations) if share or asked_mib else False,
         reservation=_reservation(metadata.annotations),
-        promised_node=_promised_node(affinity, status),
+        promised_node=_promised_node(affinity, status) if quota_wait is None else None,
         memory_values=_memory_values(affinity),
         model=_model(affinity),
         products=products,
         owner=_owner(metadata, queues) if takes else "",
+        quota_wait=quota_wait,
     )
     return with_instance_worth(fact, None) if may_be_instances else fact
+
+
+def _quota_wait(pod: Pod) -> QuotaWait | None:
+    """How an injected pod waits for a quota; on other pods, our gate means nothing."""
+    metadata, gates = pod.metadata, pod.spec.scheduling_gates or ()
+    at = next((at for at, gate in enumerate(gates) if gate.name == QUOTA_GATE), None)
+    annotations, labels = metadata.annotations, metadata.labels
+    if at is None or annotations is None or annotations.injected is None:
+        return None
+    if labels is None or (labels.fraction is None and labels.gpu_memory is None):
+        return None
+    is_next = len(gates) == 1 and metadata.deletion_timestamp is None
+    created = metadata.creation_timestamp or ""
+    return QuotaWait(metadata.uid, pod.spec.priority or 0, created, at, is_next)
 
 
 def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:

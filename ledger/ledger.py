@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.gpu_memory import GpuMemory, memory_of_allocated
+from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.shadow_prices import ShadowPrices
@@ -20,6 +20,8 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
+from ledger.quota_line import exceeded
+from ledger.quota_usage import Used
 from ledger.reservations import MAX_RESERVATIONS, reservation_of
 from modes.units import Profile
 
@@ -77,7 +79,8 @@ class Ledger(LedgerWriter):
         if not isinstance(result, AllocatedShare):
             return result
         name = self._reservation_name(request)
-        result = result.placed(reservation=name)
+        waits = result.placement.waits_for_quota or request.demands.is_gated
+        result = result.placed(reservation=name, waits_for_quota=waits)
         if name is not None:
             self._reserve(request, result, name, now)
         return result
@@ -105,6 +108,46 @@ class Ledger(LedgerWriter):
         self._contested.is_on = doubts
 
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+        """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
+        if request.demands.is_gated:
+            return self._gated(request, prices)
+        found = self._within_quotas(request, prices)
+        quotas = request.accounting.quotas
+        if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
+            return found
+        if isinstance(found, OverQuota):
+            answer = self._gated(request, prices)
+            if isinstance(answer, AllocatedShare) and request.accounting.reservation is not None:
+                self.line.close(found.quota)
+            return answer
+        must_wait = isinstance(found, AllocatedShare) and self.line.must_wait(quotas, self._need(found))
+        return self._gated(request, prices) if must_wait else found
+
+    def _gated(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+        """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now."""
+        options = self._choice.options(request.with_demands(is_gated=True), prices)
+        if isinstance(options, Unschedulable):
+            return options
+        refused: OverQuota | None = None
+        for placement in options:
+            allocated = request.share.allocated(placement)
+            over = self._never_fits(request, allocated)
+            if over is None:
+                return allocated.placed(waits_for_quota=True)
+            refused = refused or over
+        return refused or Unschedulable("there is no place to wait at")
+
+    def _never_fits(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
+        """The first quota that is too small for the pod, however long it waits."""
+        need, largest = self._need(allocated), self._largest_mib_for(request, allocated)
+        empty = Used(0, 0, NO_MEMORY)
+        found = [exceeded(quota, empty, need, largest) for quota in request.accounting.quotas]
+        return next((over for over in found if over is not None), None)
+
+    def _need(self, allocated: AllocatedShare) -> Used:
+        return Used(allocated.share.slices, 1, self._allocated_memory(allocated))
+
+    def _within_quotas(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
         if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.takes is Profile):
@@ -124,15 +167,20 @@ class Ledger(LedgerWriter):
         return refused or share.allocated(options[0])
 
     def _exceeded(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
-        """The first quota that the pod would exceed, by slices or by memory."""
+        """The first quota that the pod would exceed, by slices or by memory; none counts a gated pod."""
+        if request.demands.is_gated:
+            return None
         quotas = request.accounting.quotas
         over = self._usage.passed_by(allocated.share.slices, quotas)
         if over is not None or all(quota.memory_mib is None for quota in quotas):
             return over
+        largest = self._largest_mib_for(request, allocated)
+        return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
+
+    def _largest_mib_for(self, request: PlacementRequest, allocated: AllocatedShare) -> int:
         # `assume` describes nodes without MIG instances.
         assume = request.demands.assume if allocated.share.instance is None else None
-        largest = max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
-        return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
+        return max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
 
     def _allocated_memory(self, allocated: AllocatedShare) -> GpuMemory:
         name = allocated.placement.node

@@ -11,6 +11,7 @@ from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
 from ledger.placement_request import Quota
+from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
@@ -29,6 +30,8 @@ class LedgerReader:
         self._owners = Owners()
         self._usage = QuotaUsage()
         self._values = MemoryValues()
+        self.line = QuotaLine(self._usage, self.largest_mib)
+        """The pods that wait for a quota."""
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and all pending claims."""

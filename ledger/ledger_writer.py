@@ -95,7 +95,10 @@ class LedgerWriter(LedgerReader):
         if fact.is_over:
             return
         self._pods[fact.key] = fact
-        self._usage.add(fact, self._memory_of(fact))
+        memory = self._memory_of(fact)
+        self._usage.add(fact, memory)
+        if fact.quota_wait is not None and fact.quota_wait.is_next:
+            self.line.add(fact, memory)
         self._add_claim(fact.key, fact)
         if known is None:
             self._show_up(fact)
@@ -111,6 +114,7 @@ class LedgerWriter(LedgerReader):
         known = self._pods.pop(key, None)
         if known is not None:
             self._usage.remove(known, self._memory_of(known))
+            self.line.remove(key)
             self._remove_claim(key, known)
 
     def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:

@@ -111,6 +111,9 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """The MIG instance that the pod gets instead of slices; None in other modes."""
     passed_over: str = ""
     """Why the mode that the policy prefers was not taken; empty if it was, or if there is only one mode."""
+    waits_for_quota: bool = False
+    """Whether the pod must wait for a quota, with our scheduling gate: it has no node, and no quota counts
+    it."""
 
 
 class RequestedShare(msgspec.Struct, frozen=True, gc=False):
@@ -238,6 +241,10 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     """When the pod takes an instance of more than twice its request."""
     place: Literal["pack", "spread"] = "pack"
     """`spread`: choose a node, and a GPU there, with the fewest of the owner's pods among those with room."""
+    when_over_quota: Literal["deny", "wait"] = "deny"
+    """Whether a pod over a quota is denied, or waits with our scheduling gate."""
+    is_gated: bool = False
+    """Whether the pod has that gate already, or gets it in any case: no quota counts it."""
     same_model: bool = False
     """Whether all pods of the owner get GPUs of one model: the first placed pod decides which."""
     assume: Assumption | None = None
@@ -246,6 +253,11 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     def reservation(self) -> str | None:
         """The reservation of an earlier review, if the pod names one."""
         return self.existing.reservation if self.existing is not None else None
+
+    @property
+    def can_be_gated(self) -> bool:
+        """Whether the pod may wait for a quota. Kubernetes allows no gate on a pod that names its node."""
+        return self.when_over_quota == "wait" and not self.constraints.node_name
 
     @property
     def need_owner(self) -> bool:
@@ -268,6 +280,8 @@ class Accounting(msgspec.Struct, frozen=True, gc=False):
     quotas: tuple[Quota, ...] = ()
     quotas_when_degraded: Literal["deny", "admit"] = "deny"
     """What to do with a pod under a quota while the controller, which counts, is away."""
+    waits_when_degraded: bool = False
+    """Whether it waits with our scheduling gate instead. Older controllers ignore the field."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):

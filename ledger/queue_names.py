@@ -18,3 +18,10 @@ def queue_keys(name: str | None, identity: str | None) -> tuple[str, ...]:
     """
     keys = (sanitised(name),) if name else ()
     return (*keys, f"#{identity}") if identity else keys
+
+
+def names_of_keys(keys: tuple[str, ...]) -> tuple[str | None, str | None]:
+    """Return the queue's name (in lower case) and its id; the inverse of `queue_keys`."""
+    name = next((key for key in keys if not key.startswith("#")), None)
+    identity = next((key[1:] for key in keys if key.startswith("#")), None)
+    return name, identity

@@ -35,6 +35,8 @@ class QuotaUsage:
         self._taken: dict[_Cell, _Taken] = {}
         self._namespaces: dict[str, int] = {}
         """Slices by namespace, for a fast answer on all namespaces."""
+        self.changes = 0
+        """Number of changes so far."""
 
     @property
     def namespaces(self) -> Mapping[str, int]:
@@ -42,10 +44,11 @@ class QuotaUsage:
         return self._namespaces
 
     def add(self, claim: Claim, memory: GpuMemory) -> None:
-        """Count a claim and its GPU memory; the inverse of `remove`."""
+        """Count a claim and its GPU memory, unless it waits for a quota; the inverse of `remove`."""
         slices = claim.slices
-        if not slices:
+        if not slices or claim.waits_for_quota:
             return
+        self.changes += 1
         self._count(claim.namespace, slices)
         for cell in _cells(claim):
             taken = self._taken.get(cell, _NOTHING)
@@ -59,8 +62,9 @@ class QuotaUsage:
     def remove(self, claim: Claim, memory: GpuMemory) -> None:
         """Stop counting a claim; the inverse of `add`."""
         slices = claim.slices
-        if not slices:
+        if not slices or claim.waits_for_quota:
             return
+        self.changes += 1
         self._count(claim.namespace, -slices)
         for cell in _cells(claim):
             taken = self._taken[cell]

@@ -50,6 +50,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     owner: str = ""
     has_quota: bool = False
+    waits_for_quota: bool = False
     node: None = None
     is_reserved: bool = True
 
@@ -222,4 +223,5 @@ def reservation_of(
         model=placement.model,
         owner=accounting.owner,
         has_quota=bool(accounting.quotas),
+        waits_for_quota=placement.waits_for_quota,
     )

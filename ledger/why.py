@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from kube.names import FRACTION_LABEL
+from kube.names import FRACTION_LABEL, QUOTA_GATE
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
 from modes.facts import PodFact
@@ -70,6 +70,8 @@ class PodSummary:
     is_terminating: bool = False
     gates: tuple[str, ...] = ()
     """Scheduling gates that the pod still has."""
+    quota_line: str | None = None
+    """The pod's place in the line of a quota, as the injector reported it; None if it is not known."""
     scheduler_says: str | None = None
     """Why the scheduler could not place the pod at its last attempt; None before that."""
     lacks_slices: bool = False
@@ -211,6 +213,8 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
         yield f"It has scheduling gates ({gates}): the scheduler ignores it until they are removed."
         yield _gatekeeper(pod.gates)
+        if pod.quota_line is not None:
+            yield f"The injector reports its place: {_closed(pod.quota_line)}"
     elif pod.scheduler_says is None and not pod.lacks_slices:
         yield "The scheduler has not tried to place it yet: ask again in a few seconds."
     elif pod.lacks_slices:
@@ -242,6 +246,10 @@ def _in_group(group: PodGroup) -> str:
 def _gatekeeper(gates: tuple[str, ...]) -> str:
     if any(gate.startswith("kueue.x-k8s.io/") for gate in gates):
         return "Kueue removes its gate when the queue has quota: see `kubectl describe workload`."
+    if gates == (QUOTA_GATE,):
+        return "The injector removes it when the pod's quota has room: by priority, then by age."
+    if QUOTA_GATE in gates:
+        return f"The injector removes {QUOTA_GATE} when the others are gone and the pod's quota has room."
     return "Ask the admin which controller removes them."
 
 

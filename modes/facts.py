@@ -85,6 +85,19 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return min(mib) if mib and len(mib) == len(indices or known) else self.gpu_mib
 
 
+class QuotaWait(msgspec.Struct, frozen=True, gc=False):
+    """How a pod waits for a quota, with our scheduling gate."""
+
+    uid: str
+    priority: int = 0
+    since: str = ""
+    """Creation time, as RFC 3339."""
+    gate: int = 0
+    """Position of our gate in the pod's list of gates."""
+    is_next: bool = True
+    """Whether the pod can go: it has no other gate, and is not being deleted."""
+
+
 class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pod. A terminating pod holds its resources until it is deleted."""
 
@@ -122,6 +135,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The only value of nvidia.com/gpu.product that an unbound pod requires; None for any or several."""
     owner: str = ""
     """Key of the owner that it is a replica of (ledger/owners.py); empty without slices or owner."""
+    quota_wait: QuotaWait | None = None
+    """How the labelled pod waits for a quota, which does not count it yet; None if it does not."""
     is_reserved: ClassVar[bool] = False
     """A pod exists; a reservation stands for one that was only placed."""
 
@@ -129,6 +144,11 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def key(self) -> PodKey:
         """Unique among the pods of a cluster at any one time."""
         return self.namespace, self.name
+
+    @property
+    def waits_for_quota(self) -> bool:
+        """Whether no quota counts the pod yet."""
+        return self.quota_wait is not None
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """The product as its users run it: the webhook's process."""
 
+import os
 import re
+import signal
 import ssl
 import sys
 from collections.abc import Iterator, Sequence
@@ -123,6 +125,11 @@ class Webhook:
 
     def stop(self) -> None:
         """End it with SIGTERM."""
+        self._process.stop()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        os.killpg(self._process.pid, signal.SIGKILL)
         self._process.stop()
 
     def start_again(self) -> None:

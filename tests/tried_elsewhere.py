@@ -68,6 +68,7 @@ TRIED_BY = {
         "controller/geometry/division.py",
         "controller/geometry/model.py",
     ],
+    "tests/controller/quota_gates/test_loop.py": ["controller/quota_gates/gate_removal.py"],
     "tests/controller/node_agents/test_taint_loop.py": ["controller/node_agents/metrics.py"],
     "tests/controller/pods/test_pod_findings.py": ["controller/watch/resources.py"],
     "tests/controller/policies/test_policies_in_force.py": ["controller/policies/served_policies.py"],

@@ -89,11 +89,18 @@ def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
         owner=request.owner(resolved.queues) if policy.demands.need_owner else "",
         quotas=tuple([rule.quota for rule in rules]) if rules else (),
         quotas_when_degraded="deny" if rules and _deny_when_degraded(rules) else "admit",
+        waits_when_degraded=policy.demands.when_over_quota == "wait" and _waits_when_degraded(rules),
     )
 
 
 def _deny_when_degraded(rules: Sequence[QuotaRule]) -> bool:
-    return any(rule.when_degraded == "deny" for rule in rules)
+    return any(rule.when_degraded != "admit" for rule in rules)
+
+
+def _waits_when_degraded(rules: Sequence[QuotaRule]) -> bool:
+    """Whether no quota denies the pod, and one of them lets it wait."""
+    found = {rule.when_degraded for rule in rules}
+    return "wait" in found and "deny" not in found
 
 
 def _keep(

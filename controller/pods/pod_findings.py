@@ -16,7 +16,14 @@ from modes.facts import PodFact
 from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 
-Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
+Reason = Literal[
+    "WaitingForSlices",
+    "PlacedElsewhere",
+    "FractionDrift",
+    "WaitingPodReplaced",
+    "WaitingForQuota",
+    "QuotaHasRoom",
+]
 
 
 MAX_MESSAGE = 1024
@@ -40,6 +47,8 @@ def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
     fact, injected = after.fact, after.injected
     if injected is None or fact.is_over:
         return
+    if fact.quota_wait is not None:
+        yield _finding(after, injected, "WaitingForQuota", "")
     if fact.node is None and injected.lacks_slices and fact.slices:
         yield _finding(after, injected, "WaitingForSlices", "")
     preferred = injected.preferred_node

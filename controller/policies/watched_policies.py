@@ -7,9 +7,13 @@ from pathlib import Path
 
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
+from ledger.queue_names import names_of_keys
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
 from service.log import get_logger
+
+MAX_KINDS_OF_PODS = 2**14
+"""Namespaces and queues whose quotas are kept."""
 
 
 class WatchedPolicies:
@@ -23,6 +27,8 @@ class WatchedPolicies:
         self._live = LivePolicies(directory, self._reloaded, may_wait=True)
         self._quotas_of: str | None = None
         self._quotas: tuple[Quota, ...] = ()
+        self._of_pods: dict[tuple[str, tuple[str, ...]], tuple[Quota, ...]] = {}
+        self._of_pods_digest: str | None = None
 
     def of(self, name: str) -> Policy | None:
         """Return the policy of this name; None if there is none, or no good set yet."""
@@ -41,6 +47,20 @@ class WatchedPolicies:
         if current.digest != self._quotas_of:
             self._quotas_of, self._quotas = current.digest, current.quotas()
         return self._quotas
+
+    def quotas_of(self, namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...] | None:
+        """Return the quotas of pods by their namespace and queue keys; None without a good set."""
+        try:
+            current = self._live.current
+        except NoPoliciesError:
+            return None
+        if current.digest != self._of_pods_digest or len(self._of_pods) >= MAX_KINDS_OF_PODS:
+            self._of_pods_digest, self._of_pods = current.digest, {}
+        key = namespace, queues
+        if key not in self._of_pods:
+            policy = current.resolve(namespace, *names_of_keys(queues))
+            self._of_pods[key] = tuple([rule.quota for rule in policy.quotas])
+        return self._of_pods[key]
 
     def last_good(self) -> PoliciesReply | None:
         """Return the files of the last good set; None if this process has had none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
 
 from controller.pods.free_nodes import FreeNodesFinder, kind_of
 from controller.pods.pod_demands import TooLong
@@ -14,8 +15,10 @@ from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import InjectedPod, SeenPod
+from kube.names import QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
+from ledger.quota_line import place_in_words, unknown_quotas
 from ledger.view import PendingView
 from ledger.why import TOO_LONG, why
 from modes.resource_names import ResourceNames
@@ -94,6 +97,8 @@ class WaitingReasons:
         seen = self._state.pods.get((waiting.namespace, waiting.name))
         if seen is None:
             return "is gone"
+        if seen.fact.quota_wait is not None:
+            return self._in_line(seen)
         free = await self._free(seen)
         if free is None:
             return "waits for slices; free slices are being searched"
@@ -104,6 +109,12 @@ class WaitingReasons:
         if message is None and free.not_compared:
             return TOO_LONG
         return message or (_HAS_ROOM if free.most else _NO_GPU)
+
+    def _in_line(self, pod: SeenPod) -> str:
+        quotas_of = self._policies.quotas_of if self._policies is not None else unknown_quotas
+        place = self._state.ledger.line.place(pod.fact.key, quotas_of)
+        told = place_in_words(place) if place is not None else None
+        return why(replace(summary_of(pod, None), quota_line=told, gates=(QUOTA_GATE,)), self._names)
 
     def _replaced_after(self, injected: InjectedPod) -> str | None:
         owner = injected.owner

@@ -14,17 +14,18 @@ from cluster.leadership import Leadership
 from controller.pods.free_nodes import FreeNodesFinder
 from controller.pods.pending_pod import read_pod
 from controller.pods.pod_demands import demands_of
-from controller.pods.pod_findings import Finding, findings, waiting_message
+from controller.pods.pod_findings import MAX_MESSAGE, Finding, findings, waiting_message
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
 from kube.events import event, event_name
+from ledger.quota_line import QuotasOf, place_in_words, unknown_quotas
 from modes.resource_names import ResourceNames
 from service.log import get_logger
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
-_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced"})
+_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced", "WaitingForQuota", "QuotaHasRoom"})
 
 
 class PodEvents:
@@ -33,15 +34,18 @@ class PodEvents:
     An Event's name follows from pod and reason, so that no leader repeats another's Event.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
         self,
         api: ApiServer,
         state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         names: ResourceNames,
+        *,
+        quotas_of: QuotasOf = unknown_quotas,
     ) -> None:
         self._api = api
+        self._quotas_of = quotas_of
         self._events = EventWriter(api)
         self._state = state
         self._leadership = leadership
@@ -76,13 +80,21 @@ class PodEvents:
             self._pending.put_nowait(finding)
 
     async def _write_event(self, finding: Finding) -> None:
-        message = finding.message or await self._waiting(finding)
+        if finding.reason == "WaitingForQuota":
+            message = self._in_line(finding)
+        else:
+            message = finding.message or await self._waiting(finding)
         if message is None:
             # It may still come to wait for slices: then the scheduler updates the pod again.
             self._noted.pop(_name(finding), None)
             return
         if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
             self._metrics.events.labels(finding.reason).inc()
+
+    def _in_line(self, finding: Finding) -> str | None:
+        """A pod's place in the line of a quota; None if it does not wait in one now."""
+        place = self._state.ledger.line.place((finding.namespace, finding.pod), self._quotas_of)
+        return place_in_words(place)[:MAX_MESSAGE] if place is not None else None
 
     async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for now; None if it does not wait any more."""

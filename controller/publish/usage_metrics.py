@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Quota
+from ledger.quota_line import QuotasOf, unknown_quotas
 
 MAX_SHOWN = 200
 """Namespaces, and queues, with their own series."""
@@ -26,12 +27,17 @@ class UsageCollector(Collector):
     """Slices and MiB of namespaces and queues, and their quotas, computed at each scrape."""
 
     def __init__(
-        self, ledger: Ledger, quotas: Callable[[], Iterable[Quota]], queues: Callable[[], Iterable[Quota]]
+        self,
+        ledger: Ledger,
+        quotas: Callable[[], Iterable[Quota]],
+        queues: Callable[[], Iterable[Quota]],
+        quotas_of: QuotasOf = unknown_quotas,
     ) -> None:
-        """`queues` returns a quota without limits for each queue in the policies."""
+        """`queues` returns a quota without limits for each queue in the policies, `quotas_of` a pod's."""
         self._ledger = ledger
         self._quotas = quotas
         self._queues = queues
+        self._quotas_of = quotas_of
 
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges."""
@@ -51,6 +57,16 @@ class UsageCollector(Collector):
         namespaces = [Quota("namespace", name) for name in used if name != OTHERS]
         yield from self._of_memory("namespace", namespaces, of_namespaces)
         yield from self._of_memory("queue", shown_queues.values(), of_queues)
+        yield from self._waiting(quotas)
+
+    def _waiting(self, quotas: Iterable[Quota]) -> Iterator[Metric]:
+        waiting = self._ledger.line.lengths(self._quotas_of)
+        for scope in ("namespace", "queue"):
+            values = {quota.name: waiting.get(quota, 0) for quota in quotas if quota.scope == scope}
+            shown_values = dict(list(values.items())[:MAX_SHOWN])
+            yield _gauge(
+                scope, "waiting", f"Pods that wait for the quota of a {scope}.", shown_values, "pods"
+            )
 
     def _of_memory(self, scope: str, of: Iterable[Quota], quotas: Mapping[str, Quota]) -> Iterator[Metric]:
         used = self._ledger.mib_used_of(of)

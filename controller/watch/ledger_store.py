@@ -86,6 +86,8 @@ class LedgerStore:
         self.agents_listed = False
         self.offered_twice: set[str] = set()
         """Names of nodes with GPUs that a DRA driver offers too."""
+        self._lifted: dict[PodKey, SeenPod] = {}
+        """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -232,6 +234,7 @@ class LedgerStore:
 
     def set_pod(self, pod: SeenPod) -> None:
         """Add or change a pod; the inverse of `remove_pod`."""
+        pod = self._as_lifted(pod)
         fact = pod.fact
         before = self.pods.get(fact.key)
         if before == pod:
@@ -245,8 +248,41 @@ class LedgerStore:
         for listener in self._pod_listeners:
             listener(before, pod)
 
+    def lift(self, key: PodKey) -> None:
+        """Count a waiting pod in its quotas from now on, before its gate is removed; ends with `put_back`."""
+        pod = self.pods.get(key)
+        if pod is not None and pod.fact.quota_wait is not None:
+            self._lifted[key] = pod
+            self.set_pod(pod)
+
+    def put_back(self, key: PodKey) -> None:
+        """Let a pod wait again: its gate was certainly not removed."""
+        pod = self._lifted.pop(key, None)
+        if pod is not None and key in self.pods:
+            self.set_pod(pod)
+
+    @property
+    def lifted(self) -> Mapping[PodKey, SeenPod]:
+        """Pods that were lifted, until the watch shows them without the gate."""
+        return self._lifted
+
+    def _as_lifted(self, pod: SeenPod) -> SeenPod:
+        """Return a pod without the gate that it may have lost: an earlier state may arrive late."""
+        key, wait = pod.fact.key, pod.fact.quota_wait
+        lifted = self._lifted.get(key)
+        if lifted is None:
+            return pod
+        former = lifted.fact.quota_wait
+        if wait is None or former is None or former.uid != wait.uid:
+            del self._lifted[key]
+            return pod
+        self._lifted[key] = pod
+        fact = msgspec.structs.replace(pod.fact, quota_wait=None)
+        return msgspec.structs.replace(pod, fact=fact)
+
     def remove_pod(self, key: PodKey) -> None:
         """Remove a pod."""
+        self._lifted.pop(key, None)
         known = self.pods.pop(key, None)
         if known is not None:
             self.ledger.remove_pod(key)

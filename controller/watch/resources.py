@@ -123,9 +123,7 @@ class _PodAnnotations(PodAnnotations, gc=False):
 class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
     annotations: _PodAnnotations | None = None
     owner_references: tuple[Owner, ...] | None = None
-    uid: str = ""
     resource_version: str = ""
-    creation_timestamp: str | None = None
 
 
 class _Condition(HasReason, gc=False):
@@ -143,14 +141,9 @@ class _Pod(Pod, kw_only=True, gc=False):
     status: _PodStatus | None = None
 
 
-class _MigPodMetadata(_PodMetadata, rename="camel", kw_only=True, gc=False):
-    deletion_timestamp: str | None = None
-
-
 class _MigPod(_Pod, kw_only=True, gc=False):
     """A pod that also has the fields that show where MIG instances could serve it."""
 
-    metadata: _MigPodMetadata
     spec: MigPodSpec
 
 

@@ -221,7 +221,7 @@ class Choice:
         if candidates.is_empty:
             assumed = self._assumed(request)
             return assumed if isinstance(assumed, Unschedulable) else self._kept_off(assumed, candidates)
-        found = self._best(candidates, request, prices)
+        found = self._best(candidates, request, prices) if not request.demands.is_gated else None
         if found is not None and (node := found[1].fact) is not None:
             indices = best_gpus(found[1], candidates.mode, request, prices)
             placed = self._placed(request, indices, model_of(node), node.name)
@@ -233,7 +233,8 @@ class Choice:
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
     ) -> Placement | Unschedulable:
         """Return the placement of a pod that waits: the best kind of GPU that some node can give it later."""
-        contested = self._contested.pick(candidates, request, prices)
+        is_gated = request.demands.is_gated
+        contested = self._contested.pick(candidates, request, prices) if not is_gated else None
         answer = self._waits(contested, request, candidates) if contested is not None else None
         kinds = dict(candidates.kinds)
         while kinds and not isinstance(answer, Placement):

@@ -95,6 +95,7 @@ def _demands(policy: Policy) -> Demands:
         oversized=policy.resources.oversized,
         place=policy.place,
         same_model=policy.same_model,
+        when_over_quota=policy.quotas.when_over_quota,
         assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
     )
 

@@ -35,6 +35,9 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     if policy.compute != "none":
         yield from _compute_problems(policy, source, parts)
     yield from _alias_problems(policy, source, parts)
+    if policy.quotas.when_degraded == "wait" != policy.quotas.when_over_quota:
+        rule = "wait is only for whenOverQuota: wait, by which the controller may remove scheduling gates"
+        yield source.problem(rule, "quotas", "whenDegraded")
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)

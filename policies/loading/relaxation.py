@@ -15,8 +15,9 @@ def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[st
     if over.effective.gives_share and not base.effective.gives_share:
         yield "share", "share label instead of none"
     yield from (("quota", what) for what in _of_limits(over, base))
-    if base.limits and base.policy.quotas.when_degraded == "deny" != over.policy.quotas.when_degraded:
-        yield "policy", "quotas.whenDegraded admit instead of deny"
+    degraded, former = over.policy.quotas.when_degraded, base.policy.quotas.when_degraded
+    if base.limits and degraded == "admit" != former:
+        yield "policy", f"quotas.whenDegraded admit instead of {former}"
 
 
 def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:

@@ -131,7 +131,7 @@ class QuotaRule:
     """A quota, and how pods under it are handled while the controller cannot be reached."""
 
     quota: Quota
-    when_degraded: Literal["deny", "admit"]
+    when_degraded: Literal["deny", "admit", "wait"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from policies.model.types import (
 )
 
 Place = Literal["pack", "spread"]
+WhenOverQuota = Literal["deny", "wait"]
 ShareOf = Literal["label", "none"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
@@ -129,8 +130,12 @@ class Quotas(Part):
     """Limits by ClearML queue (as written in ClearML, or as its label)."""
     queue_max_pods: bool = False
     """Count each queue's own `queueSettings.maxPods` as a limit too."""
-    when_degraded: Literal["deny", "admit"] = "deny"
-    """How pods under a quota are handled while the controller, which counts, cannot be reached."""
+    when_over_quota: WhenOverQuota = "deny"
+    """Pods over a quota: `deny`, or `wait` with the scheduling gate `clearml-injector/quota` until \
+the controller removes it, by priority and age."""
+    when_degraded: Literal["deny", "admit", "wait"] = "deny"
+    """How pods under a quota are handled while the controller, which counts, cannot be reached. `wait` \
+is only for `whenOverQuota: wait`."""
 
 
 class Allow(Part):
@@ -354,6 +359,8 @@ class QueueEntry(Part):
     """Table instead of the policy's."""
     quota: QuotaAmounts | None = None
     """Limits of this queue instead of the policy's."""
+    when_over_quota: WhenOverQuota | None = None
+    """Pods of this queue over a quota: `deny` or `wait`, instead of the policy's `quotas.whenOverQuota`."""
     place: Place | None = None
     """Placement instead of the policy's."""
     same_model: bool | None = None

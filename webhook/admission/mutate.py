@@ -14,6 +14,7 @@ from webhook.admission.gpu_resources import replace_amounts
 from webhook.admission.images import choose_image
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
+from webhook.admission.quota_gate import close_gate
 from webhook.admission.share import PodShare, share_of
 from webhook.admission.sizes import bounded
 from webhook.admission.validate import Validated
@@ -61,6 +62,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         *_others(validated),
         *_pod(validated),
         *bind_node(validated.spec, placement, validated.kinds),
+        *close_gate(validated.spec, placement),
         *_limiter_volumes(validated),
     ]
     patch = bounded(operations)

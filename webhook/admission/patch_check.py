@@ -102,6 +102,7 @@ def _findings(validated: Validated, placement: Placement) -> Iterator[tuple[str,
     limiter, spec, policy = validated.limiter, validated.spec, validated.policy
     yield "limiter", is_in_place(validated.containers.gpu, limiter, validated.existing_injection)
     yield "affinity", binds_node(spec, placement, validated.kinds)
+    yield "quota_gate", validated.is_gated or not placement.waits_for_quota
     yield "mutate", bool(spec.host_pid) or not limiter.host_pid
     yield "mutate", spec.runtime_class_name is not None or policy.runtime_class_name is None
     yield "mutate", len(spec.tolerations or ()) >= len(policy.tolerations)

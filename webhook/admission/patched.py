@@ -60,6 +60,7 @@ _RULES = {
     "resources": "gpu_resources",
     "image": "images",
     "initContainers": "limiter",
+    "schedulingGates": "quota_gate",
 }
 """Rules by a part of the paths to which they write; the first match counts."""
 

@@ -54,6 +54,7 @@ def placement_request(
         constraints=constraints,
         kinds=validated.kinds,
         resource=validated.resource,
+        is_gated=validated.is_gated,
         existing=_existing(validated),
     )
     return PlacementRequest(share, demands, accounting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kube import names
+from kube.objects import SchedulingGate
 from kube.scheduling import NodeSelector, Toleration
 
 LABEL = names.FRACTION_LABEL
@@ -133,6 +134,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     overhead: dict[str, str | int] | None = None
     resources: Resources | None = None
     """Requests of the pod as a whole, which replace the sum of its containers'."""
+    scheduling_gates: list[SchedulingGate] | None = None
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", gc=False):

@@ -31,6 +31,7 @@ MAX_CAPABILITIES = 100
 MAX_AMOUNTS = 2000
 """Resource amounts in limits, requests and overhead."""
 MAX_ANNOTATIONS = 1000
+MAX_GATES = 100
 MAX_TOLERATIONS = 1000
 MAX_TERMS = 200
 """Of the required node affinity: twice the limit in `scheduling_demands`, since a first review adds to it."""
@@ -97,6 +98,7 @@ def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
     """Yield each count of a pod, its maximum, its name, and what to do."""
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
     yield len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "remove some"
+    yield len(spec.scheduling_gates or ()), MAX_GATES, "scheduling gates", "remove some"
     yield len(spec.volumes or ()), MAX_VOLUMES, "volumes", "combine several in a projected volume"
     yield len(every), MAX_CONTAINERS, "containers", _SPLIT
     variables = sum([len(each.env) for each in every if each.env])

@@ -27,6 +27,7 @@ from webhook.admission.instances import named_instance, refuse_instances
 from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
+from webhook.admission.quota_gate import has_gate, refuse_gate
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.admission.reinvocation import kept_placement, may_be_assumed, sized_as_said, split_as_said
 from webhook.admission.sizes import refuse_oversized
@@ -55,6 +56,11 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def resource(self) -> str:
         """The MIG instance that the pod requests by name; empty if it names none."""
         return named_instance(self.containers)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the pod has our scheduling gate, and so waits for its quotas."""
+        return has_gate(self.spec)
 
     @property
     def compute(self) -> str | None:
@@ -90,6 +96,7 @@ def validate(
     limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
     refused = refuse_pod(metadata, spec, every, limiter, policy) or refuse_empty_affinity(spec)
+    refused = refused or refuse_gate(spec, policy)
     if refused is not None:
         return refused
     containers = choose_containers(metadata, every, policy, fraction)

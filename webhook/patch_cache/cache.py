@@ -109,6 +109,7 @@ class Entry:
             placement.hosts,
             placement.other_hosts,
             placement.instance,
+            placement.waits_for_quota,
         )
         try:
             template = self._templates[key]
@@ -149,6 +150,7 @@ class Entry:
             hosts=placement.hosts,
             other_hosts=placement.other_hosts,
             instance=placement.instance,
+            waits_for_quota=placement.waits_for_quota,
         )
         injection = mutate(self._plan, marked)
         return None if isinstance(injection, Denial) else Template.of(injection, self._marks)

@@ -62,7 +62,9 @@ class Fallback:
         if shut is not None and shut.shuts_by is not None:
             # This needs no counting.
             return OverQuota(shut, 0, 1, 0, shut.shuts_by)
-        if accounting.quotas and accounting.quotas_when_degraded == "deny":
+        if accounting.waits_when_degraded and not request.demands.constraints.node_name:
+            request = request.with_demands(is_gated=True)
+        elif accounting.quotas and accounting.quotas_when_degraded == "deny":
             quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")

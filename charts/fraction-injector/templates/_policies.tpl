@@ -45,6 +45,12 @@ none: {per-gpu: [], pooled: [], mig: []}
 {{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
+{{/* Not empty if pods over a quota wait: the controller then removes scheduling gates. */}}
+{{- define "fraction-injector.letsWait" -}}
+{{- range $policy := .Values.policies -}}{{- if eq (dig "quotas" "whenOverQuota" "deny" $policy) "wait" -}}true{{- end -}}{{- end -}}
+{{- range $queue := .Values.queues -}}{{- if eq (dig "whenOverQuota" "deny" $queue) "wait" -}}true{{- end -}}{{- end -}}
+{{- end -}}
+
 {{/* Modes by name: the default resource name of policies. */}}
 {{- define "fraction-injector.modes" -}}
 per-gpu: {resource: "nvidia.com/gpu-{index}"}

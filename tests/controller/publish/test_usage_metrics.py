@@ -57,6 +57,10 @@ def test_namespaces_and_queues_are_shown_with_their_quotas():
         ("queue_mib_used", "free"): 0,
         ("queue_mib_used", "lone"): 10240,
         ("queue_mib_quota", "my-queue"): 40960,
+        ("namespace_pods_waiting", "red"): 0,
+        ("namespace_pods_waiting", "idle"): 0,
+        ("queue_pods_waiting", "my-queue"): 0,
+        ("queue_pods_waiting", "lone"): 0,
     }
 
 

@@ -1,0 +1,1 @@
+"""Removes the scheduling gate of pods that wait for a quota, when it is their turn."""

@@ -1,0 +1,246 @@
+"""The pods that wait for a quota: their order, and which of them may go now.
+
+Pods go by priority, then by age. Each quota has its own line. If the first pod of a line has no room in the
+quota, the line is closed: no later pod goes before it, however small. In the pod's other quotas, its room is
+kept, so that these cannot delay it afterwards. A pod that is larger than its quota can never go, and closes
+nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Literal, NamedTuple
+
+from ledger.gpu_memory import NO_MEMORY, GpuMemory
+from ledger.placement_request import OverQuota, Quota
+from ledger.quota_usage import QuotaUsage, Used
+from modes.facts import PodFact, PodKey
+
+STEPS_AT_ONCE = 256
+"""Groups that are looked at before other tasks run."""
+LineState = Literal["off", "settling", "open"]
+"""`off`: nobody removes gates here, so pods over a quota are denied. `settling`: a new leader does not know
+the line yet, so every pod under a quota waits. `open`: only those wait that have to."""
+_Order = tuple[int, str, str, str]
+"""Priority, negated so that the highest sorts first; creation time, namespace and name."""
+_NOTHING = Used(0, 0, NO_MEMORY)
+
+
+class LineGroup(NamedTuple):
+    """What pods have in common that go one after the other."""
+
+    namespace: str
+    queues: tuple[str, ...]
+    need: Used
+    """What one of them adds to its quotas."""
+
+
+class LinePlace(NamedTuple):
+    """A pod's place in the line of a quota."""
+
+    position: int
+    """1 is the first."""
+    length: int
+    over: OverQuota | None
+    """The quota that lacks room for the pod; None if it waits only for those before it."""
+    quota: Quota | None
+    """The quota whose line this is; None if none applies any more."""
+
+
+QuotasOf = Callable[[str, tuple[str, ...]], tuple[Quota, ...] | None]
+"""Returns the quotas of pods by namespace and queue keys; None if the policies are not known."""
+
+
+def unknown_quotas(_namespace: str, _queues: tuple[str, ...]) -> None:
+    """Return the quotas of pods where no policies are known."""
+
+
+class QuotaLine:
+    """All waiting pods of a ledger. The work grows with the groups of pods, not with the pods."""
+
+    def __init__(self, usage: QuotaUsage, largest_mib: Callable[[], int]) -> None:
+        """`largest_mib` returns the MiB of the largest known card."""
+        self._usage = usage
+        self._largest_mib = largest_mib
+        self._groups: dict[LineGroup, list[_Order]] = {}
+        self._pods: dict[PodKey, tuple[LineGroup, PodFact]] = {}
+        self._closed: set[Quota] = set()
+        self._kept: dict[Quota, Used] = {}
+        """Room of quotas for the first pods of other quotas' lines."""
+        self._changes = 0
+        self._checked: object = None
+        self.state: LineState = "off"
+        self.steps = 0
+        """Groups looked at so far."""
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def add(self, pod: PodFact, memory: GpuMemory) -> None:
+        """Add a waiting pod; the inverse of `remove`."""
+        group = LineGroup(pod.namespace, pod.queues, Used(pod.slices, 1, memory))
+        self._pods[pod.key] = group, pod
+        insort(self._groups.setdefault(group, []), _order(pod))
+        self._changes += 1
+
+    def remove(self, key: PodKey) -> None:
+        """Remove a pod, if it waits."""
+        found = self._pods.pop(key, None)
+        if found is None:
+            return
+        group, pod = found
+        orders = self._groups[group]
+        del orders[bisect_left(orders, _order(pod))]
+        if not orders:
+            del self._groups[group]
+        self._changes += 1
+
+    def close(self, quota: Quota) -> None:
+        """Close a quota's line for a pod that was just admitted to it, until the line is checked again."""
+        self._closed.add(quota)
+        self._changes += 1
+
+    def must_wait(self, quotas: Iterable[Quota], need: Used) -> bool:
+        """Whether a new pod, which no quota refuses, must wait for pods that came before it."""
+        if self.state == "settling":
+            return True
+        return any(quota in self._closed or self._lacks(quota, need, self._kept) for quota in quotas)
+
+    def has_changed(self, policies: object) -> bool:
+        """Whether another pod may go now; `policies` identifies the policies in force."""
+        return self._version(policies) != self._checked
+
+    def due(self, quotas_of: QuotasOf, policies: object) -> Iterator[PodFact | None]:
+        """Yield the pods that may go, in order; None where the caller should let other tasks run.
+
+        The caller removes each pod from the line and counts it before it continues; otherwise this ends.
+        """
+        # Changes meanwhile, this one's own included, are checked the next time.
+        version = self._version(policies)
+        closed: set[Quota] = set()
+        kept: dict[Quota, Used] = {}
+        heads = [(orders[0], group) for group, orders in self._groups.items()]
+        heapify(heads)
+        while heads:
+            first, group = heappop(heads)
+            self.steps += 1
+            if self.steps % STEPS_AT_ONCE == 0:
+                yield None
+            if self._first(group) == first:
+                if not self._may_go(group, quotas_of, closed, kept):
+                    continue
+                yield self._pods[first[2:]][1]
+                if self._first(group) == first:
+                    return
+            if (now_first := self._first(group)) is not None:
+                heappush(heads, (now_first, group))
+        self._closed, self._kept, self._checked = closed, kept, version
+
+    def place(self, key: PodKey, quotas_of: QuotasOf) -> LinePlace | None:
+        """Return a pod's place in the line that it waits in; None if it does not wait."""
+        found = self._pods.get(key)
+        if found is None:
+            return None
+        group, pod = found
+        quotas = quotas_of(group.namespace, group.queues) or ()
+        full = [(over, quota) for quota in quotas if (over := self._over(quota, group.need, {}))]
+        shut = [(None, quota) for quota in quotas if quota in self._closed]
+        over, quota = [*full, *shut, *((None, quota) for quota in quotas), (None, None)][0]
+        lines = [orders for other, orders in self._groups.items() if self._shares(other, quota, quotas_of)]
+        before = sum([bisect_left(orders, _order(pod)) for orders in lines])
+        return LinePlace(before + 1, sum(map(len, lines)), over, quota)
+
+    def lengths(self, quotas_of: QuotasOf) -> Mapping[Quota, int]:
+        """Return the number of waiting pods of each quota that has any."""
+        found: dict[Quota, int] = {}
+        for group, orders in self._groups.items():
+            for quota in quotas_of(group.namespace, group.queues) or ():
+                found[quota] = found.get(quota, 0) + len(orders)
+        return found
+
+    def _version(self, policies: object) -> object:
+        return self._changes, self._usage.changes, self._largest_mib(), policies
+
+    def _first(self, group: LineGroup) -> _Order | None:
+        orders = self._groups.get(group)
+        return orders[0] if orders else None
+
+    def _may_go(
+        self, group: LineGroup, quotas_of: QuotasOf, closed: set[Quota], kept: dict[Quota, Used]
+    ) -> bool:
+        """Whether the first pod of a group may go; if not, close the lines that it waits in."""
+        quotas = quotas_of(group.namespace, group.queues)
+        if quotas is None or any(quota in closed for quota in quotas):
+            return False
+        if any(self._is_too_large(quota, group.need) for quota in quotas):
+            return False
+        full = {quota for quota in quotas if self._lacks(quota, group.need, kept)}
+        if full:
+            closed |= full
+            for quota in quotas:
+                if quota not in full:
+                    kept[quota] = _sum(kept.get(quota, _NOTHING), group.need)
+        return not full
+
+    def _shares(self, group: LineGroup, quota: Quota | None, quotas_of: QuotasOf) -> bool:
+        return quota in (quotas_of(group.namespace, group.queues) or (None,))
+
+    def _is_too_large(self, quota: Quota, need: Used) -> bool:
+        return exceeded(quota, _NOTHING, need, self._largest_mib()) is not None
+
+    def _lacks(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> bool:
+        return self._over(quota, need, kept) is not None
+
+    def _over(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> OverQuota | None:
+        used = self._usage.of(quota)
+        if kept and quota in kept:
+            used = _sum(used, kept[quota])
+        return exceeded(quota, used, need, self._largest_mib())
+
+
+def place_in_words(place: LinePlace) -> str:
+    """Return a pod's place, and what it waits for, as half a sentence."""
+    quota, over = place.quota, place.over
+    if quota is None:
+        return "its turn comes in a moment: no quota applies to it any more"
+    line = f"{place.position} of {place.length} in the line of the quota of {quota.scope} {quota.name}"
+    if over is None:
+        return f"{line}: it waits for the pods before it"
+    unit = "MiB of GPU memory" if over.unit == "MiB" else over.unit
+    if over.asked > over.limit:
+        return f"{line}: it needs {over.asked} {unit}, but the quota is only {over.limit}, so it never starts"
+    return f"{line}: {over.used} of {over.limit} {unit} are used, it needs {over.asked}"
+
+
+def exceeded(quota: Quota, used: Used, need: Used, largest_mib: int) -> OverQuota | None:
+    """Return by how much a quota would be exceeded; None if it has room.
+
+    Args:
+        quota: the limits.
+        used: what counts already.
+        need: what comes in addition.
+        largest_mib: MiB of a card of unknown size.
+    """
+    if quota.slices is not None and used.slices + need.slices > quota.slices:
+        return OverQuota(quota, used.slices, need.slices, quota.slices, "slices")
+    if quota.max_pods is not None and used.pods + need.pods > quota.max_pods:
+        return OverQuota(quota, used.pods, need.pods, quota.max_pods, "pods")
+    if quota.memory_mib is not None:
+        former = used.memory.at_most(largest_mib)
+        asked = used.memory.plus(need.memory).at_most(largest_mib) - former
+        if former + asked > quota.memory_mib:
+            return OverQuota(quota, former, asked, quota.memory_mib, "MiB")
+    return None
+
+
+def _sum(one: Used, other: Used) -> Used:
+    return Used(one.slices + other.slices, one.pods + other.pods, one.memory.plus(other.memory))
+
+
+def _order(pod: PodFact) -> _Order:
+    wait = pod.quota_wait
+    if wait is None:
+        raise AssertionError("only waiting pods are in a line")
+    return -wait.priority, wait.since, pod.namespace, pod.name

@@ -1,0 +1,139 @@
+"""Pods over a quota that wait: in order, never past it, through kills, on a real control plane."""
+
+import os
+import threading
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from certs.authority import make_authority
+from kube.names import QUOTA_GATE
+from testbed.api import ApiError
+from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import decides
+from testbed.registration import configuration, labelled_pod, registered
+from tests.effort import by_turns
+
+POLICIES = """
+kind: Policy
+name: default
+limiter: none
+quotas: {{namespaces: {{{namespace}: {{maxPods: 10}}}}, whenOverQuota: wait, whenDegraded: wait}}
+"""
+MOST = 10
+PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", by_turns("control_plane", usual=30, full=200)))
+KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", by_turns("control_plane", usual=3, full=20)))
+
+
+@pytest.fixture
+def product(control_plane, namespace, nodes, tmp_path):
+    """A controller and a webhook under policies that let pods of the namespace wait."""
+    nodes(*[GpuNode(gpus=8, memory="2Ti", cpu="1000")] * 2)
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
+
+    @contextmanager
+    def one(policies=POLICIES):
+        folder = tmp_path / "policies"
+        folder.mkdir()
+        (folder / "default.yaml").write_text(policies.format(namespace=namespace))
+        more = (*SHORT_LEASE, f"--policies={folder}")
+        with ExitStack() as stack:
+            lease = f"gates-{namespace}"
+            controller = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=more)
+            stack.callback(controller.stop)
+            controller.until_leading()
+            webhook = stack.enter_context(asking_webhook(controller.url, tls, tmp_path, folder))
+            config = configuration("fractions", webhook.url, webhook.ca_pem)
+            stack.enter_context(registered(control_plane.api, config, namespace, decides))
+            yield controller, webhook
+
+    return one
+
+
+def has_gate(pod):
+    return any(gate["name"] == QUOTA_GATE for gate in pod["spec"].get("schedulingGates", ()))
+
+
+def names(pods):
+    return sorted(pod["metadata"]["name"] for pod in pods)
+
+
+class Observer(threading.Thread):
+    """Reads the namespace without pause; keeps the most pods without a gate, and their order."""
+
+    def __init__(self, api, namespace):
+        super().__init__()
+        self.most = 0
+        self.order = []
+        self.waited = set()
+        self.done = threading.Event()
+        self._api, self._namespace = api, namespace
+
+    def run(self):
+        while not self.done.wait(0.02):
+            pods = self._api.list("Pod", self._namespace)
+            self.waited |= {*names(filter(has_gate, pods))}
+            free = [pod for pod in pods if not has_gate(pod)]
+            self.most = max(self.most, len(free))
+            self.order += [name for name in names(free) if name not in self.order]
+
+
+def create(control_plane, namespace, pod):
+    """Create a pod; the API server fails creations while the webhook is being killed."""
+
+    def is_created():
+        try:
+            control_plane.api.create(pod, namespace)
+        except ApiError as error:
+            return "already exists" in str(error)
+        return True
+
+    eventually(is_created, "the pod is created")
+
+
+def end_some(control_plane, namespace):
+    """Delete the pods that have a node; return whether any is left at all."""
+    pods = control_plane.api.list("Pod", namespace)
+    for pod in pods:
+        if pod["spec"].get("nodeName"):
+            control_plane.api.delete("Pod", pod["metadata"]["name"], namespace)
+    return bool(pods)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800, func_only=True)
+def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(product, control_plane, namespace):
+    observer = Observer(control_plane.api, namespace)
+    expected = [f"pod-{number:03}" for number in range(PODS)]
+    with product() as (controller, webhook):
+        observer.start()
+        try:
+            for number, name in enumerate(expected):
+                create(control_plane, namespace, labelled_pod(name, "0.125", terminationGracePeriodSeconds=0))
+                if number * KILLS // PODS != (number + 1) * KILLS // PODS:
+                    kill(number, controller, webhook)
+                if number % 3 == 2:
+                    end_some(control_plane, namespace)
+            eventually(
+                lambda: not end_some(control_plane, namespace), "every pod has run", seconds=60 + 4 * PODS
+            )
+        finally:
+            observer.done.set()
+            observer.join()
+    assert observer.most == MOST
+    assert len(observer.waited) > PODS // 2
+    assert observer.order == expected, "none is lost, and none passes another"
+
+
+def kill(number, controller, webhook):
+    """Kill the controller and the webhook by turns, at a moment of the run."""
+    if number % 2:
+        controller.kill()
+        controller.start_again()
+    else:
+        webhook.kill()
+        webhook.start_again()

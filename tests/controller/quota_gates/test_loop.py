@@ -1,0 +1,291 @@
+"""Which gates the leader removes, and when: against an API server of a few lines, by the test's clock."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.publish.metrics import ControllerMetrics
+from controller.quota_gates.gate_removal import GateRemoval
+from controller.quota_gates.loop import MAX_AT_ONCE, REFUSED_SECONDS, SETTLE_SECONDS, QuotaGateLoop
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import pods
+from kube.names import QUOTA_GATE
+from ledger.placement_request import Quota
+from modes.resource_names import ResourceNames
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.objects import listed, pod, read_object
+
+TEAM = Quota("namespace", "team", max_pods=1)
+NOTES = {"clearml-injector/injected": "default@1"}
+OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}
+PATCH = "PATCH", "/api/v1/namespaces/team/pods/a"
+OTHER_PATCH = "PATCH", "/api/v1/namespaces/team/pods/b"
+EVENT = "POST", "/api/v1/namespaces/team/events"
+READ = "GET", "/api/v1/namespaces/team/pods"
+DONE = reply({}), reply({}, "201 Created")
+
+
+def waiting(name="a", *gates, second=0, **changes):
+    """A pod of half a GPU that waits for its quota."""
+    labels = changes.pop("labels", {"clearml-injector/fraction": "0.500"})
+    notes = changes.pop("annotations", NOTES)
+    created = f"2026-01-01T00:00:{second:02}Z"
+    made = pod(
+        name, node=None, slices=4, labels=labels, annotations=notes, creationTimestamp=created, **changes
+    )
+    made["spec"]["schedulingGates"] = list(gates) or [OURS]
+    return made
+
+
+def let_go(name="a", **changes):
+    made = waiting(name, **changes)
+    del made["spec"]["schedulingGates"]
+    return made
+
+
+class Leading:
+    leads = True
+
+
+class Policies:
+    """The policies of these tests: one quota of one namespace."""
+
+    def __init__(self):
+        self.digest = "1"
+        self.quotas = (TEAM,)
+
+    def quotas_of(self, namespace, _queues):
+        return self.quotas if namespace == "team" else ()
+
+
+class World:
+    """The loop after a new leader has settled, its ledger, its clock and its API server."""
+
+    def __init__(self, api, fake, *, settled=True):
+        self.now, self.fake, self.leading, self.policies = 1000.0, fake, Leading(), Policies()
+        self.reason = None
+        self.state = LedgerStore(lambda: self.now)
+        self.loop = QuotaGateLoop(
+            GateRemoval(api, ControllerMetrics(CollectorRegistry())),
+            self.state,
+            self.leading,
+            self.policies,
+            reason_not_to_lead=lambda: self.reason,
+            clock=lambda: self.now,
+        )
+        if settled:
+            self.state.ledger.line.state = "open"
+
+    def add(self, *made):
+        for each in made:
+            self.state.set_pod(read_object(pods(ResourceNames()), each))
+
+    def end(self, name):
+        self.state.remove_pod(("team", name))
+
+    async def step(self, *answers, after=0.0):
+        """Take one step with these answers; return what was requested."""
+        self.now += after
+        self.fake.script, self.fake.asked = list(answers), []
+        await self.loop.step()
+        return [(method, path) for method, path, _, _ in self.fake.asked]
+
+    @property
+    def used(self):
+        return self.state.ledger.used_of(TEAM).pods
+
+    @property
+    def in_line(self):
+        return len(self.state.ledger.line)
+
+
+def in_world(check, **parts):
+    async def run():
+        fake = FakeApi()
+        async with talking_to(fake) as api:
+            await check(World(api, fake, **parts))
+
+    asyncio.run(run())
+
+
+def test_the_gate_of_the_first_pod_is_removed_if_it_is_still_this_pods_and_it_is_told():
+    async def check(world):
+        world.add(waiting("b", second=1), waiting())
+        assert await world.step(*DONE) == [PATCH, EVENT]
+        (_, _, _, patch), (_, _, _, event) = world.fake.asked
+        assert patch == [
+            {"op": "test", "path": "/metadata/uid", "value": "a"},
+            {"op": "test", "path": "/spec/schedulingGates/0/name", "value": QUOTA_GATE},
+            {"op": "remove", "path": "/spec/schedulingGates/0"},
+        ]
+        assert (event["reason"], event["type"]) == ("QuotaHasRoom", "Normal")
+        assert (world.used, world.in_line) == (1, 1)
+        world.add(let_go())
+        assert (world.used, world.state.lifted) == (1, {})
+        assert await world.step() == []
+        world.end("a")
+        assert await world.step(*DONE) == [OTHER_PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_a_pod_counts_before_the_request_is_sent():
+    async def check(world):
+        counted = []
+        world.add(waiting())
+        original = world.loop._removal.remove
+
+        async def remove(key, wait):
+            counted.append((world.used, world.in_line))
+            return await original(key, wait)
+
+        world.loop._removal.remove = remove
+        await world.step(*DONE)
+        assert counted == [(1, 0)]
+
+    in_world(check)
+
+
+def test_an_event_of_the_watch_that_comes_late_lets_no_pod_wait_again():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1))
+        await world.step(*DONE)
+        world.add(waiting(resourceVersion="late"))
+        assert (world.used, world.in_line) == (1, 1)
+        assert await world.step() == []
+
+    in_world(check)
+
+
+def test_another_pod_of_the_same_name_waits_like_any_other():
+    async def check(world):
+        world.add(waiting())
+        await world.step(*DONE)
+        world.add(waiting(uid="second"))
+        assert (world.used, world.in_line) == (0, 1)
+
+    in_world(check)
+
+
+def test_after_a_request_without_an_answer_the_pod_counts_and_the_request_is_repeated_first():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1))
+        assert await world.step(refusal(500, "InternalError")) == [PATCH]
+        assert (world.used, world.in_line) == (1, 1)
+        assert await world.step() == [], "not at once"
+        changed = refusal(422, "Invalid"), reply(listed(let_go()))
+        assert await world.step(*changed, after=1) == [PATCH, READ]
+        assert (world.used, world.in_line) == (1, 1)
+        world.add(let_go())
+        assert await world.step(after=1) == []
+
+    in_world(check)
+
+
+def test_a_pod_that_another_leader_let_go_counts_and_nothing_passes_the_quota():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1))
+        answers = refusal(422, "Invalid"), reply(listed(let_go()))
+        assert await world.step(*answers, reply({}, "201 Created")) == [PATCH, READ, EVENT]
+        assert (world.used, world.in_line) == (1, 1)
+
+    in_world(check)
+
+
+def test_a_gate_that_moved_is_removed_where_it_is_now():
+    async def check(world):
+        world.add(waiting())
+        answers = refusal(422, "Invalid"), reply(listed(waiting("a", OTHERS, OURS)))
+        assert await world.step(*answers) == [PATCH, READ]
+        assert (world.used, world.in_line) == (0, 1)
+        world.add(waiting("a", OTHERS, OURS))
+        assert await world.step(after=1) == [], "other gates go first"
+        world.add(waiting())
+        assert await world.step(*DONE, after=1) == [PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_a_pod_that_is_gone_makes_room_when_the_watch_says_so():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1))
+        answers = refusal(404, "NotFound"), reply(listed())
+        assert await world.step(*answers) == [PATCH, READ]
+        assert (world.used, world.in_line) == (1, 1)
+        world.end("a")
+        assert await world.step(*DONE) == [OTHER_PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_a_rejection_leaves_the_pod_in_line_and_is_not_repeated_at_once():
+    async def check(world):
+        world.add(waiting())
+        assert await world.step(refusal(403, "Forbidden")) == [PATCH]
+        assert (world.used, world.in_line) == (0, 1)
+        assert await world.step(after=1) == []
+        assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
+
+    in_world(check)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"labels": {}}, {"annotations": {}}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}],
+    ids=["unlabelled", "not injected", "being deleted"],
+)
+def test_gates_on_pods_that_are_not_ours_and_on_pods_that_end_stay(changes):
+    async def check(world):
+        world.add(waiting(**changes))
+        assert await world.step() == []
+
+    in_world(check)
+
+
+def test_nothing_is_removed_while_the_ledger_may_be_outdated_or_another_replica_leads():
+    async def check(world):
+        world.add(waiting())
+        world.reason = "watch of pods: silent"
+        assert await world.step() == []
+        world.reason, world.leading.leads = None, False
+        assert await world.step() == []
+        assert (world.used, world.in_line) == (0, 1)
+
+    in_world(check)
+
+
+def test_a_new_leader_waits_and_forgets_requests_of_its_earlier_term():
+    async def check(world):
+        world.add(waiting())
+        await world.step(refusal(500, "InternalError"))
+        world.leading.leads = False
+        await world.loop.run()
+        assert world.state.ledger.line.state == "settling"
+        assert (world.used, world.in_line) == (0, 1), "what the watch says"
+        world.leading.leads = True
+        assert await world.step(after=SETTLE_SECONDS - 0.1) == []
+        assert await world.step(*DONE, after=0.1) == [PATCH, EVENT]
+        assert world.state.ledger.line.state == "open"
+
+    in_world(check, settled=False)
+
+
+def test_a_changed_policy_is_applied_without_a_change_of_pods():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1))
+        await world.step(*DONE)
+        world.policies.digest, world.policies.quotas = "2", ()
+        assert await world.step(*DONE) == [OTHER_PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_a_step_lets_a_bounded_number_go_and_the_next_one_continues():
+    async def check(world):
+        world.policies.quotas = ()
+        world.add(*(waiting(f"p-{n}") for n in range(MAX_AT_ONCE + 1)))
+        assert len(await world.step(*DONE * MAX_AT_ONCE)) == 2 * MAX_AT_ONCE
+        assert len(await world.step(*DONE)) == 2
+
+    in_world(check)

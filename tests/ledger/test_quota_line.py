@@ -1,0 +1,336 @@
+"""Which waiting pods may go, and in what order: compared with a plain walk over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.ledger import Ledger
+from ledger.placement_request import AllocatedShare, OverQuota, Placement, Quota, Unschedulable
+from ledger.queue_names import names_of_keys, queue_keys
+from ledger.quota_line import place_in_words
+from modes.facts import PodFact, QuotaWait
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.snapshot import books
+
+RED = Quota("namespace", "red", slices=8)
+ONE, TWO = Quota("queue", "one", slices=4), Quota("queue", "two", max_pods=2)
+
+
+def quotas_of(namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...]:
+    """What the policies of these tests say."""
+    of_queues = {"one": ONE, "two": TWO}
+    return (*((RED,) if namespace == "red" else ()), *(of_queues[queue] for queue in queues))
+
+
+def waiting(
+    name: str, slices: int = 4, priority: int = 0, since: int = 0, *queues: str, namespace: str = "red"
+) -> PodFact:
+    wait = QuotaWait(uid=name, priority=priority, since=f"2026-01-01T00:00:{since:02}Z")
+    return holder(name, None, (0, slices), namespace=namespace, queues=queues, quota_wait=wait)
+
+
+def let_go(ledger: Ledger) -> list[str]:
+    """Let all pods go whose turn it is; give their names."""
+    gone = []
+    for pod in ledger.line.due(quotas_of, "policies"):
+        if pod is not None:
+            gone.append(pod.name)
+            ledger.set_pod(holder(pod.name, None, *pod.takes, namespace=pod.namespace, queues=pod.queues))
+    return gone
+
+
+def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
+    pods = (waiting("old", 4, 0, 1), waiting("older", 4, 0, 0), waiting("urgent", 4, 9, 2))
+    ledger = ledger_of(gpu_node("a"), holders=pods)
+    assert let_go(ledger) == ["urgent", "older"]
+    assert not ledger.line.has_changed("policies") or let_go(ledger) == []
+    ledger.remove_pod(("red", "older"))
+    assert ledger.line.has_changed("policies")
+    assert let_go(ledger) == ["old"]
+
+
+def test_a_small_pod_does_not_pass_a_large_one_that_came_before_it() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(holder("runs", "a", (0, 4), namespace="red"),))
+    ledger.set_pod(waiting("large", 6, 0, 0))
+    ledger.set_pod(waiting("small", 1, 0, 1))
+    assert let_go(ledger) == []
+    ledger.remove_pod(("red", "runs"))
+    assert let_go(ledger) == ["large", "small"]
+
+
+def test_a_full_queue_does_not_stop_others_of_its_namespace_but_keeps_the_room_of_its_first_pod() -> None:
+    runs = holder("runs", "a", (0, 4), namespace="blue", queues=("one",))
+    ledger = ledger_of(gpu_node("a"), holders=(runs,))
+    ledger.set_pod(waiting("first", 4, 0, 0, "one"))
+    ledger.set_pod(waiting("second", 4, 0, 1, "one"))
+    for number in range(3):
+        ledger.set_pod(waiting(f"other-{number}", 2, 0, 2 + number))
+    # Of the namespace's 8 slices, 4 are kept for `first`, none for `second`.
+    assert let_go(ledger) == ["other-0", "other-1"]
+    ledger.remove_pod(("blue", "runs"))
+    assert let_go(ledger) == ["first"]
+
+
+def test_a_pod_that_is_larger_than_its_quota_stops_nobody() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(waiting("huge", 9, 9), waiting("fits", 8, 0, 1)))
+    assert let_go(ledger) == ["fits"]
+    place = ledger.line.place(("red", "huge"), quotas_of)
+    assert place is not None
+    assert place_in_words(place) == (
+        "1 of 1 in the line of the quota of namespace red: it needs 9 slices, but the quota is only 8, "
+        "so it never starts"
+    )
+
+
+def test_a_pod_with_other_gates_or_being_deleted_neither_goes_nor_counts_nor_stops_others() -> None:
+    kept = holder(
+        "kept", None, (0, 8), namespace="red", quota_wait=QuotaWait("kept", 9, "", 1, is_next=False)
+    )
+    ledger = ledger_of(gpu_node("a"), holders=(kept, waiting("next", 8)))
+    assert ledger.used_of(RED).slices == 0
+    assert let_go(ledger) == ["next"]
+
+
+def test_no_pod_goes_while_the_policies_are_unknown() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(waiting("a"),))
+    assert list(ledger.line.due(lambda _namespace, _queues: None, None)) == []
+    assert let_go(ledger) == ["a"], "as soon as they are known"
+
+
+def test_what_the_caller_does_not_let_go_ends_the_pass() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(waiting("a"), waiting("b", 4, 0, 1)))
+    assert [pod.name for pod in ledger.line.due(quotas_of, "policies") if pod is not None] == ["a"]
+    assert ledger.line.has_changed("policies")
+
+
+def test_a_quota_that_grows_shrinks_or_goes_is_applied_the_next_time() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(waiting("a", 8), waiting("b", 8, 0, 1), waiting("c", 8, 0, 2)))
+    assert let_go(ledger) == ["a"]
+    larger = Quota("namespace", "red", slices=16)
+    assert ledger.line.has_changed("larger")
+    [pod, *_] = [pod for pod in ledger.line.due(lambda *_: (larger,), "larger") if pod is not None]
+    assert pod.name == "b"
+    assert [pod.name for pod in ledger.line.due(lambda *_: (), "none") if pod is not None] == ["b"]
+
+
+def test_places_and_lengths_are_those_of_the_line_that_lacks_room() -> None:
+    runs = holder("runs", "a", (0, 8), namespace="red")
+    ledger = ledger_of(gpu_node("a"), holders=(runs, *(waiting(f"p-{n}", 1 + n, 0, n) for n in range(3))))
+    let_go(ledger)
+    place = ledger.line.place(("red", "p-1"), quotas_of)
+    assert place is not None
+    assert place_in_words(place) == (
+        "2 of 3 in the line of the quota of namespace red: 8 of 8 slices are used, it needs 2"
+    )
+    assert ledger.line.lengths(quotas_of) == {RED: 3}
+    assert ledger.line.place(("red", "runs"), quotas_of) is None
+
+
+def test_five_thousand_waiting_pods_are_not_walked() -> None:
+    ledger = ledger_of(gpu_node("a"))
+    for number in range(5000):
+        ledger.set_pod(waiting(f"p-{number:04}", 4, number % 3, number % 60))
+    let_go(ledger)
+    before = ledger.line.steps
+    first = ledger.line
+    ledger.remove_pod(next(key for key in list(ledger._pods) if ledger._pods[key].quota_wait is None))
+    assert len(let_go(ledger)) == 1
+    assert first.steps - before <= 3, "the head that goes, and the next, which closes the line"
+
+
+# What a new pod gets.
+
+ASKED = {"namespace": "red", "quotas": (RED,), "when_over_quota": "wait"}
+
+
+def opened(*pods: PodFact) -> Ledger:
+    ledger = ledger_of(gpu_node("a"), holders=pods)
+    let_go(ledger)
+    ledger.line.state = "open"
+    return ledger
+
+
+def placed(ledger: Ledger, slices: int, **fields: object) -> Placement:
+    answer = ledger.place(eighths(slices, **(ASKED | fields)), 0.0)
+    assert isinstance(answer, Placement)
+    return answer
+
+
+def test_a_pod_over_its_quota_waits_at_an_index_without_a_node_and_without_counting() -> None:
+    ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
+    answer = placed(ledger, 4, reservation="r")
+    assert (answer.waits_for_quota, answer.node) == (True, None)
+    assert (ledger.used_of(RED).slices, ledger.pending_slices()) == (6, 4)
+    other = placed(ledger, 4, reservation="s")
+    assert {*answer.indices, *other.indices} == {0, 1}, "the index with the shortest queue"
+
+
+def test_what_no_quota_can_ever_hold_is_denied() -> None:
+    ledger = opened()
+    answer = ledger.place(eighths(7, **(ASKED | {"quotas": (Quota("namespace", "red", slices=4),)})), 0.0)
+    assert isinstance(answer, OverQuota)
+    assert (answer.asked, answer.limit) == (7, 4)
+
+
+def test_a_later_pod_waits_behind_the_one_that_closed_the_line_at_once() -> None:
+    ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
+    assert placed(ledger, 4, reservation="r").waits_for_quota
+    assert placed(ledger, 1, reservation="s").waits_for_quota
+    assert not placed(
+        ledger, 1, namespace="blue", quotas=(Quota("namespace", "blue", slices=1),)
+    ).waits_for_quota
+
+
+def test_a_dry_run_closes_no_line() -> None:
+    ledger = opened(holder("runs", "a", (0, 6), namespace="red"))
+    assert placed(ledger, 4).waits_for_quota
+    assert not placed(ledger, 1, reservation="s").waits_for_quota
+
+
+def test_room_that_is_kept_for_the_first_of_another_line_is_not_given_away() -> None:
+    runs = holder("runs", "a", (0, 4), namespace="blue", queues=("one",))
+    ledger = opened(runs, waiting("first", 4, 0, 0, "one"))
+    assert not placed(ledger, 4).waits_for_quota
+    assert placed(ledger, 5).waits_for_quota
+
+
+def test_a_new_leader_lets_every_pod_with_a_quota_wait_until_it_knows_the_line() -> None:
+    ledger = opened()
+    ledger.line.state = "settling"
+    assert placed(ledger, 1).waits_for_quota
+    assert not placed(ledger, 1, quotas=()).waits_for_quota
+    assert not placed(ledger, 1, when_over_quota="deny").waits_for_quota
+
+
+def test_where_nobody_removes_gates_pods_over_a_quota_are_denied() -> None:
+    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
+    ledger.line.state = "off"
+    assert isinstance(ledger.place(eighths(1, **ASKED), 0.0), OverQuota)
+
+
+def test_a_pod_that_is_gated_already_waits_whatever_has_room_and_counts_nowhere() -> None:
+    ledger = opened()
+    answer = placed(ledger, 4, is_gated=True, reservation="r", pod="p")
+    assert answer.waits_for_quota
+    again = placed(ledger, 4, is_gated=True, reservation="r2", pod="p", existing=answer)
+    assert (again.indices, ledger.used_of(RED).slices, ledger.pending_slices()) == (answer.indices, 0, 4)
+
+
+def test_a_refusal_of_placement_stays_a_refusal() -> None:
+    ledger = Ledger()
+    ledger.line.state = "open"
+    assert isinstance(ledger.place(eighths(1, **ASKED, is_gated=True), 0.0), Unschedulable)
+
+
+# Any number of pods, queues and sizes, against a walk over all pods.
+
+
+@dataclass
+class Oracle:
+    """The rule as its documentation states it, over all waiting pods."""
+
+    used: dict[Quota, list[int]]
+    closed: set[Quota] = field(default_factory=set)
+
+    def fits(self, pod: PodFact, quota: Quota) -> bool:
+        slices, pods = self.used[quota]
+        within = quota.slices is None or slices + pod.slices <= quota.slices
+        return within and (quota.max_pods is None or pods + 1 <= quota.max_pods)
+
+    def take(self, pod: PodFact, quota: Quota) -> None:
+        self.used[quota][0] += pod.slices
+        self.used[quota][1] += 1
+
+    def goes(self, pod: PodFact) -> bool:
+        quotas = quotas_of(pod.namespace, pod.queues)
+        if any(quota in self.closed or (quota.slices or 99) < pod.slices for quota in quotas):
+            return False
+        lacking = [quota for quota in quotas if not self.fits(pod, quota)]
+        self.closed |= {*lacking}
+        for quota in quotas:
+            if quota not in lacking:
+                self.take(pod, quota)
+        return not lacking
+
+
+def expected(pods: Iterable[PodFact]) -> list[str]:
+    oracle = Oracle({quota: [0, 0] for quota in (RED, ONE, TWO)})
+    for pod in pods:
+        if pod.quota_wait is None:
+            for quota in quotas_of(pod.namespace, pod.queues):
+                oracle.take(pod, quota)
+    line = [pod for pod in pods if pod.quota_wait is not None]
+    line.sort(key=lambda pod: (-pod.quota_wait.priority, pod.quota_wait.since, pod.namespace, pod.name))  # type: ignore[union-attr]
+    return [pod.name for pod in line if oracle.goes(pod)]
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[PodFact]:
+    pods = []
+    for number in range(draw(st.integers(0, 14))):
+        queues = draw(st.sampled_from([(), ("one",), ("two",), ("one", "two")]))
+        namespace = draw(st.sampled_from(["red", "blue"]))
+        slices = draw(st.sampled_from([1, 2, 4, 7]))
+        pod = waiting(f"p-{number}", slices, draw(st.integers(0, 2)), draw(st.integers(0, 3)), *queues)
+        gated = draw(st.booleans())
+        fields = {"quota_wait": pod.quota_wait if gated else None}
+        pods.append(holder(pod.name, None, (0, slices), namespace=namespace, queues=queues, **fields))
+    return pods
+
+
+@given(crowds())
+def test_the_pods_that_go_are_those_of_the_rule(pods: list[PodFact]) -> None:
+    ledger = ledger_of(gpu_node("a"), holders=tuple(pods))
+    assert let_go(ledger) == expected(pods)
+
+
+@given(crowds(), st.randoms())
+def test_none_is_forgotten_and_none_goes_past_a_quota(pods: list[PodFact], chance: object) -> None:
+    ledger = ledger_of(gpu_node("a"), holders=tuple(pods))
+    before = {quota: ledger.used_of(quota) for quota in (RED, ONE, TWO)}
+    gone = {*let_go(ledger)}
+    while running := [pod for pod in pods if pod.name in gone or pod.quota_wait is None]:
+        for quota in (RED, ONE, TWO):
+            now = ledger.used_of(quota)
+            assert now.slices <= max(quota.slices or 99, before[quota].slices)
+            assert now.pods <= max(quota.max_pods or 99, before[quota].pods)
+        over = chance.choice(running)  # type: ignore[attr-defined]
+        pods.remove(over)
+        ledger.remove_pod(over.key)
+        before = {quota: ledger.used_of(quota) for quota in (RED, ONE, TWO)}
+        gone |= {*let_go(ledger)}
+    assert [
+        pod
+        for pod in pods
+        if all(pod.slices <= (q.slices or 99) for q in quotas_of(pod.namespace, pod.queues))
+    ] == []
+
+
+@given(crowds(), st.randoms())
+def test_a_ledger_kept_by_events_equals_one_built_from_a_list(pods: list[PodFact], chance: object) -> None:
+    kept = ledger_of(gpu_node("a"))
+    for pod in pods:
+        kept.set_pod(waiting(pod.name, 1, 0, 0, namespace=pod.namespace))
+    chance.shuffle(pods)  # type: ignore[attr-defined]
+    for pod in pods:
+        kept.set_pod(pod)
+    rebuilt = ledger_of(gpu_node("a"), holders=tuple(pods))
+    assert books(kept) == books(rebuilt)
+    assert let_go(kept) == let_go(rebuilt)
+
+
+@given(st.sampled_from([None, "My Queue", "a.b"]), st.sampled_from([None, "id-1"]))
+def test_names_and_ids_come_back_from_the_keys_of_a_queue(name: str | None, identity: str | None) -> None:
+    keys = queue_keys(name, identity)
+    assert queue_keys(*names_of_keys(keys)) == keys
+
+
+def test_a_share_that_waits_is_marked_so_for_the_webhook() -> None:
+    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
+    answer = ledger.allocate(eighths(1, **ASKED, reservation="r"), 0.0)
+    assert isinstance(answer, AllocatedShare)
+    assert answer.placement.waits_for_quota

@@ -1,0 +1,135 @@
+"""The scheduling gate: added to pods that must wait, once, and refused where nobody would remove it."""
+
+import copy
+
+import pytest
+
+from kube.names import QUOTA_GATE
+from ledger.ledger import Ledger
+from tests.ledger.cluster import gpu_node
+from tests.webhook.support import Webhook, pod, policies
+from tests.webhook.support.gpu_pods import asking_memory
+
+OURS, OTHERS = {"name": QUOTA_GATE}, {"name": "example.com/wait"}
+ME = {"username": "me", "groups": ["system:authenticated"]}
+
+
+def webhook_of(keys="whenOverQuota: wait", more="", *, state="open"):
+    policy_set = policies(f"quotas: {{namespaces: {{team: {{slices: 8}}}}, {keys}}}\n{more}")
+    ledger = Ledger()
+    ledger.line.state = state
+    ledger.set_node(gpu_node("a", 8))
+    return Webhook(policy_set, ledger)
+
+
+def half(name="task", **spec):
+    made = pod(fraction="0.500")
+    made["metadata"]["name"] = name
+    made["spec"] |= spec
+    return made
+
+
+def gates(decided):
+    return decided.stored["spec"].get("schedulingGates", [])
+
+
+def filled(**options):
+    webhook = webhook_of(**options)
+    for number in range(2):
+        decided = webhook.decide(half(f"runs-{number}"), uid=f"runs-{number}", userInfo=ME)
+        assert (decided.allowed, gates(decided)) == (True, [])
+    return webhook
+
+
+def test_a_pod_over_its_quota_gets_its_share_and_our_gate():
+    webhook = filled()
+    decided = webhook.decide(half(), uid="u", userInfo=ME)
+    assert gates(decided) == [OURS]
+    assert decided.annotations["clearml-injector/slices"] == "4"
+    assert "preferredDuringSchedulingIgnoredDuringExecution" not in str(decided.stored["spec"]["affinity"])
+    assert webhook.ledger.pending_slices() == 4
+
+
+def test_gates_of_others_stay_and_come_first():
+    decided = filled().decide(half(schedulingGates=[OTHERS]), uid="u", userInfo=ME)
+    assert gates(decided) == [OTHERS, OURS]
+
+
+def test_a_second_review_changes_nothing_and_counts_the_pod_nowhere():
+    webhook = filled()
+    stored = webhook.decide(half(), uid="u", userInfo=ME).stored
+    again = webhook.decide(copy.deepcopy(stored), uid="u-2", userInfo=ME)
+    assert (again.allowed, again.code, again.stored) == (True, "unchanged", stored)
+    assert webhook.ledger.pending_slices() == 4
+
+
+def test_a_second_review_adds_no_gate_to_a_pod_that_had_room_at_the_first():
+    webhook = filled()
+    stored = webhook.decide(half("other"), uid="other", userInfo=ME).stored
+    # What became of it: the controller let it go, and somebody creates a copy of it.
+    stored["spec"]["schedulingGates"] = []
+    again = webhook.decide(stored, uid="u-2", userInfo={"username": "another"})
+    assert (again.allowed, again.code) == (False, "over-quota")
+
+
+def test_the_same_pods_get_their_gate_from_the_cache_too():
+    webhook = filled()
+    for number in range(4):
+        decided = webhook.decide(half(f"p-{number}"), uid=f"p-{number}", userInfo=ME)
+        assert gates(decided) == [OURS], number
+
+
+def test_a_dry_run_shows_the_gate_and_keeps_nothing():
+    webhook = filled()
+    decided = webhook.decide(half(), uid="u", userInfo=ME, dryRun=True)
+    assert gates(decided) == [OURS]
+    assert webhook.ledger.pending_slices() == 0
+
+
+@pytest.mark.parametrize("keys", ["whenOverQuota: deny", "whenDegraded: deny"])
+def test_by_default_a_pod_over_its_quota_is_denied(keys):
+    decided = filled(keys=keys).decide(half(), uid="u", userInfo=ME)
+    assert (decided.allowed, decided.code) == (False, "over-quota")
+
+
+def test_a_pod_larger_than_its_quota_is_denied_because_it_would_wait_for_ever():
+    webhook = webhook_of(keys="whenOverQuota: wait, queues: {none: {slices: 1}}")
+    large = half()
+    large["metadata"]["labels"]["clearml-agent-queue-name"] = "none"
+    decided = webhook.decide(large, uid="u", userInfo=ME)
+    assert (decided.allowed, decided.code) == (False, "over-quota")
+
+
+def test_a_pod_that_names_its_node_is_denied_because_kubernetes_allows_it_no_gate():
+    decided = filled().decide(half(nodeName="a"), uid="u", userInfo=ME)
+    assert (decided.allowed, decided.code) == (False, "over-quota")
+
+
+def test_an_author_may_add_the_gate_where_the_policy_lets_pods_wait():
+    webhook = webhook_of()
+    decided = webhook.decide(half(schedulingGates=[OURS]), uid="u", userInfo=ME)
+    assert gates(decided) == [OURS]
+    assert webhook.ledger.pending_slices() == 4, "it waits until the controller lets it go"
+
+
+def test_elsewhere_the_gate_is_refused_since_nobody_would_remove_it():
+    decided = webhook_of(keys="whenOverQuota: deny").decide(
+        half(schedulingGates=[OURS]), uid="u", userInfo=ME
+    )
+    assert (decided.allowed, decided.code) == (False, "quota-gate")
+    assert decided.message.endswith("policy default lets none wait: remove it")
+
+
+def test_a_queue_says_so_for_its_pods_alone():
+    queues = "\n---\nkind: Queues\nqueues: {patient: {whenOverQuota: wait}}\n"
+    webhook = filled(keys="whenOverQuota: deny", more=queues)
+    patient = half("patient")
+    patient["metadata"]["labels"]["clearml-agent-queue-name"] = "patient"
+    assert gates(webhook.decide(patient, uid="p", userInfo=ME)) == [OURS]
+    assert not webhook.decide(half("other"), uid="o", userInfo=ME).allowed
+
+
+def test_a_share_in_mib_waits_too():
+    webhook = filled()
+    decided = webhook.decide(asking_memory("20Gi"), uid="u", userInfo=ME)
+    assert gates(decided) == [OURS]
