@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from certs.authority import make_authority
 from kube.names import QUOTA_GATE
@@ -15,6 +16,7 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import decides
 from testbed.registration import configuration, labelled_pod, registered
+from tests.control_plane.test_manifests import MANIFESTS
 from tests.effort import by_turns
 
 POLICIES = """
@@ -127,6 +129,43 @@ def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(product, con
     assert observer.most == MOST
     assert len(observer.waited) > PODS // 2
     assert observer.order == expected, "none is lost, and none passes another"
+
+
+def test_a_task_of_clearml_over_its_quota_stays_pending_and_runs_later(product, control_plane, namespace):
+    one_pod = POLICIES.replace("maxPods: 10", "maxPods: 1")
+    [task] = [each for each in yaml.safe_load_all(MANIFESTS["clearml-half"].read_text()) if each]
+    task["metadata"]["namespace"] = namespace
+    name = task["metadata"]["name"]
+    with product(one_pod):
+        eventually(lambda: is_ungated(control_plane, namespace, "first"), "a new leader knows the line")
+        made = control_plane.api.create(task, namespace)
+        assert (has_gate(made), made["status"]["phase"]) == (True, "Pending")
+        eventually(lambda: events(control_plane, namespace, name) == ["WaitingForQuota"], "it is told")
+        control_plane.api.delete("Pod", "first", namespace)
+        eventually(lambda: runs(control_plane, namespace, name), "it runs when the quota has room")
+        eventually(
+            lambda: events(control_plane, namespace, name) == ["QuotaHasRoom", "WaitingForQuota"],
+            "it is told why it goes",
+        )
+
+
+def is_ungated(control_plane, namespace, name):
+    """Create a pod, and say whether it need not wait; one that has to wait is deleted again."""
+    if not has_gate(control_plane.api.create(labelled_pod(name, "0.125"), namespace)):
+        return True
+    control_plane.api.delete("Pod", name, namespace)
+    return False
+
+
+def runs(control_plane, namespace, name):
+    return bool(control_plane.api.get("Pod", name, namespace)["spec"].get("nodeName"))
+
+
+def events(control_plane, namespace, name):
+    """Reasons of our Events on a pod about quotas."""
+    found = control_plane.api.list("Event", namespace)
+    reasons = {each["reason"] for each in found if each["involvedObject"]["name"] == name}
+    return sorted(reasons & {"WaitingForQuota", "QuotaHasRoom"})
 
 
 def kill(number, controller, webhook):

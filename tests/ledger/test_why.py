@@ -6,6 +6,7 @@ import pytest
 
 from controller.pods.pod_summary import summary_of
 from controller.watch.resources import InjectedPod, Owner, SeenPod
+from kube.names import QUOTA_GATE
 from ledger.free_nodes import FreeNodes
 from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why
 from modes.facts import PodFact
@@ -219,6 +220,17 @@ def test_a_pod_of_a_gang_learns_how_far_the_others_are(group, said):
     text = explained(group=group)
     assert "It belongs to the group gang, whose pods start together" in text
     assert said in text
+
+
+def test_a_pod_that_waits_for_a_quota_learns_the_rule_and_its_place():
+    said = explained(gates=(QUOTA_GATE,), quota_line="3 of 9 in the line of the quota of namespace ml")
+    assert said.endswith(
+        "It has scheduling gates (clearml-injector/quota): the scheduler ignores it until they are removed. "
+        "The injector removes it when the pod's quota has room: by priority, then by age. "
+        "The injector reports its place: 3 of 9 in the line of the quota of namespace ml."
+    )
+    others = explained(gates=("example.com/wait", QUOTA_GATE))
+    assert "when the others are gone and the pod's quota has room." in others
 
 
 def test_kueues_gate_is_named_with_where_to_look():

@@ -61,6 +61,7 @@ POLICIES = {
     "apart": {"namespaces": ["lock-apart"], "containers": "any-gpu"},
     "nics": {"namespaces": ["lock-nics"], "allow": {"deviceClasses": ["rdma.example.com"]}},
     "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
+    "waiting": {"namespaces": ["lock-waiting"], "quotas": {"whenOverQuota": "wait"}},
 }
 LIMITERS = {
     "site": {

@@ -17,7 +17,7 @@ DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP,
 VALUES = {
     "agent": {"enabled": True},
     "mig": {"dynamic": DYNAMIC},
-    "policies": {"default": {"replaceWaiting": {"after": "10s"}}},
+    "policies": {"default": {"replaceWaiting": {"after": "10s"}, "quotas": {"whenOverQuota": "wait"}}},
 }
 CONFIGURATIONS = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
 OURS = {"key": AGENT_TAINT, "effect": "NoSchedule"}

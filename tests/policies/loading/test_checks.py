@@ -37,6 +37,7 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("quotas: {whenDegraded: wait}", "quotas.whenDegraded: wait is only for whenOverQuota: wait"),
         ('fractions: {"0.5": 3}', 'fractions."0.5": 3 does not match the text: "0.5" of 8 slices is 4'),
         ('fractions: {"0.3": 2}', '"0.3" of 8 slices is 3, rounded up'),
         ('fractions: {"1.2": 10}', 'fractions."1.2": "1.2" is neither a part of one GPU nor whole GPUs'),

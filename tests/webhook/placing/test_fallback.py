@@ -246,6 +246,17 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
     )
 
 
+def test_where_the_policy_says_so_a_pod_waits_for_the_controller_and_takes_no_room(fallback):
+    told(fallback, {"a": node("a")}, [])
+    quotas = (Quota("queue", "train", slices=8),)
+    request = request_of(HALF, quotas=quotas, waits_when_degraded=True, reservation="r")
+    answer = fallback.place(request)
+    assert (answer.waits_for_quota, answer.degraded, answer.node) == (True, True, None)
+    on_node = msgspec.structs.replace(request.demands, constraints=Constraints(node_name="a"))
+    answer = fallback.place(msgspec.structs.replace(request, demands=on_node))
+    assert isinstance(answer, Unanswered), "Kubernetes allows it no gate"
+
+
 @pytest.mark.parametrize(
     "quota", [Quota("namespace", "ml", **{unit: 0}) for unit in ("slices", "max_pods", "memory_mib")]
 )
