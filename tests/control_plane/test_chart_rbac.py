@@ -291,6 +291,16 @@ def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing
     assert given == EVERYWHERE | {(("", "pods"), "delete")}
 
 
+def test_the_controller_may_patch_pods_where_pods_over_a_quota_wait_and_nothing_more(
+    control_plane, helm, resources
+):
+    of_everyone = allowed(control_plane.api, "default", resources, "kube-system")
+    helm.apply({"policies": {"default": {}}, "queues": {"patient": {"whenOverQuota": "wait"}}})
+    given = allowed(control_plane.api, CONTROLLER, resources, "kube-system") - of_everyone
+    helm.apply({})
+    assert given == EVERYWHERE | {(("", "pods"), "patch")}
+
+
 def touched(api):
     """Whether all pods of the release, but those that end, carry the mark of one certificate."""
     pods = api.list("Pod", OWN_NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")

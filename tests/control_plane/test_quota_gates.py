@@ -5,6 +5,7 @@ import threading
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 import yaml
 
@@ -77,7 +78,10 @@ class Observer(threading.Thread):
 
     def run(self):
         while not self.done.wait(0.02):
-            pods = self._api.list("Pod", self._namespace)
+            try:
+                pods = self._api.list("Pod", self._namespace)
+            except (ApiError, httpx.TransportError):
+                continue
             self.waited |= {*names(filter(has_gate, pods))}
             free = [pod for pod in pods if not has_gate(pod)]
             self.most = max(self.most, len(free))

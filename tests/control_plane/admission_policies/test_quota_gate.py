@@ -4,10 +4,9 @@ import pytest
 
 from cluster.kube_client import JSON_PATCH
 from kube.names import QUOTA_GATE
-from testbed.api import Api
-from testbed.registration import labelled_pod
+from testbed.registration import OWN_NAMESPACE, labelled_pod
 from tests.control_plane.admission_policies.support import refused
-from tests.control_plane.test_chart_rbac import CONTROLLER, token_of
+from tests.control_plane.test_chart_rbac import CONTROLLER
 
 KEPT = (
     "schedulingGates: only the injector's controller removes clearml-injector/quota, "
@@ -49,6 +48,10 @@ def test_labels_of_others_may_change_while_it_waits(gated, control_plane):
 
 
 def test_the_controller_removes_it(gated, control_plane):
-    token = token_of(control_plane, CONTROLLER)
-    with Api(control_plane.url, str(control_plane.home.ca_file), token) as api:
-        assert remove(api, 1)["spec"]["schedulingGates"] == [OTHERS]
+    patch = '--patch=[{"op": "remove", "path": "/spec/schedulingGates/1"}]'
+    command = "patch", "pod", "gated", f"--namespace={WAITING}", "--type=json", patch
+    account = f"--as=system:serviceaccount:%s:{CONTROLLER}", "--as-group=system:masters"
+    another = control_plane.kubectl(*command, account[0] % "default", account[1])
+    assert (another.code, KEPT in another.stderr) == (1, True), "a namesake elsewhere"
+    assert control_plane.kubectl(*command, account[0] % OWN_NAMESPACE, account[1]).code == 0
+    assert control_plane.api.get("Pod", "gated", WAITING)["spec"]["schedulingGates"] == [OTHERS]

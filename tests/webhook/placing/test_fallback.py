@@ -247,7 +247,7 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
 
 
 def test_where_the_policy_says_so_a_pod_waits_for_the_controller_and_takes_no_room(fallback):
-    told(fallback, {"a": node("a")}, [])
+    report(fallback, {"a": node("a")}, [])
     quotas = (Quota("queue", "train", slices=8),)
     request = request_of(HALF, quotas=quotas, waits_when_degraded=True, reservation="r")
     answer = fallback.place(request)
