@@ -33,6 +33,7 @@ EXAMPLES = {
     "overhead": {"cpu": "1"},
     "resourceClaims": [CLAIM],
     "resources": {"limits": {"cpu": "1"}},
+    "schedulingGates": [{"name": "example.com/wait"}],
     "volumeDevices": [{"name": "disk", "devicePath": "/dev/xvda"}],
 }
 """By the name in JSON of each field that only the rules read."""

@@ -227,6 +227,14 @@ VALUES: dict[str, list[Any]] = {
     "ResourceClaim.name": [GONE, None, "", "gpu", CLAIM["name"], MARK],
     "ResourceClaim.resource_claim_name": [GONE, None, "", "mine"],
     "ResourceClaim.resource_claim_template_name": [GONE, None, "", "anything"],
+    "PodSpec.scheduling_gates": [
+        GONE,
+        None,
+        [],
+        [{"name": "example.com/wait"}],
+        [{"name": "clearml-injector/quota"}],
+        [{"name": 3}],
+    ],
     "PodSpec.overhead": [GONE, None, {}, {"cpu": "1"}, {"cpu": "x"}],
     "PodSpec.resources": RESOURCES,
     "Container.name": [
