@@ -76,6 +76,7 @@ def rare():
             affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}},
             volumes=[{"name": "logs", "hostPath": {"path": "/var/log"}}],
             overhead={"cpu": "1"},
+            schedulingGates=[{"name": "example.com/wait"}],
             resources=resources(cpu="4"),
         )
     )

@@ -235,6 +235,7 @@ VALUES: dict[str, list[Any]] = {
         [{"name": "clearml-injector/quota"}],
         [{"name": 3}],
     ],
+    "SchedulingGate.name": ["example.com/wait", "clearml-injector/quota", "", MARK],
     "PodSpec.overhead": [GONE, None, {}, {"cpu": "1"}, {"cpu": "x"}],
     "PodSpec.resources": RESOURCES,
     "Container.name": [
