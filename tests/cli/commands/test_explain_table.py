@@ -121,14 +121,22 @@ def test_every_request_in_mode_mig(tmp_path: Path, wanted: InstanceRequest) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "row"),
-    [("4Gi", (2, 4096)), ("15000Mi", (3, 15000)), ("20Gi", (4, 20480)), ("41Gi", (5, 41984))],
+    ("mode", "asked", "row"),
+    [
+        ("per-gpu", "4Gi", (1, 4096)),
+        ("per-gpu", "15000Mi", (2, 15000)),
+        ("per-gpu", "20Gi", (2, 20480)),
+        ("per-gpu", "41Gi", (5, 41984)),
+        ("pooled", "4Gi", (2, 4096)),
+        ("pooled", "15000Mi", (3, 15000)),
+        ("pooled", "20Gi", (4, 20480)),
+        ("pooled", "41Gi", (5, 41984)),
+    ],
 )
-@pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
-def test_among_all_kinds_memory_goes_where_least_is_held_in_vain(
+def test_among_all_kinds_memory_goes_where_it_costs_expected_pods_least(
     tmp_path: Path, mode: str, asked: str, row: tuple[int, int]
 ) -> None:
-    """A pod of 15000 MiB takes 15360 of a card of 40 GiB, and not 17271 of one of 22."""
+    """With nothing learnt: the fewest slices of a card. In a pool, whose cards are not known, the least MiB."""
     request = Request(mode, "any", (MEMORY, asked), (), row)
     facts = explained(tmp_path, mode, list(CARDS), request)
     assert (facts["slices"], facts["memoryMiB"]) == row
