@@ -78,7 +78,8 @@ def test_milli_and_units_round_up_as_kubernetes_does() -> None:
 
 
 @given(
-    st.integers(0, 10**12 - 1), st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"])
+    st.integers(0, 10**12 - 1),
+    st.sampled_from(["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"]),
 )
 def test_usual_quantities_are_read_as_exactly_as_all_others(number: int, suffix: str) -> None:
     for text in (f"{number}{suffix}", f"00{number}{suffix}"):

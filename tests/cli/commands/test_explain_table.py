@@ -136,7 +136,7 @@ def test_every_request_in_mode_mig(tmp_path: Path, wanted: InstanceRequest) -> N
 def test_among_all_kinds_memory_goes_where_it_costs_expected_pods_least(
     tmp_path: Path, mode: str, asked: str, row: tuple[int, int]
 ) -> None:
-    """With nothing learnt: the fewest slices of a card. In a pool, whose cards are not known, the least MiB."""
+    """With nothing learnt: fewest slices of a card; in a pool, whose cards are unknown, the least MiB."""
     request = Request(mode, "any", (MEMORY, asked), (), row)
     facts = explained(tmp_path, mode, list(CARDS), request)
     assert (facts["slices"], facts["memoryMiB"]) == row
