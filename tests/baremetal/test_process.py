@@ -157,8 +157,9 @@ def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab
     number = lab.submit("single_gpu", *sleep(lab))
     tasks = lab.until(lambda tasks: tasks[number].indices, "it runs")
     [index] = tasks[number].indices
+    eventually((lab.folder / "ran").exists, "its command runs")
     lab.kill()
-    lab.write(*[card for card in lab.cards if card.minor != index])
+    lab.write(*[replace(card, lost=card.minor == index) for card in lab.cards])
     lab.start("--queue", "single_gpu=1")
     tasks = lab.until(lambda tasks: tasks[number].note, "it is reported")
     assert tasks[number].note == f"GPU {index} is out of service: the driver does not list it"
