@@ -84,7 +84,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def _answer(self):
-        version, action = re.fullmatch(r"/v([0-9.]+)/([a-z_.]+)", self.path.partition("?")[0]).groups()
+        # Without a version, as the client logs in, it is the newest.
+        path = self.path.partition("?")[0]
+        version, action = re.fullmatch(r"/(?:v([0-9.]+)/)?([a-z_.]+)", path).groups("2.31")
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         self.server.asked.append((action, body))
         code, subcode, said, data = 200, 0, "OK", {}
