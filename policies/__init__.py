@@ -10,6 +10,7 @@ PUBLIC = (
     "loading.reference",
     "loading.reload",
     "loading.strict_yaml",
+    "loading.values",
     "model.allowances",
     "model.effective",
     "model.gpu_count",

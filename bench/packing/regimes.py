@@ -43,7 +43,8 @@ from bench.packing.mixed import (
     with_mig,
 )
 from bench.packing.mixed_rules import Fgd, FirstFit, FullestGpu, FullestNode, Ours, Preference, Unlearnt
-from modes.mode import ModeName
+from modes.mode import DEFAULT_MODE, ModeName
+from modes.registry import INSTANCE_MODE
 
 MEAN_BAR, WORST_BAR = 0.5, 1.5
 """Points that ours may be behind the best reference: in the mean of the seeds, and with the worst one."""
@@ -215,8 +216,8 @@ REGIMES: Mapping[str, Regime] = {
     "equal nodes, eighths, churn": _churn(EIGHTHS, lambda _: equal(40, 4)),
     "mixed, waiting": _waits(MIXED),
     "names and taints, waiting": _waits(NAMED),
-    "slices before MIG": _with_mig("per-gpu", "mig"),
-    "MIG before slices": _with_mig("mig", "per-gpu"),
+    "slices before MIG": _with_mig(DEFAULT_MODE, INSTANCE_MODE),
+    "MIG before slices": _with_mig(INSTANCE_MODE, DEFAULT_MODE),
 }
 
 

@@ -72,7 +72,8 @@ KNOWN = {
         "controller/geometry/node_view.py",
     },
     "texts, pages and snapshots with instances, and values for nodes": {
-        "cli/commands/queues.py",
+        "cli/ledger_table.py",
+        "cli/queue_report.py",
         "controller/publish/gpu_ledger.py",
         "controller/publish/node_problems.py",
         "doctor/limits.py",

@@ -39,7 +39,9 @@ def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, c
     deployment = f"deployment/{RELEASE}-controller"
     ledger = installation.exec(deployment, "fraction-injector", "ledger", "--output=json")
     assert ledger.code == 0, ledger.stderr
-    assert {node["name"] for node in json.loads(ledger.stdout)["nodes"]} == set(cluster.nodes)
+    assert {each["name"] for each in json.loads(ledger.stdout) if each["kind"] == "node"} == set(
+        cluster.nodes
+    )
     certificates = installation.exec(
         deployment, "fraction-injector", "certs", "status", RELEASE, f"--namespace={OWN_NAMESPACE}"
     )

@@ -167,7 +167,8 @@ def _types(kind: type) -> dict[str, Any]:
 _LISTED: dict[type, list[Any]] = {Fraction: FRACTIONS, Instance: INSTANCES}
 """Types of which not every value can be."""
 _TOLERATION = typing.get_args(_types(Constraints)["tolerations"])[0]
-_SET = ("reservation", "quotas", "namespace", "fraction")
+_SET = ("reservation", "quotas", "namespace", "fraction", "is_gated")
+"""Not drawn by type. No quota counts a gated pod, and the pods of these epochs never wait at a gate."""
 _FIELDS = {
     name: kind for part in (RequestedShare, Demands, Accounting) for name, kind in _types(part).items()
 }

@@ -48,7 +48,7 @@ def test_every_pod_of_a_file_is_known_again(file, reviewed):
 
 def test_most_files_of_the_examples_have_a_pod_that_is_admitted(reviewed):
     admitted = {file.parent.name for file in EXAMPLES if any(each.allowed for each in explained(file))}
-    assert admitted >= {file.parent.name for file in EXAMPLES}
+    assert admitted >= {file.parent.name for file in EXAMPLES} - {"denied"}
     assert len(reviewed) > 2 * len(EXAMPLES) // 2
 
 
