@@ -72,10 +72,10 @@ class Ledger(LedgerWriter):
             allocated = request.share.allocated(existing)
             stays = self._stays(request, allocated, prices)
             if self._is_counted(request, allocated):
-                if stays is not None:
+                if stays is not None and not self._lost_gate(request):
                     return stays
                 self._release_former(request)
-        result = self._chosen(request, prices) if stays is None else self._exceeded(request, stays) or stays
+        result = self._chosen(request, prices) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result
         name = self._reservation_name(request)
@@ -112,16 +112,37 @@ class Ledger(LedgerWriter):
         if request.demands.is_gated:
             return self._gated(request, prices)
         found = self._within_quotas(request, prices)
+        if not self._must_wait(request, found):
+            return found
+        answer = self._gated(request, prices)
+        self._close_line(request, found, answer)
+        return answer
+
+    def _kept(self, request: PlacementRequest, existing: AllocatedShare) -> AllocationResult:
+        """The place of an earlier review that nothing counts: a copy waits like any other pod."""
+        found = self._exceeded(request, existing) or existing
+        if not (request.demands.is_gated or self._must_wait(request, found)):
+            return found
+        answer = self._never_fits(request, existing) or existing.placed(waits_for_quota=True)
+        self._close_line(request, found, answer)
+        return answer
+
+    def _must_wait(self, request: PlacementRequest, found: AllocationResult) -> bool:
+        """Whether the policy lets the pod wait, and it is over a quota or others came before it."""
         quotas = request.accounting.quotas
         if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
-            return found
-        if isinstance(found, OverQuota):
-            answer = self._gated(request, prices)
-            if isinstance(answer, AllocatedShare) and request.accounting.reservation is not None:
-                self.line.close(found.quota)
-            return answer
-        must_wait = isinstance(found, AllocatedShare) and self.line.must_wait(quotas, self._need(found))
-        return self._gated(request, prices) if must_wait else found
+            return False
+        if isinstance(found, AllocatedShare):
+            return self.line.must_wait(quotas, self._need(found))
+        return isinstance(found, OverQuota)
+
+    def _close_line(
+        self, request: PlacementRequest, found: AllocationResult, answer: AllocationResult
+    ) -> None:
+        """Let nobody pass a pod that waits for a full quota from now on; not in a dry run."""
+        waits = isinstance(answer, AllocatedShare) and request.accounting.reservation is not None
+        if waits and isinstance(found, OverQuota):
+            self.line.close(found.quota)
 
     def _gated(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now."""
@@ -192,6 +213,11 @@ class Ledger(LedgerWriter):
         accounting, name = request.accounting, existing.placement.reservation
         key = accounting.namespace, accounting.pod, existing.takes
         return self._reservations.matches(name, key, accounting.reservation)
+
+    def _lost_gate(self, request: PlacementRequest) -> bool:
+        """Whether the pod's reservation waits for a quota, but another webhook removed our gate."""
+        reservation = self._reservations.get(request.demands.reservation)
+        return reservation is not None and reservation.waits_for_quota and not request.demands.is_gated
 
     def _stays(
         self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices

@@ -111,7 +111,9 @@ def _keep(
         kept = msgspec.structs.replace(kept, memory_values=())
     elif validated.keeps_assumption and not kept.memory_values:
         return refuse_index(validated.containers) or mutate(validated, result)
-    kept = msgspec.structs.replace(kept, other_memory_values=result.other_memory_values)
+    kept = msgspec.structs.replace(
+        kept, other_memory_values=result.other_memory_values, waits_for_quota=result.waits_for_quota
+    )
     if not is_reserved:
         return mutate(validated, kept)
     named = msgspec.structs.replace(kept, reservation=result.reservation, degraded=result.degraded)

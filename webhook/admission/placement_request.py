@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kube.names import MAX_NAME
 from kube.resource_requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import Accounting, Placement, PlacementRequest, RequestedShare
@@ -31,7 +32,8 @@ def placement_request(
         amounts: its CPU and memory; None to read them from the pod.
     """
     spec, policy, kept = validated.spec, validated.policy, validated.kept
-    constraints: Constraints | Denial = Constraints()
+    # A pod that names its node can have no scheduling gate.
+    constraints: Constraints | Denial = Constraints(node_name=(spec.node_name or "")[:MAX_NAME] or None)
     if kept is None or validated.keeps_assumption:
         constraints = refuse_many_demands(spec) or _constraints(spec, policy)
     if isinstance(constraints, Denial):

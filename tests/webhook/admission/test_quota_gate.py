@@ -6,6 +6,7 @@ import pytest
 
 from kube.names import QUOTA_GATE
 from ledger.ledger import Ledger
+from ledger.placement_request import Quota
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, pod, policies
 from tests.webhook.support.gpu_pods import asking_memory
@@ -64,12 +65,51 @@ def test_a_second_review_changes_nothing_and_counts_the_pod_nowhere():
 
 
 def test_a_second_review_adds_no_gate_to_a_pod_that_had_room_at_the_first():
-    webhook = filled()
+    webhook = webhook_of()
+    stored = webhook.decide(half(), uid="u", userInfo=ME).stored
+    webhook.ledger.line.state = "settling"
+    again = webhook.decide(stored, uid="u-2", userInfo=ME)
+    assert (again.allowed, again.code) == (True, "unchanged")
+
+
+def copied(webhook):
+    """A pod that was let go, and whose copy another user creates."""
     stored = webhook.decide(half("other"), uid="other", userInfo=ME).stored
-    # What became of it: the controller let it go, and somebody creates a copy of it.
     stored["spec"]["schedulingGates"] = []
+    return stored
+
+
+def test_a_copy_of_an_injected_pod_waits_for_its_quota_like_any_other():
+    webhook = filled()
+    again = webhook.decide(copied(webhook), uid="u-2", userInfo={"username": "another"})
+    assert (again.allowed, gates(again)) == (True, [OURS])
+
+
+@pytest.mark.parametrize("state", ["settling", "open"])
+def test_a_copy_of_an_injected_pod_does_not_pass_those_that_wait(state):
+    webhook = webhook_of()
+    stored = copied(webhook)
+    webhook.ledger.line.state = state
+    if state == "open":
+        webhook.ledger.line.close(Quota("namespace", "team", slices=8))
     again = webhook.decide(stored, uid="u-2", userInfo={"username": "another"})
-    assert (again.allowed, again.code) == (False, "over-quota")
+    assert (again.allowed, gates(again)) == (True, [OURS])
+
+
+def test_a_copy_that_names_its_node_is_denied_over_the_quota():
+    webhook = filled()
+    copy_of_it = copied(webhook)
+    copy_of_it["spec"]["nodeName"] = "a"
+    assert webhook.decide(copy_of_it, uid="u-2", userInfo={"username": "another"}).code == "over-quota"
+
+
+def test_a_gate_that_another_webhook_removed_is_added_again():
+    webhook = filled()
+    stored = webhook.decide(half(), uid="u", userInfo=ME).stored
+    stored["spec"]["schedulingGates"] = []
+    again = webhook.decide(stored, uid="u-2", userInfo=ME)
+    assert (again.allowed, gates(again)) == (True, [OURS])
+    assert webhook.ledger.pending_slices() == 4
 
 
 def test_the_same_pods_get_their_gate_from_the_cache_too():
