@@ -66,6 +66,7 @@ class QuotaLine:
         self._largest_mib = largest_mib
         self._groups: dict[LineGroup, list[_Order]] = {}
         self._pods: dict[PodKey, tuple[LineGroup, PodFact]] = {}
+        self._held: dict[PodKey, tuple[LineGroup, PodFact]] = {}
         self._closed: set[Quota] = set()
         self._kept: dict[Quota, Used] = {}
         """Room of quotas for the first pods of other quotas' lines."""
@@ -76,17 +77,33 @@ class QuotaLine:
         """Groups looked at so far."""
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self._pods) + len(self._held)
 
     def add(self, pod: PodFact, memory: GpuMemory) -> None:
         """Add a waiting pod; the inverse of `remove`."""
-        group = LineGroup(pod.namespace, pod.queues, Used(pod.slices, 1, memory))
+        self._insert(LineGroup(pod.namespace, pod.queues, Used(pod.slices, 1, memory)), pod)
+
+    def hold(self, key: PodKey) -> None:
+        """Let a waiting pod neither go nor stop others, until it is resumed, or added anew."""
+        found = self._pods.get(key)
+        if found is not None:
+            self.remove(key)
+            self._held[key] = found
+
+    def resume(self, key: PodKey) -> None:
+        """Give a held pod its place again; the inverse of `hold`."""
+        found = self._held.pop(key, None)
+        if found is not None:
+            self._insert(*found)
+
+    def _insert(self, group: LineGroup, pod: PodFact) -> None:
         self._pods[pod.key] = group, pod
         insort(self._groups.setdefault(group, []), _order(pod))
         self._changes += 1
 
     def remove(self, key: PodKey) -> None:
         """Remove a pod, if it waits."""
+        self._held.pop(key, None)
         found = self._pods.pop(key, None)
         if found is None:
             return

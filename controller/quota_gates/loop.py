@@ -1,13 +1,17 @@
 """The leader's loop that lets waiting pods go: it removes their gates in order, one after the other.
 
 A pod counts in its quotas before the request to remove its gate is sent. It waits again only if the gate is
-certainly still there. A request without an answer is repeated until the outcome is known.
+certainly still there. A request without an answer is repeated until the outcome is known. Meanwhile others
+go: the API server may fail for this pod alone, such as by another webhook of its namespace.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from http import HTTPStatus
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,8 +32,22 @@ appeared yet, and a request that it sent may still be in progress."""
 MAX_AT_ONCE = 100
 """Pods that go in one step."""
 REFUSED_SECONDS = 30.0
-"""Pause after the API server rejected a request."""
+"""Until a request that the API server rejected is repeated."""
+RETRY_SECONDS = 1.0
+"""Until a request without an answer is repeated; twice as long after each further one."""
+MOST_RETRY_SECONDS = 120.0
+MAX_STUCK = 8
+"""Pods whose requests fail at the same time: then the fault is hardly theirs, and no other one is tried."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
+
+
+class _Unknown(NamedTuple):
+    """A request without an answer."""
+
+    wait: QuotaWait
+    after: float
+    """Seconds until the next attempt, should this one fail."""
+    not_before: float
 
 
 class QuotaGateLoop:
@@ -62,8 +80,10 @@ class QuotaGateLoop:
         self._reason_not_to_lead = reason_not_to_lead
         self._clock = clock
         self._not_before = 0.0
-        self._unknown: dict[PodKey, QuotaWait] = {}
+        self._unknown: dict[PodKey, _Unknown] = {}
         """Pods for which a request had no answer."""
+        self._held: dict[PodKey, float] = {}
+        """Pods whose request was rejected, and when it is their turn again."""
         self._log = get_logger("quota gates")
 
     async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
@@ -73,6 +93,7 @@ class QuotaGateLoop:
             # Of an earlier term: other leaders may have let other pods go since. The watch knows.
             self._state.put_back(key)
         self._unknown.clear()
+        self._resume(math.inf)
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
         finally:
@@ -82,22 +103,36 @@ class QuotaGateLoop:
         """Let all pods go whose turn it is."""
         if self._clock() < self._not_before or self._reason_not_to_lead() is not None:
             return
-        for key, wait in list(self._unknown.items()):
-            if await self._remove(key, wait) is None:
-                return
-        digest, left = self._policies.digest, MAX_AT_ONCE
-        if self._line.has_changed(digest):
-            for pod in self._line.due(self._policies.quotas_of, digest):
-                if pod is None:
-                    await self._state.yielding.step()
-                    continue
-                left -= 1
-                if left < 0 or not await self._let_go(pod):
-                    return
+        self._resume(self._clock())
+        await self._ask_again()
+        if self._clock() < self._not_before or not await self._let_due_go():
+            return
         self._line.state = "open"
 
+    async def _ask_again(self) -> None:
+        """Repeat requests without an answer, until one has none again."""
+        for key, unknown in list(self._unknown.items()):
+            if unknown.not_before <= self._clock() and await self._remove(key, unknown.wait) is None:
+                return
+
+    async def _let_due_go(self) -> bool:
+        """Let pods go whose turn it is; return False if more may be due."""
+        digest, left = self._policies.digest, MAX_AT_ONCE
+        if not self._line.has_changed(digest):
+            return True
+        if len(self._unknown) + len(self._held) >= MAX_STUCK:
+            return False
+        for pod in self._line.due(self._policies.quotas_of, digest):
+            if pod is None:
+                await self._state.yielding.step()
+                continue
+            left -= 1
+            if left < 0 or not await self._let_go(pod):
+                return False
+        return True
+
     async def _let_go(self, pod: PodFact) -> bool:
-        """Remove a pod's gate; return False if the line must be looked at again."""
+        """Remove a pod's gate; return False if no other one may go in this step."""
         wait = pod.quota_wait
         if wait is None or not self._leadership.leads or self._reason_not_to_lead() is not None:
             return False
@@ -105,25 +140,29 @@ class QuotaGateLoop:
         outcome = await self._remove(pod.key, wait)
         if outcome == "removed":
             await self._removal.report(pod, wait)
-        return outcome in {"removed", "gone"}
+        if outcome == "still there":
+            return len(self._unknown) + len(self._held) < MAX_STUCK
+        return outcome is not None
 
     async def _remove(self, key: PodKey, wait: QuotaWait) -> Outcome | None:
-        """Remove the gate of a pod that counts already; return None if the outcome is not known."""
+        """Remove the gate of a pod that counts already; return None if no other request is to be sent now."""
         if key not in self._state.lifted:
             self._unknown.pop(key, None)
             return "gone"
-        self._unknown[key] = wait
+        former = self._unknown.get(key)
+        self._unknown[key] = former or _Unknown(wait, RETRY_SECONDS, self._clock() + RETRY_SECONDS)
         try:
             outcome = await self._removal.remove(key, wait)
         except _UNKNOWN as error:
-            self._not_before = self._clock() + self._pause(key, error)
-            return None
+            return self._failed(key, wait, error)
         del self._unknown[key]
         if outcome == "still there":
-            self._state.put_back(key)
+            self._hold(key)
+        else:
+            self._unknown = {each: _Unknown(of.wait, RETRY_SECONDS, 0) for each, of in self._unknown.items()}
         return outcome
 
-    def _pause(self, key: PodKey, error: Exception) -> float:
+    def _failed(self, key: PodKey, wait: QuotaWait, error: Exception) -> Outcome | None:
         """Log why a gate was not removed, and let the pod wait again if it certainly still has the gate."""
         namespace, name = key
         self._log.warning(
@@ -133,7 +172,25 @@ class QuotaGateLoop:
             error=f"{type(error).__name__}: {error}",
         )
         if not is_rejection(error):
-            return STEP_SECONDS
+            after = self._unknown[key].after
+            self._unknown[key] = _Unknown(wait, min(2 * after, MOST_RETRY_SECONDS), self._clock() + after)
+            return None
         del self._unknown[key]
+        if isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS:
+            self._not_before = self._clock() + REFUSED_SECONDS
+            self._state.put_back(key)
+            return None
+        self._hold(key)
+        return "still there"
+
+    def _hold(self, key: PodKey) -> None:
+        """Let a pod wait again; for some time, others go before it."""
         self._state.put_back(key)
-        return REFUSED_SECONDS
+        self._line.hold(key)
+        self._held[key] = self._clock() + REFUSED_SECONDS
+
+    def _resume(self, now: float) -> None:
+        """Give held pods their place in the line again, once their time is over."""
+        for key in [key for key, until in self._held.items() if until <= now]:
+            del self._held[key]
+            self._line.resume(key)

@@ -7,7 +7,14 @@ from prometheus_client import CollectorRegistry
 
 from controller.publish.metrics import ControllerMetrics
 from controller.quota_gates.gate_removal import GateRemoval
-from controller.quota_gates.loop import MAX_AT_ONCE, REFUSED_SECONDS, SETTLE_SECONDS, QuotaGateLoop
+from controller.quota_gates.loop import (
+    MAX_AT_ONCE,
+    MAX_STUCK,
+    MOST_RETRY_SECONDS,
+    REFUSED_SECONDS,
+    SETTLE_SECONDS,
+    QuotaGateLoop,
+)
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import pods
 from kube.names import QUOTA_GATE
@@ -226,6 +233,82 @@ def test_a_rejection_leaves_the_pod_in_line_and_is_not_repeated_at_once():
         assert (world.used, world.in_line) == (0, 1)
         assert await world.step(after=1) == []
         assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
+
+    in_world(check)
+
+
+@pytest.mark.parametrize("status", [403, 400, 500, 503])
+def test_a_pod_that_the_api_server_does_not_let_go_stops_no_other_namespace(status):
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1, namespace="blue"))
+        asked = await world.step(refusal(status, "no"), *DONE)
+        asked += await world.step(*DONE, after=0.25)
+        assert asked[:2] == [PATCH, ("PATCH", "/api/v1/namespaces/blue/pods/b")]
+        assert world.state.ledger.line.state == "open"
+
+    in_world(check, settled=False)
+
+
+def test_a_request_that_is_rejected_as_if_the_pod_had_changed_is_not_repeated_at_once():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1, namespace="blue"))
+        assert await world.step(refusal(409, "Conflict"), reply(listed(waiting())), *DONE) == [
+            PATCH,
+            READ,
+            ("PATCH", "/api/v1/namespaces/blue/pods/b"),
+            ("POST", "/api/v1/namespaces/blue/events"),
+        ]
+        assert await world.step(after=1) == []
+        assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_while_the_api_server_rejects_all_a_bounded_number_is_tried():
+    async def check(world):
+        world.policies.quotas = ()
+        world.add(*(waiting(f"p-{n}") for n in range(3 * MAX_STUCK)))
+        asked = []
+        for _ in range(2 * MAX_STUCK):
+            asked += await world.step(*[refusal(403, "Forbidden")] * MAX_STUCK, after=0.25)
+        assert len(asked) == MAX_STUCK
+
+    in_world(check)
+
+
+def test_while_no_request_has_an_answer_a_bounded_number_is_tried_ever_more_rarely():
+    async def check(world):
+        world.policies.quotas = ()
+        world.add(*(waiting(f"p-{n}") for n in range(3 * MAX_STUCK)))
+        asked = []
+        for _ in range(250):
+            asked += await world.step(*[refusal(500, "InternalError")] * 2, after=1)
+        assert len(set(asked)) == MAX_STUCK
+        assert len(asked) < 20 * MAX_STUCK
+        ends = await world.step(*DONE * (4 * MAX_STUCK), after=MOST_RETRY_SECONDS)
+        ends += await world.step(*DONE * (4 * MAX_STUCK), after=1)
+        assert len([path for method, path in ends if method == "PATCH"]) == 3 * MAX_STUCK
+
+    in_world(check)
+
+
+def test_too_many_requests_are_answered_by_a_pause_of_all():
+    async def check(world):
+        world.add(waiting(), waiting("b", second=1, namespace="blue"))
+        assert await world.step(refusal(429, "TooManyRequests")) == [PATCH]
+        assert (world.used, world.in_line) == (0, 2)
+        assert await world.step(after=1) == []
+
+    in_world(check)
+
+
+def test_a_held_pod_that_is_deleted_is_forgotten():
+    async def check(world):
+        world.add(waiting())
+        await world.step(refusal(403, "Forbidden"))
+        world.end("a")
+        assert await world.step(after=REFUSED_SECONDS) == []
+        assert world.in_line == 0
 
     in_world(check)
 
