@@ -101,7 +101,7 @@ def seconds_since(since: str, now: datetime) -> float:
     """Return how long ago an RFC 3339 time was; 0 for one that cannot be read, or is in the future."""
     try:
         return max(0.0, (now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds())
-    except ValueError:
+    except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
         return 0.0
 
 

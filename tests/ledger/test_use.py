@@ -45,6 +45,8 @@ def test_a_time_that_is_unknown_of_one_container_is_unknown_of_the_pod():
         ("2026-01-01T12:30:00Z", "in the last 1 min"),
         ("yesterday", "in the last 1 min"),
         ("", "in the last 1 min"),
+        ("0001-01-01T00:00:00+23:59", "in the last 1 min"),
+        ("9999-12-31T23:59:59-23:59", "in the last 1 min"),
     ],
 )
 def test_the_time_says_over_which_period_it_was_measured(since, period):
