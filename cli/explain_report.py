@@ -84,6 +84,8 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
     limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
     yield f"policy {facts['policy']}, {limit}"
+    if facts["hasRoom"] is False:
+        yield "no node has room for it now: it would wait"
     if facts["alias"] is not None:
         yield f"alias: {facts['alias']}"
     yield from _replicas(facts)

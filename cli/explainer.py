@@ -61,6 +61,7 @@ class Explanation:
             "profile": self._profile(),
             "prefer": list(policy.demands.prefer) if policy is not None else [],
             "passedOver": placement.passed_over if placement is not None else "",
+            "hasRoom": self._has_room(),
             "memoryMiB": injection.memory_mib if injection is not None else None,
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,
@@ -76,6 +77,14 @@ class Explanation:
             "patch": self.patch,
             "pod": self.pod,
         }
+
+    def _has_room(self) -> bool | None:
+        """Whether a node has room for the pod now; None if it gets no share, or if no node is known."""
+        injection = self.outcome.injection
+        # A pod that was injected before stays where it is: its placement states no size of the GPU.
+        if injection is None or not (self.kinds and injection.placement.gpu_mib):
+            return None
+        return injection.placement.node is not None
 
     def _limiter(self) -> str | None:
         """Return the name of the pod's limiter; whole GPUs have none."""

@@ -13,9 +13,11 @@ from tests.webhook.support import LABEL, container, fixture_review, pod
 pytestmark = pytest.mark.slow
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
+ROOM_OF_INVENTORY = 15
+"""Pods of 0.750: one for each of its GPUs."""
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
 OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds", "alias"]
-OURS += ["profile", "prefer", "passedOver"]
+OURS += ["profile", "prefer", "passedOver", "hasRoom"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -70,6 +72,7 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "profile": None,
         "prefer": [],
         "passedOver": "",
+        "hasRoom": None,
         "memoryMiB": None,
         "container": None,
         "policy": None,
@@ -196,6 +199,16 @@ def test_each_is_decided_alone_or_all_in_one_ledger():
     decided = indices("--together")
     assert decided[0] == one
     assert len({str(limits) for limits in decided}) > 1
+
+
+def test_pods_for_which_nothing_is_left_are_said_to_wait():
+    text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(ROOM_OF_INVENTORY + 1))
+    printed = invoke("-", "--inventory", INVENTORY, "--together", text=text).stdout
+    *with_room, last = printed.split(": allowed (injected)\n")[1:]
+    assert "no node has room for it now: it would wait\n" in last
+    assert not [each for each in with_room if "would wait" in each]
+    found = json.loads(invoke("-", "--inventory", INVENTORY, "-o", "json", "--together", text=text).stdout)
+    assert [facts["hasRoom"] for facts in found] == [True] * ROOM_OF_INVENTORY + [False]
 
 
 def test_reviews_that_were_recorded_as_a_dry_run_take_slices_together_too():
