@@ -108,6 +108,10 @@ def _print(log: Path, offset: int) -> int:
             return count
     except FileNotFoundError:
         return 0
+    except OSError as error:
+        if error.filename is None:
+            raise  # standard output
+        fail(f"{log} cannot be read: {error.strerror}")
 
 
 def _machine_lines(report: MachineReport | None, running: list[Task], *, runs: bool) -> Iterator[str]:

@@ -127,6 +127,14 @@ def test_a_task_that_has_not_begun_has_an_empty_log(call, store):
     assert call("logs", "1") == (0, "")
 
 
+def test_a_log_that_cannot_be_read_is_named_in_one_line(call, store, tmp_path):
+    call("submit", "--queue", "half", "true")
+    begin(store, 1)
+    log = tmp_path / "private" / TASKS / "1" / "1" / "log"
+    log.mkdir(parents=True)
+    assert call("logs", "1") == (2, f"fraction-injector: {log} cannot be read: Is a directory\n")
+
+
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):
     for _ in range(2):
         call("submit", "--queue", "half", "true")
