@@ -144,7 +144,8 @@ def test_clearmls_own_client_reads_the_queues_and_its_agent_gets_the_cards(lab, 
         }
         lab.start("--clearml", "--queue", "dual=2", "half-a.b=0.5")
         ran = lab.folder / "ran"
-        eventually(lambda: ran.exists() and len(ran.read_text().splitlines()) > 2, "tasks run")
+        named = (" task-1 ", " task-2 ")
+        eventually(lambda: ran.exists() and all(each in ran.read_text() for each in named), "tasks run")
         lines = set(ran.read_text().splitlines())
     assert "execute --require-queue --gpus 0,1 --id task-1 0,1" in lines
     assert any(re.fullmatch(r"execute --require-queue --gpus [01] --id task-2 [01]", line) for line in lines)
