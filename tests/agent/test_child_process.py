@@ -45,6 +45,17 @@ def pid_of(child):
     return child._process.pid
 
 
+async def read_and_cancel(name):
+    """The pid of a child whose reader was cancelled."""
+    child = Child(name)
+    reading = asyncio.create_task(child.result())
+    await asyncio.sleep(0)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    return pid_of(child)
+
+
 def test_a_child_without_a_reader_ends_and_leaves_no_open_pipe(module):
     # Warnings are errors in tests: a pipe or a process that is forgotten would be one.
     child = Child(module(FOREVER))
@@ -54,16 +65,7 @@ def test_a_child_without_a_reader_ends_and_leaves_no_open_pipe(module):
 
 
 def test_one_whose_reader_is_cancelled_ends(module):
-    async def cancel():
-        child = Child(module(FOREVER))
-        reading = asyncio.create_task(child.result())
-        await asyncio.sleep(0)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
-        return pid_of(child)
-
-    pid = asyncio.run(cancel())
+    pid = asyncio.run(read_and_cancel(module(FOREVER)))
     eventually(lambda: gone(pid), "it is gone")
 
 
@@ -75,15 +77,10 @@ def test_one_whose_reader_is_cancelled_before_a_thread_is_free_leaves_nothing(mo
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
         busy = loop.run_in_executor(None, free.wait)
-        child = Child(module(FOREVER))
-        reading = asyncio.create_task(child.result())
-        await asyncio.sleep(0)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
+        pid = await read_and_cancel(module(FOREVER))
         free.set()
         await busy
-        return pid_of(child)
+        return pid
 
     assert gone(asyncio.run(cancel()))
     gc.collect()

@@ -56,6 +56,19 @@ def invoke(*arguments, text=None):
     return result
 
 
+def called(*arguments):
+    """Exit status, output and errors of a command in this process."""
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def write(folder, **files):
+    """Write YAML files of these names into a folder, and return the folder."""
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
 def error_line(result):
     """The one line that says what is wrong, and status 2."""
     assert (result.exit_code, result.stdout) == (2, "")

@@ -9,14 +9,9 @@ import yaml
 from typer.testing import CliRunner
 
 from cli.app import app
+from tests.cli.running import write
 
 PAGE = Path(__file__).parents[2] / "docs" / "getting-started" / "gpu-operator.md"
-
-
-def write(folder, **files):
-    for name, text in files.items():
-        (folder / f"{name}.yaml").write_text(text)
-    return folder
 
 
 def operator_values(*arguments):

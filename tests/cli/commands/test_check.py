@@ -4,40 +4,27 @@ import json
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from cli.app import app
-from tests.cli.running import CHECKOUT, run
+from tests.cli.running import CHECKOUT, called, run, write
 
 pytestmark = pytest.mark.slow
 
 
-def invoke(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    return result.exit_code, result.stdout, result.stderr
-
-
-def write(folder, **files):
-    for name, text in files.items():
-        (folder / f"{name}.yaml").write_text(text)
-    return folder
-
-
 def test_a_good_directory_passes_with_its_digest(tmp_path):
-    code, out, err = invoke("check", write(tmp_path, default="kind: Policy\nname: default\n"))
+    code, out, err = called("check", write(tmp_path, default="kind: Policy\nname: default\n"))
     assert (code, err) == (0, "")
     assert out.startswith(f"{tmp_path} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
 
 
 def test_mistakes_are_printed_as_editors_read_them(tmp_path):
     folder = write(tmp_path, default="kind: Policy\nname: default\nlimiter: nun\nslicesPerGPU: 8\n")
-    code, out, err = invoke("check", folder)
+    code, out, err = called("check", folder)
     assert (code, out) == (1, "")
     assert err == f'{folder}/default.yaml:4: slicesPerGPU: unknown key (did you mean "slicesPerGpu"?)\n'
 
 
 def test_a_missing_directory_is_exit_code_two(tmp_path):
-    code, _, err = invoke("check", tmp_path / "absent")
+    code, _, err = called("check", tmp_path / "absent")
     assert code == 2
     assert err == f"{tmp_path}/absent: cannot be read: No such file or directory\n"
 
@@ -62,7 +49,7 @@ def test_a_missing_directory_is_exit_code_two(tmp_path):
 )
 def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
     other = f"kind: Policy\nname: other\n{text}\n"
-    code, out, _ = invoke("check", write(tmp_path, default="kind: Policy\nname: default\n", other=other))
+    code, out, _ = called("check", write(tmp_path, default="kind: Policy\nname: default\n", other=other))
     assert code == 0
     assert note in out
     assert out.startswith(f"note: {tmp_path}/other.yaml:")
@@ -70,11 +57,11 @@ def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
 
 def test_a_policy_file_is_checked_alone_with_the_built_in_default(tmp_path):
     file = write(tmp_path, own="kind: Policy\nname: own\nnamespaces: [n]\n") / "own.yaml"
-    code, out, err = invoke("check", file)
+    code, out, err = called("check", file)
     assert (code, err) == (0, "")
     assert out.startswith(f"{file} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
     file.write_text("kind: Policy\nname: own\nlimitr: none\n")
-    assert invoke("check", file) == (1, "", f'{file}:3: limitr: unknown key (did you mean "limiter"?)\n')
+    assert called("check", file) == (1, "", f'{file}:3: limitr: unknown key (did you mean "limiter"?)\n')
 
 
 VALUES = """\
@@ -114,18 +101,18 @@ queues:
 def test_policies_in_values_of_the_chart_are_checked_with_the_lines_of_the_values(tmp_path, change, problem):
     file = tmp_path / "values.yaml"
     file.write_text(VALUES)
-    code, out, err = invoke("check", file)
+    code, out, err = called("check", file)
     assert (code, err) == (0, "")
     assert out.startswith(f"{file} is fine (policies: 2, limiters of your own: 1, queues: 1)")
     file.write_text(VALUES.replace(*change))
-    code, _, err = invoke("check", file)
+    code, _, err = called("check", file)
     assert code == 1
     assert err.startswith(f"{file}{problem}"), err
 
 
 def test_the_values_of_the_chart_itself_are_fine():
     for values in [CHECKOUT / "charts/fraction-injector/values.yaml", *CHECKOUT.glob("charts/*/ci/*.yaml")]:
-        code, out, err = invoke("check", values)
+        code, out, err = called("check", values)
         assert (code, err) == (0, ""), values
         assert " is fine (policies: " in out
 
@@ -133,26 +120,26 @@ def test_the_values_of_the_chart_itself_are_fine():
 def test_values_without_policies_have_the_charts_default(tmp_path):
     file = tmp_path / "values.yaml"
     file.write_text("agent: {enabled: true}\n")
-    assert "is fine (policies: 1," in invoke("check", file)[1]
+    assert "is fine (policies: 1," in called("check", file)[1]
 
 
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):
     good = write(tmp_path, good="kind: Policy\nname: default\n") / "good.yaml"
     bad = write(tmp_path, bad="kind: Policy\nnme: x\n") / "bad.yaml"
-    code, out, err = invoke("check", good, "-f", bad)
+    code, out, err = called("check", good, "-f", bad)
     assert (code, "good.yaml is fine" in out, "bad.yaml:2: nme" in err) == (1, True, True)
-    assert invoke("check", good, bad, tmp_path / "absent")[0] == 2
-    assert invoke("check")[0] == 2
+    assert called("check", good, bad, tmp_path / "absent")[0] == 2
+    assert called("check")[0] == 2
 
 
 def test_json_lists_notes_and_mistakes_with_their_place(tmp_path):
     text = yaml.safe_dump({"kind": "Policy", "name": "default", "limiter": "none"}, sort_keys=False)
-    code, out, _ = invoke("check", write(tmp_path, default=text), "-o", "json")
+    code, out, _ = called("check", write(tmp_path, default=text), "-o", "json")
     note, fine = json.loads(out)
     assert (code, note["level"], note["file"], note["line"]) == (0, "note", f"{tmp_path}/default.yaml", 3)
     assert (fine["level"], fine["file"]) == ("ok", str(tmp_path))
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: x\n")
-    code, out, _ = invoke("check", tmp_path, "-o", "json")
+    code, out, _ = called("check", tmp_path, "-o", "json")
     [error] = json.loads(out)
     assert (code, error["level"], error["line"], error["path"]) == (1, "error", 3, "limitr")
 
