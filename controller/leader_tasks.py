@@ -27,7 +27,7 @@ from controller.policies.policies_in_force import SECONDS_BETWEEN_CHECKS, Polici
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
 from controller.policies.served_policies import WebhookPolicies
-from controller.policies.watched_policies import WatchedPolicies
+from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.node_events import NodeEvents
@@ -37,7 +37,6 @@ from controller.quota_gates.loop import QuotaGateLoop
 from controller.replace.pod_deletion import PodDeletion
 from controller.replace.pod_replacement import PodReplacement
 from controller.watch.ledger_store import LedgerStore
-from ledger.quota_line import QuotasOf, unknown_quotas
 from service.background import BackgroundTask
 
 STEP_SECONDS = 120.0
@@ -81,10 +80,15 @@ class LeaderTasks:
         self._certificate_metrics = CertificateMetrics(registry)
         self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
-        given = context.api, context.state, context.leadership, metrics, options.names
         policies = context.policies
-        quotas_of: QuotasOf = policies.quotas_of if policies is not None else unknown_quotas
-        self._events = PodEvents(*given, quotas_of=quotas_of)
+        self._events = PodEvents(
+            context.api,
+            context.state,
+            context.leadership,
+            metrics,
+            options.names,
+            quotas_of=quotas_of(policies),
+        )
         self._quota_gates = self._make_quota_gates(policies) if policies is not None else None
         self._ledger_writer: GpuLedgerWriter | None = None
 

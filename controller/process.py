@@ -25,7 +25,7 @@ from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import PodDemands
 from controller.policies.served_policies import WebhookPolicies
-from controller.policies.watched_policies import WatchedPolicies
+from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish import gpu_metrics, node_problems, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
@@ -35,7 +35,6 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import nodes, pods
-from ledger.quota_line import QuotasOf, unknown_quotas
 from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
@@ -148,8 +147,7 @@ class ControllerProcess:
         """Register metrics of the policies' quotas and their usage."""
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
-        quotas_of: QuotasOf = policies.quotas_of if policies is not None else unknown_quotas
-        self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of))
+        self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
         self._registry.register(self._served_policies)
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
         self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))

@@ -15,9 +15,7 @@ from cluster.listing import Resource, list_all
 from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
 from describe.share_uses import UsedShare, held_shares, read_uses
-from ledger.use import ShareUse, seconds_since
-
-HOUR_SECONDS = 3600
+from ledger.use import HOUR_SECONDS, ShareUse, seconds_since
 
 
 @dataclass(frozen=True, slots=True)

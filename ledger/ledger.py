@@ -20,8 +20,7 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
-from ledger.quota_line import exceeded
-from ledger.quota_usage import Used
+from ledger.quota_usage import Used, exceeded
 from ledger.reservations import MAX_RESERVATIONS, reservation_of
 from modes.units import Profile
 
@@ -79,8 +78,7 @@ class Ledger(LedgerWriter):
         if not isinstance(result, AllocatedShare):
             return result
         name = self._reservation_name(request)
-        waits = result.placement.waits_for_quota or request.demands.is_gated
-        result = result.placed(reservation=name, waits_for_quota=waits)
+        result = result.placed(reservation=name)
         if name is not None:
             self._reserve(request, result, name, now)
         return result

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import OverQuota, Quota
-from ledger.quota_usage import QuotaUsage, Used
+from ledger.quota_usage import QuotaUsage, Used, exceeded
 from modes.facts import PodFact, PodKey
 
 STEPS_AT_ONCE = 256
@@ -84,7 +84,7 @@ class QuotaLine:
         self._insert(LineGroup(pod.namespace, pod.queues, Used(pod.slices, 1, memory)), pod)
 
     def hold(self, key: PodKey) -> None:
-        """Let a waiting pod neither go nor stop others, until it is resumed, or added anew."""
+        """Let a waiting pod neither go nor stop others, until it is resumed, or added again."""
         found = self._pods.get(key)
         if found is not None:
             self.remove(key)
@@ -169,6 +169,11 @@ class QuotaLine:
         before = sum([bisect_left(orders, _order(pod)) for orders in lines])
         return LinePlace(before + 1, sum(map(len, lines)), over, quota)
 
+    def place_text(self, key: PodKey, quotas_of: QuotasOf) -> str | None:
+        """Return `place` in words; None if the pod does not wait."""
+        place = self.place(key, quotas_of)
+        return place_in_words(place) if place is not None else None
+
     def lengths(self, quotas_of: QuotasOf) -> Mapping[Quota, int]:
         """Return the number of waiting pods of each quota that has any."""
         found: dict[Quota, int] = {}
@@ -229,27 +234,6 @@ def place_in_words(place: LinePlace) -> str:
     if over.asked > over.limit:
         return f"{line}: it needs {over.asked} {unit}, but the quota is only {over.limit}, so it never starts"
     return f"{line}: {over.used} of {over.limit} {unit} are used, it needs {over.asked}"
-
-
-def exceeded(quota: Quota, used: Used, need: Used, largest_mib: int) -> OverQuota | None:
-    """Return by how much a quota would be exceeded; None if it has room.
-
-    Args:
-        quota: the limits.
-        used: what counts already.
-        need: what comes in addition.
-        largest_mib: MiB of a card of unknown size.
-    """
-    if quota.slices is not None and used.slices + need.slices > quota.slices:
-        return OverQuota(quota, used.slices, need.slices, quota.slices, "slices")
-    if quota.max_pods is not None and used.pods + need.pods > quota.max_pods:
-        return OverQuota(quota, used.pods, need.pods, quota.max_pods, "pods")
-    if quota.memory_mib is not None:
-        former = used.memory.at_most(largest_mib)
-        asked = used.memory.plus(need.memory).at_most(largest_mib) - former
-        if former + asked > quota.memory_mib:
-            return OverQuota(quota, former, asked, quota.memory_mib, "MiB")
-    return None
 
 
 def _sum(one: Used, other: Used) -> Used:

@@ -102,11 +102,9 @@ class QuotaUsage:
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
         """The first quota that one more pod with these slices would exceed, in slices or pods."""
         for quota in quotas:
-            used = self.of(quota)
-            if quota.slices is not None and used.slices + slices > quota.slices:
-                return OverQuota(quota, used.slices, slices, quota.slices, "slices")
-            if quota.max_pods is not None and used.pods >= quota.max_pods:
-                return OverQuota(quota, used.pods, 1, quota.max_pods, "pods")
+            over = _exceeded_count(quota, self.of(quota), slices, 1)
+            if over is not None:
+                return over
         return None
 
     def memory_passed_by(
@@ -115,12 +113,41 @@ class QuotaUsage:
         """The first quota in MiB that one more pod would exceed; cards of unknown size are the largest."""
         for quota in quotas:
             if quota.memory_mib is not None:
-                former = self.of(quota).memory
-                used = former.at_most(largest_mib)
-                asked = former.plus(memory).at_most(largest_mib) - used
-                if used + asked > quota.memory_mib:
-                    return OverQuota(quota, used, asked, quota.memory_mib, "MiB")
+                over = _exceeded_memory(quota, self.of(quota).memory, memory, largest_mib)
+                if over is not None:
+                    return over
         return None
+
+
+def exceeded(quota: Quota, used: Used, need: Used, largest_mib: int) -> OverQuota | None:
+    """Return by how much a quota would be exceeded; None if it has room.
+
+    Args:
+        quota: the limits.
+        used: what counts already.
+        need: what comes in addition.
+        largest_mib: MiB of a card of unknown size.
+    """
+    over = _exceeded_count(quota, used, need.slices, need.pods)
+    return over or _exceeded_memory(quota, used.memory, need.memory, largest_mib)
+
+
+def _exceeded_count(quota: Quota, used: Used, slices: int, pods: int) -> OverQuota | None:
+    if quota.slices is not None and used.slices + slices > quota.slices:
+        return OverQuota(quota, used.slices, slices, quota.slices, "slices")
+    if quota.max_pods is not None and used.pods + pods > quota.max_pods:
+        return OverQuota(quota, used.pods, pods, quota.max_pods, "pods")
+    return None
+
+
+def _exceeded_memory(quota: Quota, used: GpuMemory, need: GpuMemory, largest_mib: int) -> OverQuota | None:
+    if quota.memory_mib is None:
+        return None
+    former = used.at_most(largest_mib)
+    asked = used.plus(need).at_most(largest_mib) - former
+    if former + asked <= quota.memory_mib:
+        return None
+    return OverQuota(quota, former, asked, quota.memory_mib, "MiB")
 
 
 def _cells(claim: Claim) -> list[_Cell]:

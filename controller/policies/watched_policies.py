@@ -8,6 +8,7 @@ from pathlib import Path
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
 from ledger.queue_names import names_of_keys
+from ledger.quota_line import QuotasOf, unknown_quotas
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
 from service.log import get_logger
@@ -114,3 +115,8 @@ class WatchedPolicies:
             )
         else:
             self._log.info("policies are in force", digest=reload.digest)
+
+
+def quotas_of(policies: WatchedPolicies | None) -> QuotasOf:
+    """Return the function that gives the quotas of pods; None is a controller without policies."""
+    return policies.quotas_of if policies is not None else unknown_quotas

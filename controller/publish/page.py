@@ -11,14 +11,13 @@ from controller.pods.free_nodes import FreeNodesFinder, kind_of
 from controller.pods.pod_demands import TooLong
 from controller.pods.pod_findings import waiting_message
 from controller.pods.pod_summary import summary_of
-from controller.policies.watched_policies import WatchedPolicies
+from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import InjectedPod, SeenPod
 from kube.names import QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
-from ledger.quota_line import place_in_words, unknown_quotas
 from ledger.view import PendingView
 from ledger.why import TOO_LONG, why
 from modes.resource_names import ResourceNames
@@ -111,10 +110,8 @@ class WaitingReasons:
         return message or (_HAS_ROOM if free.most else _NO_GPU)
 
     def _in_line(self, pod: SeenPod) -> str:
-        quotas_of = self._policies.quotas_of if self._policies is not None else unknown_quotas
-        place = self._state.ledger.line.place(pod.fact.key, quotas_of)
-        told = place_in_words(place) if place is not None else None
-        return why(replace(summary_of(pod, None), quota_line=told, gates=(QUOTA_GATE,)), self._names)
+        place = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies))
+        return why(replace(summary_of(pod, None), quota_line=place, gates=(QUOTA_GATE,)), self._names)
 
     def _replaced_after(self, injected: InjectedPod) -> str | None:
         owner = injected.owner

@@ -19,7 +19,7 @@ from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
 from kube.events import event, event_name
-from ledger.quota_line import QuotasOf, place_in_words, unknown_quotas
+from ledger.quota_line import QuotasOf, unknown_quotas
 from modes.resource_names import ResourceNames
 from service.log import get_logger
 
@@ -93,8 +93,8 @@ class PodEvents:
 
     def _in_line(self, finding: Finding) -> str | None:
         """A pod's place in the line of a quota; None if it does not wait in one now."""
-        place = self._state.ledger.line.place((finding.namespace, finding.pod), self._quotas_of)
-        return place_in_words(place)[:MAX_MESSAGE] if place is not None else None
+        text = self._state.ledger.line.place_text((finding.namespace, finding.pod), self._quotas_of)
+        return text[:MAX_MESSAGE] if text is not None else None
 
     async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for now; None if it does not wait any more."""

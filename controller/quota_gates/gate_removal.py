@@ -15,6 +15,7 @@ from controller.pods.pod_findings import Finding
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import pod_event
 from kube.names import QUOTA_GATE
+from ledger.use import seconds_since
 from modes.facts import PodFact, PodKey, QuotaWait
 from service.log import get_logger
 
@@ -58,7 +59,7 @@ class GateRemoval:
 
     async def report(self, pod: PodFact, wait: QuotaWait) -> None:
         """Log that a pod waits no more, and try to write it as an Event."""
-        waited = waited_seconds(wait.since, datetime.now(UTC))
+        waited = int(seconds_since(wait.since, datetime.now(UTC)))
         message = f"waited {waited} s for its quota, which has room now: it can be scheduled"
         self._log.info("a pod waits no more", namespace=pod.namespace, pod=pod.name, waited=waited)
         finding = Finding(pod.namespace, pod.name, wait.uid, "QuotaHasRoom")
@@ -81,11 +82,3 @@ def is_rejection(error: Exception) -> bool:
     if not isinstance(error, ApiError) or error.status == HTTPStatus.REQUEST_TIMEOUT:
         return False
     return HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-def waited_seconds(since: str, now: datetime) -> int:
-    """Return the seconds since a pod's creation; 0 if its time cannot be read."""
-    try:
-        return max(0, int((now - datetime.fromisoformat(since)).total_seconds()))
-    except (ValueError, TypeError):
-        return 0

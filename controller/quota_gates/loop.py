@@ -109,6 +109,10 @@ class QuotaGateLoop:
             return
         self._line.state = "open"
 
+    @property
+    def _are_many_stuck(self) -> bool:
+        return len(self._unknown) + len(self._held) >= MAX_STUCK
+
     async def _ask_again(self) -> None:
         """Repeat requests without an answer, until one has none again."""
         for key, unknown in list(self._unknown.items()):
@@ -120,7 +124,7 @@ class QuotaGateLoop:
         digest, left = self._policies.digest, MAX_AT_ONCE
         if not self._line.has_changed(digest):
             return True
-        if len(self._unknown) + len(self._held) >= MAX_STUCK:
+        if self._are_many_stuck:
             return False
         for pod in self._line.due(self._policies.quotas_of, digest):
             if pod is None:
@@ -141,7 +145,7 @@ class QuotaGateLoop:
         if outcome == "removed":
             await self._removal.report(pod, wait)
         if outcome == "still there":
-            return len(self._unknown) + len(self._held) < MAX_STUCK
+            return not self._are_many_stuck
         return outcome is not None
 
     async def _remove(self, key: PodKey, wait: QuotaWait) -> Outcome | None:

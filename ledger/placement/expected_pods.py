@@ -35,7 +35,7 @@ _MANY_GPUS = (2, 4, 8)
 _MOST_GPUS = 64
 """Idle GPUs of one node that are distinguished where its class is not known yet."""
 _RENEWED = 16
-"""Prices are renewed when a part of the cluster's slices, one in this many, has been requested anew."""
+"""Prices are renewed when a part of the cluster's slices, one in this many, has been requested since."""
 _LEAST_PODS = 16
 """Pods that arrive before prices are renewed."""
 _SHARP = 2.0

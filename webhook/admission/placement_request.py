@@ -32,10 +32,12 @@ def placement_request(
         amounts: its CPU and memory; None to read them from the pod.
     """
     spec, policy, kept = validated.spec, validated.policy, validated.kept
-    # A pod that names its node can have no scheduling gate.
-    constraints: Constraints | Denial = Constraints(node_name=(spec.node_name or "")[:MAX_NAME] or None)
+    constraints: Constraints | Denial
     if kept is None or validated.keeps_assumption:
         constraints = refuse_many_demands(spec) or _constraints(spec, policy)
+    else:
+        # A pod that names its node can have no scheduling gate.
+        constraints = Constraints(node_name=(spec.node_name or "")[:MAX_NAME] or None)
     if isinstance(constraints, Denial):
         return constraints
     try:
