@@ -178,6 +178,7 @@ TRIED_BY = {
 WORDS_ALONE = [
     "agent/settings.py",
     "kube/container_status.py",
+    "kube/dra.py",
     "kube/reasons.py",
     "webhook/admission/other_systems.py",
 ]
