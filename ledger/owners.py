@@ -71,7 +71,7 @@ class Owners:
         self._asked: OrderedDict[str, None] = OrderedDict()
 
     def add(self, claim: Claim) -> None:
-        """Add a claim that has an owner; the inverse of `remove`."""
+        """Add a claim that has an owner; the inverse of `remove`. One that takes nothing does not count."""
         self._count(claim, 1)
 
     def remove(self, claim: Claim) -> None:
@@ -107,7 +107,9 @@ class Owners:
         return min(self._awaited.get(owner, ()), key=repr, default=None)
 
     def _count(self, claim: Claim, sign: int) -> None:
-        node, by = claim.node or claim.promised_node, sign * max(1, len(claim.takes))
+        if not claim.takes:
+            return
+        node, by = claim.node or claim.promised_node, sign * len(claim.takes)
         if node is not None:
             _add(self._on_nodes, claim.owner, node, by)
         elif (model := _bound_to(claim)) is not None:

@@ -68,5 +68,5 @@ def is_written_out(text):
 
 def test_names_of_labels_annotations_and_resources_are_written_out_in_one_module_only():
     found = {name_of(file) for file, tree in modules().items() if any(map(is_written_out, texts_of(tree)))}
-    # The agent's are kinds of CDI devices, which have the form of resource names.
-    assert {name for name in found if not name.startswith("agent.")} == {"kube.names"}
+    # The agent's are kinds of CDI devices, and those of `kube.dra` names of drivers: both have the same form.
+    assert {name for name in found if not name.startswith("agent.")} == {"kube.names", "kube.dra"}

@@ -111,11 +111,8 @@ def card_suits(fact: NodeFact, index: int, request: PlacementRequest) -> bool:
     label, said = fact.labels.get(GPU_PRODUCT_LABEL, ""), fact.gpu_mib or 0
     is_part = request.share.fraction.slices_on_each < request.share.fraction.slices_per_gpu
     near = abs(mib - said) * 32 < said
-    if (
-        request.demands.same_model
-        and request.accounting.owner
-        and not (near and label in (model, f"{model}-SHARED"))
-    ):
+    is_kept = request.demands.same_model and request.accounting.owner
+    if is_kept and not ((near or not said) and label in ("", model, f"{model}-SHARED")):
         return False
     if request.share.writes_limits and is_part and mib < said and not near:
         return False
@@ -196,7 +193,7 @@ def model_of_owner(
     bound = []
     for claim in waiting:
         values = claim.memory_values or ()
-        if claim.owner == owner and len(values) <= 1 and (values or claim.model):
+        if claim.owner == owner and claim.takes and len(values) <= 1 and (values or claim.model):
             bound.append((claim.model, int(values[0]) if values else None))
     return min(bound, key=repr, default=None)
 

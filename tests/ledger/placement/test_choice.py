@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.names import GPU_MEMORY_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import (
     Constraints,
     NodeSelectorTerm,
@@ -292,3 +292,26 @@ def test_a_class_that_was_full_is_asked_again_as_soon_as_it_has_room() -> None:
     assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 4)] == ["a", "a"]
     ledger.set_pod(holder("q", "a", (0, 5)))
     assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 3)] == ["b", "a"]
+
+
+def test_replicas_of_an_owner_keep_to_a_node_whose_cards_have_a_model_that_no_label_names() -> None:
+    for gpu_mib, models in ((16390, ("A100", "A100")), (None, ("A100", "A100")), (None, ())):
+        labels = {GPU_MEMORY_LABEL: str(gpu_mib)} if gpu_mib else {GPU_PRODUCT_LABEL: "A100"}
+        labels["kubernetes.io/hostname"] = "n"
+        cards = {"cards": ((0, 16384), (1, 16384)), "card_models": models}
+        node = gpu_node("n", gpu_mib=gpu_mib, labels=labels, **cards)
+        ledger = ledger_of(node)
+        ledger.set_pod(holder("one", "n", (0, 1), owner="train"))
+        request = changed(eighths(1), owner="train", same_model=True, writes_limits=gpu_mib is not None)
+        answer = ledger.place(request, 0.0)
+        assert isinstance(answer, Placement)
+        assert answer.node == "n"
+
+
+def test_a_pod_that_takes_no_gpu_says_nothing_of_its_owners_model() -> None:
+    full = holder("other", "a-small", (0, 8), (1, 8))
+    ledger = ledger_of(gpu_node("a-small", mib=16384), gpu_node("large"), holders=[full])
+    ledger.set_pod(holder("idle", "a-small", owner="train"))
+    answer = ledger.place(changed(eighths(4), owner="train", same_model=True), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node == "large"
