@@ -19,6 +19,8 @@ LONGEST_PAUSE_S = 0.25
 WAIT_S = 120
 """Until a wait gives up, so that it lasts on two cores with a load of 20; only who waits in vain loses it."""
 PORT_TRIES = 3
+_THREADS = 14
+"""Place of the number of threads in /proc/PID/stat, after the process group."""
 TIED = Path(__file__).with_name("tied_process.py")
 
 
@@ -98,6 +100,8 @@ class Process:
                 time.sleep(POLL_S)
         os.killpg(self.pid, signal.SIGKILL)
         self._child.wait()
+        # A child of its own may still hold its ports: a large process takes a while to end.
+        eventually(lambda: not lives(self.pid), f"{self.log.stem} and its children are gone")
 
     def __enter__(self) -> Self:
         """Nothing more to do: it runs already."""
@@ -106,6 +110,19 @@ class Process:
     def __exit__(self, *_: object) -> None:
         """Stop it."""
         self.stop()
+
+
+def lives(group: int) -> bool:
+    """Whether a process of a group has not closed its files yet; what nobody waited for has."""
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, stat = file.read_text(errors="replace").rpartition(")")
+        except OSError:
+            continue  # It ended meanwhile.
+        state, _, its_group, *others = stat.split()
+        if int(its_group) == group and (state not in "ZX" or int(others[_THREADS]) > 1):
+            return True
+    return False
 
 
 def tail(log: Path, lines: int = 30) -> str:

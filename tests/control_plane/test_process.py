@@ -16,6 +16,7 @@ from testbed.process import (
     ProcessError,
     eventually,
     free_ports,
+    lives,
     pause_after,
     start_on_free_ports,
 )
@@ -46,7 +47,26 @@ def test_stop_ends_the_whole_group(tmp_path):
     child = int(eventually(lambda: log.read_text().strip(), "the shell has named its child"))
     process.stop()
     assert process.exit_code == -signal.SIGKILL
-    eventually(lambda: gone(child), "the child is gone")
+    assert gone(child)
+
+
+LARGE_CHILD = """
+import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+memory = bytearray(b"x") * (1 << 29)
+print(listener.getsockname()[1], flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_large_child_listened_on_is_free_when_its_parent_was_stopped(tmp_path):
+    log, child = tmp_path / "large.log", tmp_path / "child.py"
+    child.write_text(LARGE_CHILD)
+    with Process([SHELL, "-c", f"{sys.executable} {child}; true"], log) as process:
+        port = int(eventually(lambda: log.read_text().strip(), "it listens"))
+        process.stop()
+        socket.create_server(("127.0.0.1", port)).close()
+        assert not lives(process.pid)
 
 
 def test_a_process_with_grace_ends_in_its_own_way(tmp_path):
