@@ -170,7 +170,7 @@ def _fine(path: Path, folder: Path, policy_set: PolicySet) -> Iterator[CheckLine
 
 
 def _line(folder: Path, problem: Problem, level: Literal["note", "error"]) -> CheckLine:
-    return CheckLine(level, f"{folder}/{problem.file}", problem.line, problem.path, problem.rule)
+    return CheckLine(level, str(folder / problem.file), problem.line, problem.path, problem.rule)
 
 
 def _print(line: CheckLine) -> None:

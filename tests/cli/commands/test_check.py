@@ -29,6 +29,12 @@ def test_a_missing_directory_is_exit_code_two(tmp_path):
     assert err == f"{tmp_path}/absent: cannot be read: No such file or directory\n"
 
 
+@pytest.mark.parametrize("path", ["/absent", "absent", "in/absent"])
+def test_a_path_is_printed_as_it_was_written(tmp_path, path):
+    _, _, err = called("check", path)
+    assert err == f"{path}: cannot be read: No such file or directory\n"
+
+
 @pytest.mark.parametrize(
     ("text", "note"),
     [
