@@ -19,10 +19,11 @@ class NodeLock:
 
     Args:
         state_dir: the agent's folder, the same for all agents of the node.
+        name: of the file.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        self.path = state_dir / PRIVATE / NAME
+    def __init__(self, state_dir: Path, name: str = NAME) -> None:
+        self.path = state_dir / PRIVATE / name
         self._state_dir = state_dir
         self._file: int | None = None
 

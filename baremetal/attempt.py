@@ -9,10 +9,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,37 +40,12 @@ def has_scopes() -> bool:
 class Exit(msgspec.Struct, frozen=True):
     """How a command ended, as its supervisor wrote it."""
 
-    code: int
-    """Its exit code; minus the signal's number if a signal ended it."""
+    code: int | None
+    """Its exit code, minus the signal's number if a signal ended it; None if nobody knows."""
     at: float
     """Unix time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vanished:
-    """It began, and its supervisor is gone without a word."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Supervised:
-    """Its supervisor runs."""
-
-    pid: int
-    pidfd: int
-    """Becomes readable when it ends; the owner closes it."""
-
-    def end(self) -> None:
-        """Have it end its command: SIGTERM, and SIGKILL ten seconds later."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pidfd, signal.SIGTERM)
-
-    def reap(self) -> None:
-        """Forget it, once it has ended; one that another runner started is not our child."""
-        os.close(self.pidfd)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)
+    why: str = ""
+    """Why nobody knows."""
 
 
 class Attempt:
@@ -86,8 +61,8 @@ class Attempt:
         self.mark = mark
         self._unit = f"fraction-injector-{mark.replace('/', '-')}.scope"
 
-    def start(self, job: JobFile) -> Supervised:
-        """Start a supervisor for a job, in a control group of its own where systemd gives one.
+    def start(self, job: JobFile) -> subprocess.Popen[bytes]:
+        """Start a supervisor for a job, in a control group of its own where systemd gives one; return it.
 
         Raises:
             OSError: the folder cannot be written, or no process can be made.
@@ -97,7 +72,7 @@ class Attempt:
         (self.folder / JOB).write_text(json.dumps(msgspec.structs.asdict(job)))
         scope = (*_SCOPE, f"--unit={self._unit}", "--") if has_scopes() else ()
         with (self.folder / LOG).open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 our own program
+            return subprocess.Popen(  # noqa: S603 our own program
                 [*scope, sys.executable, "-I", "-S", supervisor.__file__, str(self.folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -105,11 +80,8 @@ class Attempt:
                 start_new_session=True,
                 env=os.environ | {MARK: self.mark},
             )
-        started = Supervised(process.pid, os.pidfd_open(process.pid))
-        process.returncode = 0  # who waits for it is `Supervised.reap`
-        return started
 
-    def state(self) -> Exit | Supervised | Vanished | None:
+    def state(self) -> Exit | Literal["running"] | None:
         """Return what became of it; None if it has not begun, and never will.
 
         Raises:
@@ -119,11 +91,29 @@ class Attempt:
         if not begun:
             return None
         same_boot = begun["boot"] == boot_id()
-        if same_boot and (pidfd := _opened(begun["pid"], begun["start_time"])) is not None:
-            return Supervised(begun["pid"], pidfd)
+        if same_boot and start_time(begun["pid"]) == begun["start_time"]:
+            return "running"
         with contextlib.suppress(FileNotFoundError):
             return msgspec.json.decode((self.folder / EXIT).read_bytes(), type=Exit)
-        return Vanished("its supervisor was killed" if same_boot else "the machine went down while it ran")
+        why = "its supervisor was killed" if same_boot else "the machine went down while it ran"
+        return Exit(None, time.time(), why)
+
+    def end(self) -> None:
+        """End it: SIGTERM, and SIGKILL ten seconds later; what has not begun never will.
+
+        Raises:
+            OSError: nobody can say whether it runs.
+        """
+        if self.state() != "running":
+            return
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(self._begun()["pid"])
+            try:
+                # Opened before this look: it stays that of one process, whoever gets the number next.
+                if self.state() == "running":
+                    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+            finally:
+                os.close(pidfd)
 
     def sweep(self) -> bool:
         """Kill what a supervisor that is gone left behind; return whether nothing is left.
@@ -147,12 +137,12 @@ class Attempt:
         """Yield what carries its mark, or is of its session and not older than it."""
         mark = f"{MARK}={self.mark}".encode()
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
-            fields = stat_of(pid)
-            if fields is None:
+            if (fields := stat_of(pid)) is None:
                 continue
             in_session = fields[_SESSION] == session and (start_time(pid) or 0) >= since
-            if in_session or mark in _environment(pid):
-                yield pid
+            with contextlib.suppress(OSError):
+                if in_session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    yield pid
 
     def _clean_up(self) -> bool:
         """Remove its container, if it is one."""
@@ -169,22 +159,3 @@ class Attempt:
             return {}
         found: dict[str, Any] = json.loads((self.folder / BEGUN).read_bytes())
         return found
-
-
-def _opened(pid: int, since: int) -> int | None:
-    try:
-        pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-    # Opened first: it stays that of one process, whoever gets the number next.
-    if start_time(pid) == since:
-        return pidfd
-    os.close(pidfd)
-    return None
-
-
-def _environment(pid: int) -> Sequence[bytes]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return ()

@@ -24,6 +24,8 @@ from baremetal.task import Task
 LABEL = "fraction-injector.task"
 """Of a container: store, number and attempt of its task."""
 RUNTIMES = ("podman", "docker")
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+"""Where these read CDI specifications."""
 
 
 class ContainerJobs:

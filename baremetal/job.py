@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +53,13 @@ class ShareLimits:
         return None if self.library is not None else f"there is no library of limiter {name}"
 
 
-def shares(task: Task, cards: Mapping[int, Gpu], policy: AgentPolicy) -> list[Share]:
+def shares(task: Task, cards: Iterable[Gpu], policy: AgentPolicy) -> list[Share]:
     """Return the task's share of each of its cards.
 
     Raises:
         RefusedError: the policy's reserve leaves nothing.
     """
-    given = [cards[index] for index in task.indices]
+    given = [card for card in cards if card.uuid in task.gpus]
     per_gpu, reserve = task.slices_per_gpu, policy.reserve_mib
     return [Share(each, task.slices, memory_mib(each, task.slices, per_gpu, reserve)) for each in given]
 

@@ -7,7 +7,7 @@ has no room, but not for ever: one that was overtaken `PATIENCE` times has the f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -20,7 +20,7 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
-from modes.units import POOL
+from modes.units import POOL, Amounts
 
 NAMESPACE = "tasks"
 """Stands for the namespace that a pod would have."""
@@ -29,129 +29,77 @@ PATIENCE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class FirstInQueue:
-    """The task of a queue that starts next."""
-
-    task: int
-    overtaken: int = 0
-    """Tasks of later queues that started while this one was first and had no room."""
-
-
-@dataclass(frozen=True, slots=True)
 class Start:
     """A task that has room now."""
 
     task: int
     queue: ServedQueue
-    indices: tuple[int, ...]
+    cards: tuple[Gpu, ...]
     overtook: tuple[int, ...] = ()
     """First tasks of earlier queues that have no room."""
 
 
-class Machine:
-    """The cards, and the slices of them that tasks have.
-
-    Args:
-        name: of the machine.
-        cards: that it gives.
-        slices_per_gpu: into which each is divided.
-    """
-
-    def __init__(self, name: str, cards: Sequence[Gpu], slices_per_gpu: int) -> None:
-        self._name = name
-        self._cards = cards
-        self._slices_per_gpu = slices_per_gpu
-        self._out_of_service: frozenset[int] = frozenset()
-        self._ledger = Ledger()
-        self._write()
-
-    def next_start(self, queues: Sequence[ServedQueue], first: Mapping[str, FirstInQueue]) -> Start | None:
-        """Return the next task that has room; None if none has.
-
-        Args:
-            queues: in their order.
-            first: by queue; queues without tasks are left out.
-        """
-        overtook: list[int] = []
-        kept: set[int] = set()
-        for queue in queues:
-            if (head := first.get(queue.name)) is None:
-                continue
-            indices = self.find(queue.fraction, kept)
-            if indices is not None:
-                return Start(head.task, queue, indices, tuple(overtook))
-            overtook.append(head.task)
-            if head.overtaken >= PATIENCE:
-                kept |= set(self._freest(queue.fraction.gpus, kept))
-        return None
-
-    def find(self, fraction: Fraction, kept: Collection[int] = ()) -> tuple[int, ...] | None:
-        """Return the cards on which a share has room now; None if there are none.
-
-        Args:
-            fraction: the share.
-            kept: cards that it must not get, although they are in service.
-        """
-        self._write(kept)
-        found = self._ledger.place(PlacementRequest(RequestedShare(fraction, writes_limits=False)), 0.0)
-        self._write()
-        return found.indices if isinstance(found, Placement) and found.node is not None else None
-
-    def adopt(self, task: Task) -> None:
-        """Count what a task has; the inverse of `release`."""
-        self._ledger.set_pod(_pod(self._name, task))
-
-    def release(self, number: int) -> None:
-        """Take a task's slices back."""
-        self._ledger.remove_pod((NAMESPACE, str(number)))
-
-    def set_out_of_service(self, indices: Collection[int]) -> None:
-        """Keep new tasks off these cards, and off no others."""
-        self._out_of_service = frozenset(indices)
-        self._write()
-
-    def free(self) -> dict[int, int]:
-        """Return the free slices of each card; negative where more is held than there is."""
-        node, given = self._ledger.node(self._name), {card.index for card in self._cards}
-        gpus = node.gpus if node is not None else ()
-        return {gpu.index: gpu.capacity - gpu.used for gpu in gpus if gpu.index in given}
-
-    def _freest(self, count: int, but: Collection[int]) -> list[int]:
-        """Return the cards in service with most free slices; none if there are fewer than `count`."""
-        free = self.free()
-        usable = sorted(free.keys() - self._out_of_service - set(but), key=lambda each: (-free[each], each))
-        return usable[:count] if len(usable) >= count else []
-
-    def _write(self, kept: Collection[int] = ()) -> None:
-        cordoned = self._out_of_service.union(kept)
-        self._ledger.set_node(_node(self._name, self._cards, self._slices_per_gpu, cordoned))
-
-
-class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine and what its runner serves, for those who only read."""
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The cards that a runner gives, and the queues that it serves; the store keeps it for those who read."""
 
     name: str
     cards: tuple[Gpu, ...]
+    """That the driver lists."""
     slices_per_gpu: int
-    queues: dict[str, tuple[str, int]]
-    """In their order: the share as it was written, and its slices."""
-    faults: dict[int, str] = {}
-    """Why cards are out of service, by index."""
+    queues: tuple[ServedQueue, ...]
+    """In their order."""
+    numbers: dict[int, str] = {}
+    """UUID of the card that a number of `--gpus` means, also of lost ones."""
+    faults: dict[str, str] = {}
+    """One line for each card that is out of service, by UUID."""
     warnings: tuple[str, ...] = ()
     """What an admin should know, such as that nothing limits processes."""
 
-    def facts(self, running: Iterable[Task], waiting: Iterable[Task]) -> tuple[NodeFact, list[PodFact]]:
-        """Return the machine as a node, and its tasks as pods; waiting ones of other queues are left out."""
-        node = _node(self.name, self.cards, self.slices_per_gpu, self.faults)
-        found = [_pod(self.name, task) for task in running]
-        known = [task for task in waiting if task.submission.queue in self.queues]
-        return node, found + [_pod(None, task, self.queues[task.submission.queue][1]) for task in known]
+    def next_start(self, running: Iterable[Task], first: Mapping[str, Task]) -> Start | None:
+        """Return the next task that has room; None if none has.
 
-    def ledger(self, running: Iterable[Task], waiting: Iterable[Task]) -> Ledger:
-        """Return a ledger of them."""
-        made, (node, pods) = Ledger(), self.facts(running, waiting)
-        made.replace([node], pods)
+        Args:
+            running: what has slices.
+            first: the task of each queue that starts next; queues without tasks are left out.
+        """
+        ledger, kept = self.ledger(running), frozenset[int]()
+        overtook: list[int] = []
+        for queue in self.queues:
+            if (task := first.get(queue.name)) is None:
+                continue
+            if (cards := self._place(ledger, queue.fraction)) is not None:
+                return Start(task.number, queue, cards, tuple(overtook))
+            overtook.append(task.number)
+            if task.overtaken >= PATIENCE:
+                kept |= self._freest(ledger, queue.fraction.gpus, kept)
+                ledger.set_node(self._node(kept))
+        return None
+
+    def ledger(self, running: Iterable[Task], waiting: Iterable[Task] = ()) -> Ledger:
+        """Return a ledger with the machine as its node, and tasks as pods."""
+        made = Ledger()
+        self.write_to(made, running, waiting)
         return made
+
+    def write_to(self, ledger: Ledger, running: Iterable[Task], waiting: Iterable[Task]) -> None:
+        """Replace what a ledger has; waiting tasks of queues that are not served are left out."""
+        slices = {queue.name: queue.fraction.slices for queue in self.queues}
+        pods = [
+            _pod(task, self.name, tuple([(each, task.slices) for each in task.indices])) for task in running
+        ]
+        known = [task for task in waiting if task.submission.queue in slices]
+        pods += [_pod(task, None, ((POOL, slices[task.submission.queue]),)) for task in known]
+        ledger.replace([self._node()], pods)
+
+    def free(self, ledger: Ledger) -> dict[int, int]:
+        """Return the free slices of each card; negative where more is held than there is."""
+        node, given = ledger.node(self.name), {card.index for card in self.cards}
+        gpus = node.gpus if node is not None else ()
+        return {gpu.index: gpu.capacity - gpu.used for gpu in gpus if gpu.index in given}
+
+    def indices_of(self, task: Task) -> tuple[int, ...]:
+        """Return the driver's numbers of those cards of a task that are given."""
+        return tuple(card.index for card in self.cards if card.uuid in task.gpus)
 
     def usage(self, running: Iterable[Task]) -> str:
         """Return one line: how much of the machine is in use."""
@@ -160,27 +108,41 @@ class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
         count = len(self.cards)
         return f"{cards} of {count} GPUs in use ({used} of {count * self.slices_per_gpu} slices)"
 
+    def _place(self, ledger: Ledger, fraction: Fraction) -> tuple[Gpu, ...] | None:
+        found = ledger.place(PlacementRequest(RequestedShare(fraction, writes_limits=False)), 0.0)
+        if not isinstance(found, Placement) or found.node is None:
+            return None
+        return tuple(card for card in self.cards if card.index in found.indices)
 
-def _node(name: str, cards: Sequence[Gpu], slices_per_gpu: int, cordoned: Collection[int]) -> NodeFact:
-    models = tuple(card.model.replace(" ", "-") for card in cards)
-    memory = min((card.memory_mib for card in cards), default=0)
-    numa = tuple(card.numa_node for card in cards if card.numa_node is not None)
-    return NodeFact(
-        name=name,
-        labels={GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: models[0] if models else ""},
-        gpus=tuple((card.index, slices_per_gpu) for card in cards),
-        slices_per_gpu=slices_per_gpu,
-        gpu_mib=memory,
-        cards=tuple((card.index, card.memory_mib) for card in cards),
-        card_models=models,
-        card_numa=numa if len(numa) == len(cards) and len(set(numa)) > 1 else (),
-        agent="serving",
-        cordoned=frozenset(cordoned),
-    )
+    def _freest(self, ledger: Ledger, count: int, but: Collection[int]) -> frozenset[int]:
+        """Return the cards in service with most free slices; none if there are fewer than `count`."""
+        free = self.free(ledger)
+        usable = sorted(free.keys() - self._lost() - set(but), key=lambda each: (-free[each], each))
+        return frozenset(usable[:count] if len(usable) >= count else ())
+
+    def _lost(self) -> frozenset[int]:
+        return frozenset(card.index for card in self.cards if card.uuid in self.faults)
+
+    def _node(self, kept: Collection[int] = ()) -> NodeFact:
+        """Return the machine as a node; nothing may get cards that are `kept`."""
+        cards, slices = self.cards, self.slices_per_gpu
+        models = tuple(card.model.replace(" ", "-") for card in cards)
+        memory = min((card.memory_mib for card in cards), default=0)
+        numa = tuple(card.numa_node for card in cards if card.numa_node is not None)
+        return NodeFact(
+            name=self.name,
+            labels={GPU_MEMORY_LABEL: str(memory), GPU_PRODUCT_LABEL: models[0] if models else ""},
+            gpus=tuple((card.index, slices) for card in cards),
+            slices_per_gpu=slices,
+            gpu_mib=memory,
+            cards=tuple((card.index, card.memory_mib) for card in cards),
+            card_models=models,
+            card_numa=numa if len(numa) == len(cards) and len(set(numa)) > 1 else (),
+            agent="serving",
+            cordoned=self._lost().union(kept),
+        )
 
 
-def _pod(node: str | None, task: Task, wanted: int = 0) -> PodFact:
-    """Return a task as a pod: `wanted` are the slices for which it waits."""
-    takes = tuple((index, task.slices) for index in sorted(task.indices)) if node else ((POOL, wanted),)
-    queues = (task.submission.queue,)
-    return PodFact(namespace=NAMESPACE, name=str(task.number), node=node, takes=takes, queues=queues)
+def _pod(task: Task, node: str | None, takes: Amounts) -> PodFact:
+    name, queues = str(task.number), (task.submission.queue,)
+    return PodFact(namespace=NAMESPACE, name=name, node=node, takes=takes, queues=queues)

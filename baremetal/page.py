@@ -42,7 +42,7 @@ class MachinePage:
 
     async def follow(self) -> None:
         """Read the store when it has changed, for ever."""
-        log, store, seen = get_logger("page"), None, -1
+        store, seen = None, -1
         while True:
             try:
                 store = store or TaskStore(self._folder)
@@ -50,23 +50,20 @@ class MachinePage:
                     self.look(store)
                     seen = version
             except StoreError as error:
-                log.error("the page is not up to date", error=str(error))  # noqa: TRY400 one line
+                get_logger("page").error("the page is not up to date", error=str(error))
             await asyncio.sleep(POLL_SECONDS)
 
     def look(self, store: TaskStore) -> None:
         """Show what the store says now."""
-        report = store.read_machine()
-        if report is None:
+        if (machine := store.read_machine()) is None:
             return
         running, waiting = store.running(), store.waiting(MAX_WAITING)
         self._tasks = {str(task.number): task for task in [*running, *waiting]}
-        self._shares = {name: share for name, (share, _) in report.queues.items()}
-        lost = [f"GPU {index} is out of service: {why}" for index, why in sorted(report.faults.items())]
-        self._role = "; ".join([f"queues of {report.name}", *lost, *report.warnings])
-        node, pods = report.facts(running, waiting)
-        before, ledger = self.source.ledger.names(), self.source.ledger
-        ledger.replace([node], pods)
-        for name in {*before, node.name, None}:
+        self._shares = {queue.name: queue.share for queue in machine.queues}
+        self._role = "; ".join([f"queues of {machine.name}", *machine.faults.values(), *machine.warnings])
+        before = self.source.ledger.names()
+        machine.write_to(self.source.ledger, running, waiting)
+        for name in {*before, machine.name, None}:
             self.source.mark(name)
         self.source.missing = None
 

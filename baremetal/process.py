@@ -15,24 +15,28 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from agent.cdi import CdiError
 from agent.gpu import GpuSource, GpuSourceError
+from agent.node_lock import NodeLock
 from agent.policy_compiler import part_for_nodes
+from agent.private_folder import UntrustedError
 from baremetal.attempt import SYSTEMD, Attempt, has_scopes
-from baremetal.clearml_queues import ClearmlError, ClearmlServer, Mirror
-from baremetal.container import ContainerJobs, find_runtime
+from baremetal.clearml_queues import ClearmlError, ClearmlQueues, log_in
+from baremetal.container import CDI_DIRS, ContainerJobs, find_runtime
 from baremetal.job import JobFile, ShareLimits, process_job, shares
-from baremetal.machine import Machine, MachineReport
-from baremetal.queues import ServedQueue, chosen
-from baremetal.runner import Runner, attempt_folder
-from baremetal.store import TASKS, StoreError, TaskStore, own_folder, take_lock
+from baremetal.machine import Machine
+from baremetal.queues import ServedQueue, chosen, numbers_of
+from baremetal.runner import Runner
+from baremetal.store import LOCK, TASKS, StoreError, TaskStore, own_folder
 from baremetal.task import Task
 from policies.model.effective import EffectivePolicy
 from service.log import get_logger
 
 KEEP_SECONDS = 30 * 86400.0
 """Tasks that ended earlier are forgotten, with their logs."""
-FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS = 3600.0, 5.0, 5.0
+FORGET_SECONDS, RETRY_SECONDS, CHECK_SECONDS, POLL_SECONDS = 3600.0, 5.0, 5.0, 0.5
 LOCK_TRIES, LOCK_PAUSE_SECONDS = 20, 0.1
 """`tasks` and `doctor` hold the lock for a moment, to see whether a runner does."""
 
@@ -49,7 +53,6 @@ class RunnerOptions:
     limiter_library: Path | None = None
     runtime: str | None = None
     """Container runtime; None for the first that is there."""
-    cdi_dirs: Sequence[str] = ()
     clearml: bool = False
     """Whether the queues are ClearML's, too."""
     page_port: int | None = None
@@ -71,20 +74,18 @@ def run_machine(options: RunnerOptions, source: Callable[[], GpuSource]) -> None
         CannotRunError: something that the command line names cannot be used.
     """
     try:
-        folder = own_folder(options.state)
-        _lock(folder)
+        folder, lock = own_folder(options.state), NodeLock(options.state, LOCK)
+        if not any(_tries(lock)):
+            raise CannotRunError(f"another runner works in {options.state}")
         _Process(options, folder, source()).run()
-    except (ValueError, OSError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
+    except (OSError, ValueError, UntrustedError, StoreError, GpuSourceError, CdiError, ClearmlError) as error:
         raise CannotRunError(str(error)) from error
 
 
-def _lock(folder: Path) -> None:
-    """Take the lock of the runner until the process ends."""
+def _tries(lock: NodeLock) -> Iterator[bool]:
     for _ in range(LOCK_TRIES):
-        if take_lock(folder) is not None:
-            return
+        yield lock.take()
         time.sleep(LOCK_PAUSE_SECONDS)
-    raise CannotRunError(f"another runner works in {folder.parent}")
 
 
 class _Process:
@@ -94,17 +95,14 @@ class _Process:
         self._options = options
         self._folder = folder
         self._driver = driver
-        with contextlib.closing(TaskStore(folder)) as store:
-            self._find_cards(store)
-            self._check(store)
-            self._identity = store.identity()
         self._limits = _limits(options.policy, options.limiter_library)
+        self._lost: dict[str, str] = {}
+        with contextlib.closing(TaskStore(folder)) as store:
+            self._machine = self._found(store)
         self._containers: ContainerJobs | None = None
         if any(queue.image is not None for queue in options.queues):
-            runtime = find_runtime(options.runtime)
-            self._containers = ContainerJobs(runtime, self._limits, self._cards, folder, options.cdi_dirs)
-        self._reported: MachineReport | None = None
-        self._forgot_at = float("-inf")
+            runtime, cards = find_runtime(options.runtime), self._machine.cards
+            self._containers = ContainerJobs(runtime, self._limits, cards, folder, CDI_DIRS)
         self._stopping = False
         self._log = get_logger("run-queues")
 
@@ -115,10 +113,8 @@ class _Process:
         self._look()
         threading.Thread(target=self._watch, name="cards", daemon=True).start()
         if self._options.clearml:
-            read, names = ClearmlServer().entries, [queue.name for queue in self._options.queues]
-            threading.Thread(
-                target=Mirror(read, names, self._folder).run, name="clearml", daemon=True
-            ).start()
+            queues = ClearmlQueues(log_in(), [queue.name for queue in self._options.queues])
+            threading.Thread(target=queues.follow, args=(self._folder,), name="clearml", daemon=True).start()
         if self._options.page_port is not None:
             from baremetal.page import start_page  # noqa: PLC0415 a web server that few runners need
 
@@ -133,20 +129,18 @@ class _Process:
         self._log.info("stopped: tasks go on, and the next runner adopts them")
 
     def _serve(self, store: TaskStore) -> None:
-        queues, name = self._options.queues, socket.gethostname()
-        machine = Machine(name, self._cards, self._options.policy.slices_per_gpu)
-        with contextlib.closing(
-            Runner(store, machine, queues, self._attempt, self._job, lambda: self._faults)
-        ) as runner:
-            self._report(store, name)
-            runner.adopt()
-            gpus = [card.index for card in self._cards]
-            self._log.info("serving", gpus=gpus, queues=[queue.name for queue in queues])
-            while not self._stopping:
-                self._report(store, name)
-                self._forget(store)
-                runner.step()
-                runner.wait()
+        machine = msgspec.structs.replace(self._machine, faults=self._faults)
+        forgot_at = float("-inf")
+        runner = Runner(store, machine, self._folder, self._job)
+        runner.adopt()
+        gpus = [card.index for card in machine.cards]
+        self._log.info("serving", gpus=gpus, queues=[queue.name for queue in machine.queues])
+        while not self._stopping:
+            if time.monotonic() - forgot_at >= FORGET_SECONDS:
+                forgot_at = time.monotonic()
+                _forget(store, self._folder)
+            runner.step(self._faults)
+            time.sleep(POLL_SECONDS)
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -158,63 +152,39 @@ class _Process:
             self._look()
 
     def _look(self) -> None:
-        found = {card.index: self._driver.condition_of(card.uuid).why_unhealthy for card in self._cards}
-        self._faults = self._lost | {index: why for index, why in found.items() if why is not None}
+        cards = [(card, self._driver.condition_of(card.uuid).why_unhealthy) for card in self._machine.cards]
+        found = {card.uuid: f"GPU {card.index} is out of service: {why}" for card, why in cards if why}
+        self._faults = self._lost | found
 
-    def _report(self, store: TaskStore, name: str) -> None:
-        report = MachineReport(
-            name=name,
-            cards=self._cards,
-            slices_per_gpu=self._options.policy.slices_per_gpu,
-            queues={each.name: (each.share, each.fraction.slices) for each in self._options.queues},
-            faults=self._faults,
-            warnings=tuple(self._warnings()),
-        )
-        if report != self._reported:
-            store.write_machine(report)
-            self._reported = report
-
-    def _warnings(self) -> Iterator[str]:
-        why, queues = self._limits.why_processes_are_unlimited, self._options.queues
-        if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
-            yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
-        if SYSTEMD.exists() and not has_scopes():
-            yield "systemd gives this user no scopes: tasks end when the service of run-queues stops"
-
-    def _forget(self, store: TaskStore) -> None:
-        """Remove tasks that ended long ago, and folders that a runner left that was killed meanwhile."""
-        if time.monotonic() - self._forgot_at < FORGET_SECONDS:
-            return
-        self._forgot_at = time.monotonic()
-        store.forget(time.time() - KEEP_SECONDS)
-        for each in (self._folder / TASKS).glob("[0-9]*"):
-            if store.task(int(each.name)) is None:
-                shutil.rmtree(each, ignore_errors=True)
-
-    def _attempt(self, task: Task) -> Attempt:
-        mark = f"{self._identity}/{task.number}/{task.attempt}"
-        return Attempt(attempt_folder(self._folder / TASKS, task), mark)
-
-    def _job(self, task: Task) -> JobFile:
-        attempt, queue = self._attempt(task), task.submission.queue
-        given = shares(task, {card.index: card for card in self._cards}, self._limits.policy)
-        image = next((each.image for each in self._options.queues if each.name == queue), None)
-        if image is not None and self._containers is not None:
-            return self._containers.job(task, given, attempt.mark, image)
+    def _job(self, task: Task, attempt: Attempt) -> JobFile:
+        queue = next(each for each in self._options.queues if each.name == task.submission.queue)
+        given = shares(task, self._machine.cards, self._limits.policy)
+        if queue.image is not None and self._containers is not None:
+            return self._containers.job(task, given, attempt.mark, queue.image)
         return process_job(task, given, self._limits, attempt.mark, attempt.folder)
 
-    def _find_cards(self, store: TaskStore) -> None:
-        """Find the cards to give, and say why those that were given before are not."""
-        before, wanted = store.read_machine(), self._options.gpus
-        known = {*(card.index for card in before.cards), *before.faults} if before is not None else set()
-        self._cards = chosen(self._driver.list_gpus(), wanted, known)
-        # With "all" nobody says which there should be, except tasks that still run.
-        held = {index for task in store.running() for index in task.indices}
-        lost = set(held if wanted is None else wanted) - {card.index for card in self._cards}
-        self._lost = dict.fromkeys(sorted(lost), "the driver does not list it")
+    def _found(self, store: TaskStore) -> Machine:
+        """Return the machine, and note which cards it should have and has not."""
+        wanted, before, gpus = self._options.gpus, store.read_machine(), self._driver.list_gpus()
+        # With "all" nobody says which cards there should be, except tasks that still run.
+        known = before.numbers if before is not None and wanted is not None else {}
+        numbers = numbers_of(gpus, known)
+        cards = chosen(gpus, wanted, numbers)
+        named = {numbers[number] for number in wanted or ()}.union(*[task.gpus for task in store.running()])
+        for uuid in sorted(named - {gpu.uuid for gpu in gpus}):
+            self._lost[uuid] = f"{uuid} is out of service: the driver does not list it"
+        self._check(store, len(cards) + len(self._lost))
+        return Machine(
+            name=socket.gethostname(),
+            cards=cards,
+            slices_per_gpu=self._options.policy.slices_per_gpu,
+            queues=tuple(self._options.queues),
+            numbers=numbers,
+            warnings=tuple(_warnings(self._limits, self._options.queues)),
+        )
 
-    def _check(self, store: TaskStore) -> None:
-        policy, cards = self._options.policy, len(self._cards) + len(self._lost)
+    def _check(self, store: TaskStore, cards: int) -> None:
+        policy = self._options.policy
         for queue in self._options.queues:
             if (count := queue.fraction.gpus) > cards:
                 raise CannotRunError(f'queue "{queue.name}" asks for {count} cards, and --gpus gives {cards}')
@@ -224,6 +194,22 @@ class _Process:
                 f"task {others[0]} runs with slices of another size than those of policy"
                 f' "{policy.name}": wait for it, or start a runner with the former policy and cancel it'
             )
+
+
+def _forget(store: TaskStore, folder: Path) -> None:
+    """Remove tasks that ended long ago, and folders that a runner left that was killed meanwhile."""
+    store.forget(time.time() - KEEP_SECONDS)
+    for each in (folder / TASKS).glob("[0-9]*"):
+        if store.task(int(each.name)) is None:
+            shutil.rmtree(each, ignore_errors=True)
+
+
+def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> Iterator[str]:
+    why = limits.why_processes_are_unlimited
+    if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
+        yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
+    if SYSTEMD.exists() and not has_scopes():
+        yield "systemd gives this user no scopes: tasks end when the service of run-queues stops"
 
 
 def _limits(policy: EffectivePolicy, library: Path | None) -> ShareLimits:

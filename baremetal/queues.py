@@ -45,25 +45,34 @@ def read_gpus(text: str) -> tuple[int, ...] | None:
     return tuple(sorted(numbers))
 
 
+def numbers_of(gpus: Sequence[Gpu], before: Mapping[int, str]) -> dict[int, str]:
+    """Return the UUID of the card that each number means.
+
+    If the driver lists fewer cards than before and no new one, a card is lost, and the driver may have
+    numbered the others anew: then numbers mean what they meant before.
+    """
+    now = {gpu.index: gpu.uuid for gpu in gpus}
+    return dict(before) if set(now.values()) < set(before.values()) else now
+
+
 def chosen(
-    gpus: Sequence[Gpu], wanted: Collection[int] | None, known: Collection[int] = ()
+    gpus: Sequence[Gpu], wanted: Collection[int] | None, numbers: Mapping[int, str]
 ) -> tuple[Gpu, ...]:
-    """Return the cards to give.
+    """Return the cards to give; a lost one that has a number is left out.
 
     Args:
         gpus: that the driver lists.
         wanted: their numbers; None for all that are not in MIG mode.
-        known: numbers that were given before: one that is lost since is left out, and not refused.
+        numbers: what each number means.
 
     Raises:
         ValueError: there is none, or one that is named is not there or is in MIG mode.
     """
-    there = {gpu.index: gpu for gpu in gpus}
-    named = [gpu.index for gpu in gpus if not gpu.mig] if wanted is None else wanted
-    if missing := sorted(set(named) - there.keys() - set(known)):
-        listed = ", ".join(map(str, sorted(there))) or "no card"
+    if missing := sorted(set(wanted or ()) - numbers.keys()):
+        listed = ", ".join(map(str, sorted(numbers))) or "no card"
         raise ValueError(f"--gpus names {missing[0]}, which the driver does not list: it has {listed}")
-    found = tuple(there[index] for index in sorted(set(named) & there.keys()))
+    named = {numbers[number] for number in wanted or ()}
+    found = tuple(gpu for gpu in gpus if gpu.uuid in named or (wanted is None and not gpu.mig))
     if in_mig := [gpu.index for gpu in found if gpu.mig]:
         raise ValueError(f"--gpus names {in_mig[0]}, which is in MIG mode: turn it off, or leave it out")
     if not found:

@@ -7,7 +7,6 @@ synchronised before the method returns. A task that may run is `running` here be
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import sqlite3
@@ -18,12 +17,10 @@ from typing import Any
 
 import msgspec
 
-from agent.private_folder import UntrustedError, open_own, private_folder
-from baremetal.machine import FirstInQueue, MachineReport, Start
+from agent.private_folder import UntrustedError, private_folder
+from baremetal.machine import Machine, Start
 from baremetal.task import OVER, Submission, Task, TaskState
 
-VARIABLE = "FRACTION_INJECTOR_STATE"
-"""Names the folder where the command line does not."""
 LOCK, TASKS, FILE = "runner.lock", "tasks", "tasks.sqlite"
 """In the folder; `TASKS` holds the attempts."""
 BUSY_SECONDS = 60.0
@@ -32,8 +29,7 @@ _VERSION = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS task (
   number INTEGER PRIMARY KEY AUTOINCREMENT, queue TEXT NOT NULL, priority INTEGER NOT NULL,
-  source_id TEXT UNIQUE, overtaken INTEGER NOT NULL DEFAULT 0,
-  state TEXT NOT NULL, ended_at REAL, task BLOB NOT NULL);
+  source_id TEXT UNIQUE, state TEXT NOT NULL, ended_at REAL, task BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS waiting ON task (state, queue, priority DESC, number);
 CREATE TABLE IF NOT EXISTS machine (key TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
@@ -44,15 +40,11 @@ class StoreError(Exception):
 
 
 def state_folder(given: Path | None) -> Path:
-    """Return the folder that the command line names, the environment, or the usual one of this user."""
-    if given is None and (named := os.environ.get(VARIABLE)):
-        given = Path(named)
+    """Return the folder that is named, or the usual one of this user."""
     if given is not None:
         return given.absolute()
-    if os.geteuid() == 0:
-        return Path("/var/lib/fraction-injector")
-    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(home).expanduser() / "fraction-injector"
+    usual = "/var/lib" if os.geteuid() == 0 else os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(usual).expanduser() / "fraction-injector"
 
 
 def own_folder(state: Path) -> Path:
@@ -69,24 +61,6 @@ def own_folder(state: Path) -> Path:
         foreign = "it is another user's, and only its user submits there"
         why = foreign if isinstance(error, UntrustedError) else error
         raise StoreError(f"{state} cannot be used: {why}; name a folder of your own with --state") from error
-
-
-def take_lock(folder: Path) -> int | None:
-    """Return a descriptor that holds the lock of the runner; None if another runner holds it.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
-    try:
-        file = open_own(folder / LOCK, os.O_RDWR | os.O_CREAT)
-    except (UntrustedError, OSError) as error:
-        raise StoreError(f"{folder / LOCK} cannot be used: {error}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
-    return file
 
 
 class TaskStore:
@@ -118,51 +92,42 @@ class TaskStore:
 
     def submit(self, submission: Submission, now: float) -> int:
         """Add a task, and return its number. One of a source that is known gets only another priority."""
-        known = self._value("SELECT number FROM task WHERE source_id = ?", submission.source_id)
-        if known is not None:
-            where = "WHERE number = ? AND state = 'waiting' AND priority != ?"
-            changed = submission.priority, known, submission.priority
-            self._rows(f"UPDATE task SET priority = ? {where}", *changed)  # noqa: S608 our own words
-            return int(known)
-        task = msgspec.json.encode(Task(submission=submission, submitted_at=now))
-        insert = (
-            "INSERT INTO task (queue, priority, source_id, state, task) VALUES (?, ?, ?, 'waiting', ?)"
-            " RETURNING number"
-        )
-        return int(self._value(insert, submission.queue, submission.priority, submission.source_id, task))
+        with self._transaction():
+            known = next(self._tasks("WHERE source_id = ?", submission.source_id), None)
+            if known is None:
+                self._write(Task(submission=submission, submitted_at=now))
+                return int(self._value("SELECT last_insert_rowid()"))
+            if known.state == "waiting" and known.submission != submission:
+                self._write(msgspec.structs.replace(known, submission=submission))
+            return known.number
 
-    def first(self, queues: Collection[str]) -> dict[str, FirstInQueue]:
+    def first(self, queues: Collection[str]) -> dict[str, Task]:
         """Return the task of each queue that starts next."""
-        select = (
-            "SELECT number, overtaken FROM task WHERE state = 'waiting' AND queue = ?"
-            " ORDER BY priority DESC, number LIMIT 1"
-        )
-        found = {queue: self._rows(select, queue) for queue in queues}
-        return {queue: FirstInQueue(*rows[0]) for queue, rows in found.items() if rows}
+        where = "WHERE state = 'waiting' AND queue = ? ORDER BY priority DESC, number LIMIT 1"
+        return {queue: task for queue in queues for task in self._tasks(where, queue)}
 
     def begin(self, start: Start, now: float) -> Task | None:
         """Note that a task may run from now on; None if it no longer waits, as it was cancelled."""
         fraction = start.queue.fraction
-        has = {"slices": fraction.slices_on_each, "slices_per_gpu": fraction.slices_per_gpu}
+        changes: dict[str, Any] = {"state": "running", "started_at": now, "note": ""}
+        changes |= {"slices": fraction.slices_on_each, "slices_per_gpu": fraction.slices_per_gpu}
+        changes["gpus"] = tuple(card.uuid for card in start.cards)
+        changes["indices"] = tuple(card.index for card in start.cards)
         with self._transaction():
-            changes = {"state": "running", "indices": start.indices, "started_at": now, "note": ""} | has
             task = self._change(start.task, "waiting", **changes)
-            for number in start.overtook if task is not None else ():
-                self._rows("UPDATE task SET overtaken = overtaken + 1 WHERE number = ?", number)
+            for other in filter(None, map(self.task, start.overtook if task is not None else ())):
+                self._change(other.number, "waiting", overtaken=other.overtaken + 1)
         return task
 
     def put_back(self, task: Task) -> None:
         """Have a task wait again that never began, in its old place."""
-        again = {"attempt": task.attempt + 1, "indices": (), "slices": 0, "started_at": None}
-        with self._transaction():
-            self._change(task.number, "running", state="waiting", **again)
+        again = {"attempt": task.attempt + 1, "gpus": (), "indices": (), "slices": 0, "started_at": None}
+        self.update(task.number, state="waiting", **again)
 
-    def finish(
-        self, number: int, state: TaskState, at: float, *, exit_code: int | None = None, note: str = ""
-    ) -> None:
-        """Note how a task ended that ran."""
+    def update(self, number: int, **changes: Any) -> Task | None:
+        """Change fields of a task that runs, such as its state, and return it; None if it does not run."""
         with self._transaction():
-            self._change(number, "running", state=state, ended_at=at, exit_code=exit_code, note=note)
+            return self._change(number, "running", **changes)
 
     def cancel(self, number: int, now: float) -> TaskState | None:
         """End a task that waits, or have the runner end it; return its state before, None if unknown."""
@@ -171,11 +136,6 @@ class TaskStore:
             self._change(number, "waiting", state="cancelled", ended_at=now, cancelled=True)
             self._change(number, "running", cancelled=True)
         return task.state if task is not None else None
-
-    def set_note(self, number: int, note: str) -> None:
-        """Say something of a task that runs to its user."""
-        with self._transaction():
-            self._change(number, "running", note=note)
 
     def task(self, number: int) -> Task | None:
         """Return one task."""
@@ -205,15 +165,15 @@ class TaskStore:
         self._rows("INSERT OR IGNORE INTO machine (key, value) VALUES ('identity', ?)", made)
         return str(self._value("SELECT value FROM machine WHERE key = 'identity'"))
 
-    def write_machine(self, report: MachineReport) -> None:
+    def write_machine(self, machine: Machine) -> None:
         """Keep what the runner says of the machine, for those who only read."""
         insert = "INSERT OR REPLACE INTO machine (key, value) VALUES ('machine', ?)"
-        self._rows(insert, msgspec.json.encode(report))
+        self._rows(insert, msgspec.json.encode(machine))
 
-    def read_machine(self) -> MachineReport | None:
+    def read_machine(self) -> Machine | None:
         """Return what the last runner said of the machine; None if there never was one."""
         said = self._value("SELECT value FROM machine WHERE key = 'machine'")
-        return msgspec.json.decode(said, type=MachineReport) if said is not None else None
+        return msgspec.json.decode(said, type=Machine) if said is not None else None
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""
@@ -225,9 +185,16 @@ class TaskStore:
         if task is None or task.state != of:
             return None
         task = msgspec.structs.replace(task, **changes)
-        update = "UPDATE task SET state = ?, ended_at = ?, task = ? WHERE number = ?"
-        self._rows(update, task.state, task.ended_at, msgspec.json.encode(task), number)
+        self._write(task)
         return task
+
+    def _write(self, task: Task) -> None:
+        """Add or replace a task, with the columns by which tasks are found."""
+        given, number = task.submission, task.number or None
+        row = number, given.queue, given.priority, given.source_id, task.state, task.ended_at
+        columns = "number, queue, priority, source_id, state, ended_at, task"
+        insert = f"INSERT OR REPLACE INTO task ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608 our own
+        self._rows(insert, *row, msgspec.json.encode(task))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

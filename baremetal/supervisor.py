@@ -108,6 +108,7 @@ def _reap(child: int) -> int:
 
 
 def _end(child: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # asking again does not put SIGKILL off
     signal.alarm(GRACE_SECONDS)
     with suppress(OSError):  # it is gone, or another user's, as sudo makes it
         os.killpg(child, signal.SIGTERM)

@@ -39,8 +39,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     state: TaskState = "waiting"
     attempt: int = 1
     """The latest, or the one that comes."""
+    overtaken: int = 0
+    """Tasks of later queues that started while this one was the first of its queue and had no room."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of its cards."""
     indices: tuple[int, ...] = ()
-    """Of its cards."""
+    """Their numbers; the driver may number cards anew when one is lost, which the next runner notes."""
     slices: int = 0
     """On each card."""
     slices_per_gpu: int = 0

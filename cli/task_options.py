@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from baremetal.store import StoreError, TaskStore, own_folder, state_folder, take_lock
+from agent.node_lock import NodeLock
+from agent.private_folder import NAME as PRIVATE
+from agent.private_folder import UntrustedError
+from baremetal.store import FILE, LOCK, StoreError, TaskStore, own_folder, state_folder
 from cli.options import fail
 
 StateOption = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        show_default="$FRACTION_INJECTOR_STATE, ~/.local/state/fraction-injector, or of root"
-        " /var/lib/fraction-injector",
+        envvar="FRACTION_INJECTOR_STATE",
+        show_default="~/.local/state/fraction-injector, or of root /var/lib/fraction-injector",
         help="Folder of the tasks; their runner and those who submit have the same one.",
     ),
 ]
@@ -27,21 +29,29 @@ MachineOption = Annotated[
 ]
 
 
-def open_store(state: Path | None) -> tuple[TaskStore, Path]:
-    """Return the tasks of this user and their folder, or end the command with what is wrong."""
+def open_store(state: Path | None, *, is_new: bool = False) -> tuple[TaskStore, Path]:
+    """Return the tasks of this user and their folder, or end the command with what is wrong.
+
+    Args:
+        state: as the command line names it.
+        is_new: whether a folder without tasks is fine, and is made.
+    """
+    named = state_folder(state)
     try:
-        folder = own_folder(state_folder(state))
+        if not is_new and not (named / PRIVATE / FILE).exists():
+            fail(f"there are no tasks in {named}: start run-queues, or name its folder with --state")
+        folder = own_folder(named)
         return TaskStore(folder), folder
-    except StoreError as error:
+    except (StoreError, OSError) as error:
         fail(str(error))
 
 
 def is_running(folder: Path) -> bool:
     """Whether a runner works in a folder."""
+    lock = NodeLock(folder.parent, LOCK)
     try:
-        lock = take_lock(folder)
-    except StoreError:
+        return not lock.take()
+    except UntrustedError:
         return False
-    if lock is not None:
-        os.close(lock)
-    return lock is None
+    finally:
+        lock.release()

@@ -194,12 +194,12 @@ def _of_machine(state: Path | None) -> Read:
 
     def read() -> LedgerView:
         try:
-            report, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
+            machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
         except StoreError as error:
             raise UnreadableLedgerError(str(error)) from error
-        if report is None:
+        if machine is None:
             raise UnreadableLedgerError("run-queues was never started with this folder of tasks")
-        return report.ledger(running, waiting).view()
+        return machine.ledger(running, waiting).view()
 
     return read
 

@@ -15,9 +15,6 @@ from modes.units import Gpu
 from policies.model.effective import EffectivePolicy
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
 
-CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
-"""Where podman and docker read CDI specifications."""
-
 
 def run_queues(  # noqa: PLR0913 each is an option of the command
     more_queues: Annotated[
@@ -51,14 +48,6 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
     runtime: Annotated[
         str | None,
         typer.Option(metavar="PROGRAM", show_default="podman, else docker", help="Runs containers."),
-    ] = None,
-    cdi_dir: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR",
-            show_default="/etc/cdi, /var/run/cdi",
-            help="Where the runtime reads CDI specifications; the last one gets those of shares.",
-        ),
     ] = None,
     clearml: Annotated[
         bool, typer.Option("--clearml", help="Take tasks from ClearML's queues of these names, too.")
@@ -97,7 +86,6 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
             policy=effective,
             limiter_library=limiter_library,
             runtime=runtime,
-            cdi_dirs=cdi_dir or CDI_DIRS,
             clearml=clearml,
             page_port=page_port,
         )

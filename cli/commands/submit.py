@@ -30,16 +30,17 @@ def submit(
     It runs in this folder and with these variables, and prints to a log: `fraction-injector logs NUMBER`.
     """
     submission = _checked(queue, tuple(command), priority)
-    store, _ = open_store(state)
+    store, _ = open_store(state, is_new=True)
     try:
-        report = store.read_machine()
-        if report is not None and queue not in report.queues:
-            fail(f'no queue "{queue}": the runner serves {", ".join(report.queues)}')
+        machine = store.read_machine()
+        served = [each.name for each in machine.queues] if machine is not None else [queue]
+        if queue not in served:
+            fail(f'no queue "{queue}": the runner serves {", ".join(served)}')
         number = store.submit(submission, time.time())
     except StoreError as error:
         fail(str(error))
     say(str(number))
-    if report is None:
+    if machine is None:
         say("it waits until run-queues is started", err=True)
 
 

@@ -11,9 +11,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from baremetal.machine import MachineReport
+from baremetal.machine import Machine
 from baremetal.runner import attempt_folder
-from baremetal.store import TASKS, StoreError, TaskStore
+from baremetal.store import StoreError, TaskStore
 from baremetal.supervisor import LOG
 from baremetal.task import OVER, Task
 from cli.options import OutputFormat, OutputOption, fail
@@ -36,13 +36,13 @@ def tasks(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None
     try:
         running = store.running()
         listed = [*running, *store.waiting(MAX_WAITING), *store.over(MAX_OVER)]
-        report = store.read_machine()
+        machine = store.read_machine()
     except StoreError as error:
         fail(str(error))
     if output is OutputFormat.JSON:
         say_json([_shown(task) for task in listed])
         return
-    lines = list(_machine_lines(report, running, runs=is_running(folder)))
+    lines = list(_machine_lines(machine, running, runs=is_running(folder)))
     rows = [("NUMBER", "QUEUE", "STATE", "GPUS", "SLICES", "TIME", "COMMAND"), *map(_row, listed)]
     say("\n".join([*lines, table(rows) if listed else "no tasks"]))
 
@@ -60,7 +60,7 @@ def logs(
         task = _known(store, number)
         if task.attempt != attempt:
             offset, attempt = 0, task.attempt
-        offset += _print(attempt_folder(folder / TASKS, task) / LOG, offset)
+        offset += _print(attempt_folder(folder, task) / LOG, offset)
         if not follow or task.state in OVER:
             break
         time.sleep(FOLLOW_SECONDS)
@@ -114,11 +114,11 @@ def _print(log: Path, offset: int) -> int:
         fail(f"{log} cannot be read: {error.strerror}")
 
 
-def _machine_lines(report: MachineReport | None, running: list[Task], *, runs: bool) -> Iterator[str]:
-    if report is not None:
-        yield f"{report.name}: {report.usage(running)}"
-        yield from (f"GPU {index} is out of service: {why}" for index, why in sorted(report.faults.items()))
-        yield from (f"warning: {each}" for each in report.warnings)
+def _machine_lines(machine: Machine | None, running: list[Task], *, runs: bool) -> Iterator[str]:
+    if machine is not None:
+        yield f"{machine.name}: {machine.usage(running)}"
+        yield from sorted(machine.faults.values())
+        yield from (f"warning: {each}" for each in machine.warnings)
     if not runs:
         yield "no runner works: start fraction-injector run-queues"
 

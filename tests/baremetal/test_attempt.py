@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from baremetal import attempt as attempts
-from baremetal.attempt import Attempt, Exit, Supervised, Vanished
+from baremetal.attempt import Attempt, Exit
 from baremetal.job import MARK, JobFile
 from baremetal.supervisor import BEGUN, stat_of
 from testbed.process import eventually
@@ -29,20 +29,22 @@ def job(*command, **more):
     return JobFile(command=command, folder="/", env=dict(os.environ), **more)
 
 
-def wait_for_end(supervised):
-    """Wait for a supervisor as the runner does."""
-    eventually(lambda: stat_of(supervised.pid) is None, "the end of the supervisor")
-    supervised.reap()
-
-
 def running(attempt):
     """Its state once its command runs."""
     eventually((attempt.folder / BEGUN).exists, "the begin")
     return attempt.state()
 
 
+def why_lost(attempt):
+    """Why nobody knows how it ended."""
+    state = attempt.state()
+    assert isinstance(state, Exit)
+    assert state.code is None
+    return state.why
+
+
 def test_a_command_that_ended_says_how(attempt):
-    wait_for_end(attempt.start(job("sh", "-c", "echo said; exit 4")))
+    attempt.start(job("sh", "-c", "echo said; exit 4")).wait()
     state = attempt.state()
     assert isinstance(state, Exit)
     assert state.code == 4
@@ -52,16 +54,15 @@ def test_a_command_that_ended_says_how(attempt):
 def test_what_runs_is_found_again_by_another_runner(attempt):
     started = attempt.start(job("sleep", "1000"))
     found = running(Attempt(attempt.folder, attempt.mark))
-    assert isinstance(found, Supervised)
-    assert found.pid == started.pid
-    found.end()
-    wait_for_end(started)
+    assert found == "running"
+    Attempt(attempt.folder, attempt.mark).end()
+    started.wait()
     assert attempt.state().code == -signal.SIGTERM
 
 
 def test_an_attempt_that_nobody_started_never_begins(attempt):
     assert attempt.state() is None
-    wait_for_end(attempt.start(job("touch", str(attempt.folder / "ran"))))
+    attempt.start(job("touch", str(attempt.folder / "ran"))).wait()
     assert attempt.state() is None
     assert not (attempt.folder / "ran").exists()
 
@@ -74,10 +75,10 @@ def test_a_supervisor_that_was_killed_has_vanished_and_all_of_its_session_is_swe
             "(sleep 1000 & echo $! > pid; wait) & wait",
         )
     )
-    assert isinstance(running(attempt), Supervised)
+    assert running(attempt) == "running"
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
-    assert attempt.state() == Vanished("its supervisor was killed")
+    started.wait()
+    assert why_lost(attempt) == "its supervisor was killed"
     eventually(attempt.sweep, "nothing is left")
     begun = attempt._begun()
     assert list(attempt._processes(str(begun["pid"]), begun["start_time"])) == []
@@ -94,7 +95,7 @@ def test_what_went_into_a_session_of_its_own_is_found_by_its_mark(attempt, tmp_p
         "the process",
     )
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
+    started.wait()
     eventually(attempt.sweep, "nothing is left")
     assert stat_of(pid) is None
 
@@ -104,7 +105,7 @@ def test_processes_of_others_are_left_alone(attempt):
     started = attempt.start(job("sleep", "1000"))
     running(attempt)
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
+    started.wait()
     eventually(attempt.sweep, "nothing is left")
     assert bystander.poll() is None
     bystander.kill()
@@ -115,22 +116,22 @@ def test_after_a_reboot_what_ran_has_vanished_whoever_has_its_number_now(attempt
     started = attempt.start(job("sleep", "1000"))
     running(attempt)
     monkeypatch.setattr(attempts, "boot_id", lambda: "another")
-    assert attempt.state() == Vanished("the machine went down while it ran")
+    assert why_lost(attempt) == "the machine went down while it ran"
     assert attempt.sweep()
     assert stat_of(started.pid) is not None
     monkeypatch.undo()
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
+    started.wait()
 
 
 def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_supervisor(attempt):
     started = attempt.start(job("true"))
-    wait_for_end(started)
+    started.wait()
     (attempt.folder / "exit.json").unlink()
     begun = attempt.folder / BEGUN
     said = msgspec.json.decode(begun.read_bytes())
     begun.write_bytes(msgspec.json.encode(said | {"pid": os.getpid()}))
-    assert attempt.state() == Vanished("its supervisor was killed")
+    assert why_lost(attempt) == "its supervisor was killed"
 
 
 def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
@@ -138,7 +139,7 @@ def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
     started = attempt.start(job("sleep", "1000", cleanup=cleanup))
     running(attempt)
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
+    started.wait()
     eventually(attempt.sweep, "nothing is left")
     assert (tmp_path / "removed").read_text() == "removed\n"
 
@@ -147,7 +148,7 @@ def test_a_container_that_cannot_be_removed_holds_its_card(attempt):
     started = attempt.start(job("sleep", "1000", cleanup=("sh", "-c", "exit 1")))
     running(attempt)
     os.kill(started.pid, signal.SIGKILL)
-    wait_for_end(started)
+    started.wait()
     assert not any(attempt.sweep() for _ in range(3))
     (attempt.folder / "job.json").unlink()
 
@@ -162,7 +163,7 @@ def test_where_systemd_runs_an_attempt_has_a_scope_of_its_own(attempt, tmp_path,
     (tmp_path / "systemctl").symlink_to("/bin/true")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(attempts, "has_scopes", lambda: True)
-    wait_for_end(attempt.start(job("true")))
+    attempt.start(job("true")).wait()
     assert attempt.state().code == 0
     said = (tmp_path / "said").read_text()
     unit = f"fraction-injector-{attempt.mark.replace('/', '-')}.scope"
@@ -191,8 +192,8 @@ def test_another_users_process_that_cannot_be_killed_holds_the_card(attempt, mon
     monkeypatch.setattr(os, "kill", refuse)
     assert not attempt.sweep()
     monkeypatch.undo()
-    started.end()
-    wait_for_end(started)
+    attempt.end()
+    started.wait()
 
 
 def refuse(*_):
@@ -201,5 +202,5 @@ def refuse(*_):
 
 def test_variables_that_are_no_utf_8_reach_the_command_as_they_are(attempt):
     env = dict(os.environ) | {"ODD": os.fsdecode(b"\xff")}
-    wait_for_end(attempt.start(JobFile(command=("sh", "-c", "printf %s $ODD"), folder="/", env=env)))
+    attempt.start(JobFile(command=("sh", "-c", "printf %s $ODD"), folder="/", env=env)).wait()
     assert (attempt.folder / "log").read_bytes() == b"\xff"

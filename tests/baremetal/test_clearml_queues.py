@@ -5,20 +5,21 @@ import json
 import os
 import re
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
-from baremetal.clearml_queues import MAX_MIRRORED, ClearmlEntry, ClearmlError, Mirror, mirror
+from baremetal.clearml_queues import MAX_MIRRORED, ClearmlQueues, mirror
 from baremetal.machine import Start
 from baremetal.store import TaskStore
 from baremetal.task import OVER
 from testbed.nvidia.cards import Card
 from testbed.process import ProcessError, eventually
 from tests.baremetal.support.clearml import CREATED, serving
-from tests.baremetal.support.machine import served, submission
+from tests.baremetal.support.machine import cards, served, submission
 from tests.baremetal.support.processes import Lab
 
-A, B, C = (ClearmlEntry(name, "2026-01-01") for name in ("a", "b", "c"))
+A, B, C = ((name, "2026-01-01") for name in ("a", "b", "c"))
 [HALF] = served("half=0.5")
 
 
@@ -65,7 +66,7 @@ def test_what_is_taken_out_of_the_queue_there_no_longer_waits_here(store):
 
 def test_what_runs_here_goes_on_when_the_agent_takes_it_off_the_queue(store):
     mirror({"half": [A]}, store, 1.0)
-    store.begin(Start(1, HALF, (0,), ()), 2.0)
+    store.begin(Start(1, HALF, cards(1)), 2.0)
     mirror({"half": [A]}, store, 3.0)
     mirror({"half": []}, store, 4.0)
     assert (store.task(1).state, store.task(1).cancelled) == ("running", False)
@@ -74,11 +75,11 @@ def test_what_runs_here_goes_on_when_the_agent_takes_it_off_the_queue(store):
 
 def test_a_task_that_is_put_into_the_queue_again_runs_again(store):
     mirror({"half": [A]}, store, 1.0)
-    store.begin(Start(1, HALF, (0,), ()), 2.0)
-    store.finish(1, "succeeded", 3.0, exit_code=0)
+    store.begin(Start(1, HALF, cards(1)), 2.0)
+    store.update(1, state="succeeded", ended_at=3.0, exit_code=0)
     mirror({"half": [A]}, store, 4.0)
     assert waiting(store) == []
-    mirror({"half": [ClearmlEntry("a", "2026-01-02")]}, store, 4.0)
+    mirror({"half": [("a", "2026-01-02")]}, store, 4.0)
     assert waiting(store) == ["a"]
 
 
@@ -88,29 +89,30 @@ def test_tasks_that_were_submitted_here_stay(store):
     assert waiting(store) == ["true"]
 
 
-class Reader:
-    """Answers for queues that it has; others cannot be read."""
+class Client:
+    """Stands in for ClearML's client: what it has not cannot be read."""
 
     def __init__(self):
-        self.queues = {}
+        self.queues = self
+        self.there = {}
 
-    def entries(self, queue):
-        if queue not in self.queues:
-            raise ClearmlError("ClearML's server does not answer: down")
-        return self.queues[queue]
+    def get_all(self, *, name, max_task_entries):
+        assert max_task_entries == MAX_MIRRORED
+        entries = [SimpleNamespace(task=task, added=added) for task, added in self.there[name.strip("^$")]]
+        return [SimpleNamespace(entries=entries)]
 
 
-def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, tmp_path, capfd):
-    reader = Reader()
-    reader.queues = {"half": [A], "dual": [B]}
-    clearml = Mirror(reader.entries, ["half", "dual"], tmp_path)
-    clearml.look(store)
-    reader.queues = {"dual": []}
+def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, capfd):
+    client = Client()
+    client.there = {"half": [A], "dual": [B]}
+    queues = ClearmlQueues(client, ["half", "dual"])
+    queues.look(store)
+    client.there = {"dual": []}
     for _ in range(2):
-        clearml.look(store)
+        queues.look(store)
     assert waiting(store) == ["a"]
-    reader.queues["half"] = [A]
-    clearml.look(store)
+    client.there["half"] = [A]
+    queues.look(store)
     events = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
     assert events == ["queues are not read", "queues are read"]
 

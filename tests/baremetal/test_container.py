@@ -50,8 +50,7 @@ def limits_of(effective, library=None):
 def job_of(given, limits, folder, cdi, image=IMAGE):
     """What is run for a task, on a machine of two cards."""
     containers = ContainerJobs("/usr/bin/podman", limits, CARDS, folder, [str(cdi)])
-    found = {card.index: card for card in CARDS}
-    return containers.job(given, shares(given, found, limits.policy), "box/1/2", image)
+    return containers.job(given, shares(given, CARDS, limits.policy), "box/1/2", image)
 
 
 def test_a_container_gets_the_devices_of_its_cards_and_of_its_share(tmp_path, cdi, library):

@@ -12,7 +12,7 @@ from tests.baremetal.support.machine import cards, policy, submission, task
 
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
 PART = part_for_nodes(replace(policy(), limits_from="agent"))
-CARDS = {card.index: card for card in cards(3)}
+CARDS = cards(3)
 
 
 def limits(library=LIBRARY, part=PART):

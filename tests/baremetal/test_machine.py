@@ -6,8 +6,8 @@ from hypothesis import given as given_data
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from baremetal.machine import Machine, MachineReport
-from tests.baremetal.support.machine import cards, given, held, machine, policy, served, task
+from baremetal.machine import Machine
+from tests.baremetal.support.machine import Box, cards, given, held, machine, policy, served, task
 from tests.effort import examples
 
 DUAL, QUARTER, HALF, SINGLE = (
@@ -44,11 +44,11 @@ def test_small_shares_share_a_card_so_that_whole_ones_stay_idle():
 def test_a_card_out_of_service_gets_nothing_and_what_it_has_stays_counted():
     box = machine(2)
     box.adopt(held(1, 4, 0))
-    box.set_out_of_service({0})
+    box.lose(0)
     assert given(box, 2, QUARTER) == (1,)
     assert given(box, 3, SINGLE) is None
     assert box.free() == {0: 4, 1: 6}
-    box.set_out_of_service(())
+    box.lose()
     assert given(box, 4, HALF) == (0,)
 
 
@@ -62,23 +62,23 @@ def test_a_task_on_a_card_that_is_no_longer_given_takes_nothing_of_the_others():
 
 def test_unequal_cards_are_all_given():
     big = cards(2)
-    box = Machine("box", [big[0], replace(big[1], memory_mib=16384, model="Tesla T4")], 8)
+    box = Box([big[0], replace(big[1], memory_mib=16384, model="Tesla T4")])
     assert {given(box, number, SINGLE) for number in (1, 2)} == {(0,), (1,)}
 
 
-REPORT = MachineReport(
+MACHINE = Machine(
     name="box",
     cards=cards(3),
     slices_per_gpu=8,
-    queues={"Half GPU": ("0.5", 4), "dual": ("2", 16)},
-    faults={2: "it does not answer"},
+    queues=served("Half GPU=0.5", "dual=2"),
+    faults={"GPU-2": "GPU 2 is out of service: it does not answer"},
 )
 
 
 def test_the_example_uses_two_and_three_quarters_of_three():
     running = [task(1, "dual", (0, 1), 8), task(2, "quarter", (2,), 2), task(3, "half", (2,), 4)]
-    assert REPORT.usage(running) == "2.75 of 3 GPUs in use (22 of 24 slices)"
-    assert REPORT.usage([]) == "0 of 3 GPUs in use (0 of 24 slices)"
+    assert MACHINE.usage(running) == "2.75 of 3 GPUs in use (22 of 24 slices)"
+    assert MACHINE.usage([]) == "0 of 3 GPUs in use (0 of 24 slices)"
 
 
 def test_the_machine_is_shown_as_one_node_of_the_ledger():
@@ -86,7 +86,7 @@ def test_the_machine_is_shown_as_one_node_of_the_ledger():
         task(number, queue, (), 0, state="waiting")
         for number, queue in ((8, "dual"), (9, "Half GPU"), (10, "gone"))
     ]
-    view = REPORT.ledger([task(7, "Half GPU", (1,), 4)], waiting).view()
+    view = MACHINE.ledger([task(7, "Half GPU", (1,), 4)], waiting).view()
     [node] = view.nodes
     assert (node.name, node.slices_per_gpu, node.gpu_mib) == ("box", 8, 40960)
     assert [(gpu.used, gpu.free, gpu.cordoned) for gpu in node.gpus] == [
@@ -114,10 +114,11 @@ def test_whatever_comes_and_goes_a_card_never_gives_more_than_eight(data):
             box.release(gone)
             continue
         share = data.draw(st.sampled_from(shares))
-        kept = data.draw(st.sets(st.integers(0, count - 1)))
+        lost = data.draw(st.sets(st.integers(0, count - 1)))
+        box.lose(*lost)
         before = box.free()
-        indices = given(box, number, share, kept)
-        room = [index for index, free in before.items() if index not in kept and free >= share.slices_on_each]
+        indices = given(box, number, share)
+        room = [index for index, free in before.items() if index not in lost and free >= share.slices_on_each]
         assert (indices is not None) == (len(room) >= share.gpus)
         if indices is not None:
             assert set(indices) <= set(room)

@@ -5,9 +5,14 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baremetal.machine import PATIENCE, FirstInQueue
-from tests.baremetal.support.machine import SEED, held, machine, served
+from baremetal.machine import PATIENCE
+from tests.baremetal.support.machine import SEED, first, held, machine, served
 from tests.effort import examples
+
+
+def indices(start):
+    """Numbers of the cards of a start."""
+    return tuple(card.index for card in start.cards)
 
 
 def start_all(queues, waiting, box, overtaken=None):
@@ -15,13 +20,11 @@ def start_all(queues, waiting, box, overtaken=None):
     overtaken = Counter() if overtaken is None else overtaken
     started = []
     while True:
-        first = {
-            name: FirstInQueue(tasks[0], overtaken[tasks[0]]) for name, tasks in waiting.items() if tasks
-        }
-        start = box.next_start(queues, first)
+        heads = {name: first(tasks[0], overtaken[tasks[0]]) for name, tasks in waiting.items() if tasks}
+        start = box.next_start(heads, *queues)
         if start is None:
             return started
-        box.adopt(held(start.task, start.queue.fraction.slices_on_each, *start.indices))
+        box.adopt(held(start.task, start.queue.fraction.slices_on_each, *indices(start)))
         overtaken.update(start.overtook)
         waiting[start.queue.name].pop(0)
         started.append(start)
@@ -31,7 +34,7 @@ def test_the_example_puts_two_cards_a_quarter_and_a_half_on_three_cards_and_the_
     queues, box = served(*SEED), machine(3)
     waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
     started = start_all(queues, waiting, box)
-    assert [(each.queue.name, each.indices) for each in started] == [
+    assert [(each.queue.name, indices(each)) for each in started] == [
         ("dual_gpus", (0, 1)),
         ("quarter_gpu", (2,)),
         ("half_gpu", (2,)),
@@ -52,13 +55,13 @@ def test_the_single_one_starts_when_the_two_cards_are_free_again():
     waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
     start_all(queues, waiting, box)
     box.release(1)
-    assert [(each.task, each.indices) for each in start_all(queues, waiting, box)] == [(4, (0,))]
+    assert [(each.task, indices(each)) for each in start_all(queues, waiting, box)] == [(4, (0,))]
 
 
 def test_a_task_without_room_is_not_overtaken_by_another_of_its_queue():
     queues, box = served("half=0.5"), machine(1)
     box.adopt(held(9, 6, 0))
-    assert box.next_start(queues, {"half": FirstInQueue(1)}) is None
+    assert box.next_start({"half": first(1)}, *queues) is None
 
 
 def test_earlier_queues_go_first_whenever_there_is_room():
@@ -72,7 +75,7 @@ def test_earlier_queues_go_first_whenever_there_is_room():
 def test_a_start_says_whom_it_overtook():
     queues, box = served("whole=1", "half=0.5"), machine(1)
     box.adopt(held(9, 4, 0))
-    start = box.next_start(queues, {"whole": FirstInQueue(1), "half": FirstInQueue(2)})
+    start = box.next_start({"whole": first(1), "half": first(2)}, *queues)
     assert (start.task, start.overtook) == (2, (1,))
 
 
@@ -80,17 +83,17 @@ def test_cards_are_kept_for_a_task_that_was_overtaken_often_and_only_as_many_as_
     queues, box = served("whole=1", "half=0.5"), machine(2)
     box.adopt(held(9, 4, 0))
     box.adopt(held(8, 2, 1))
-    first = {"whole": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)}
-    start = box.next_start(queues, first)
-    assert (start.task, start.indices) == (2, (0,))
+    heads = {"whole": first(1, PATIENCE), "half": first(2)}
+    start = box.next_start(heads, *queues)
+    assert (start.task, indices(start)) == (2, (0,))
     box.adopt(held(2, 4, 0))
-    assert box.next_start(queues, first | {"half": FirstInQueue(3)}) is None
+    assert box.next_start(heads | {"half": first(3)}, *queues) is None
 
 
 def test_no_cards_are_kept_for_a_task_that_the_cards_in_service_cannot_hold():
     queues, box = served("dual=2", "half=0.5"), machine(2)
-    box.set_out_of_service({0})
-    start = box.next_start(queues, {"dual": FirstInQueue(1, PATIENCE), "half": FirstInQueue(2)})
+    box.lose(0)
+    start = box.next_start({"dual": first(1, PATIENCE), "half": first(2)}, *queues)
     assert start.task == 2
 
 

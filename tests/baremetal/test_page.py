@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from baremetal.machine import MachineReport, Start
+from baremetal.machine import Machine, Start
 from baremetal.page import MachinePage
 from baremetal.store import TaskStore
 from testbed.process import ProcessError, eventually
@@ -20,12 +20,12 @@ from tests.web.asking import get, panels, rows, watching
 
 __all__ = ["browser", "open_page"]
 [HALF] = served("half_gpu=0.5")
-REPORT = MachineReport(
+MACHINE = Machine(
     name="box",
     cards=cards(2),
     slices_per_gpu=8,
-    queues={"half_gpu": ("0.5", 4), "dual": ("2", 16)},
-    faults={1: "it does not answer"},
+    queues=served("half_gpu=0.5", "dual=2"),
+    faults={"GPU-1": "GPU 1 is out of service: it does not answer"},
     warnings=("nothing limits tasks",),
 )
 
@@ -47,10 +47,10 @@ def shown(page):
 
 
 def test_the_machine_is_one_node_with_tasks_that_run_and_wait_and_lost_cards(store, tmp_path):
-    store.write_machine(REPORT)
+    store.write_machine(MACHINE)
     for queue in ("half_gpu", "dual", "gone"):
         store.submit(submission(queue), 1767225600.0)
-    store.begin(Start(1, HALF, (0,)), 1767229200.0)
+    store.begin(Start(1, HALF, cards(1)), 1767229200.0)
     page = MachinePage(tmp_path)
     page.look(store)
     nodes, panel = shown(page)
@@ -76,14 +76,14 @@ def test_the_machine_is_one_node_with_tasks_that_run_and_wait_and_lost_cards(sto
 
 
 def test_what_changes_is_shown_without_a_reload(store, tmp_path):
-    store.write_machine(REPORT)
+    store.write_machine(MACHINE)
     store.submit(submission("half_gpu"), 1.0)
     page = MachinePage(tmp_path)
     page.look(store)
 
     async def watch(request):
         before = panels(await request.until(panels))[-1]
-        store.begin(Start(1, HALF, (0,)), 2.0)
+        store.begin(Start(1, HALF, cards(1)), 2.0)
         page.look(store)
         events = await request.until(lambda events: rows(events)["box"]["gpus"][0].get("shares"))
         after = panels(await request.until(lambda events: not panels(events)[-1]["waiting"]))[-1]

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.node_lock import NodeLock
 from baremetal.job import MARK
-from baremetal.store import TaskStore, take_lock
+from baremetal.store import LOCK, TaskStore
 from baremetal.supervisor import start_time
 from baremetal.task import OVER
 from testbed.process import ProcessError, eventually
@@ -88,7 +89,7 @@ def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab
     lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
     said = lab.machine()
     assert [card.index for card in said.cards] == [1]
-    assert said.faults == {0: "the driver does not list it"}
+    assert said.faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,9 @@ def test_a_second_runner_on_the_same_tasks_is_refused(lab):
 
 
 def test_a_command_that_looks_whether_a_runner_works_does_not_keep_one_from_starting(lab):
-    looking = take_lock(lab.state)
-    threading.Timer(0.5, os.close, [looking]).start()
+    looking = NodeLock(lab.state.parent, LOCK)
+    assert looking.take()
+    threading.Timer(0.5, looking.release).start()
     lab.start("--queue", "x=1")
 
 
@@ -130,8 +132,8 @@ def test_a_disk_that_is_full_stops_no_runner_and_what_waits_starts_when_there_is
     lab.start("--queue", "x=1")
     with closing(TaskStore(lab.state)) as store:
         store._db.execute(
-            "CREATE TRIGGER full BEFORE UPDATE ON task BEGIN SELECT RAISE(ABORT, 'database or disk is full');"
-            " END"
+            "CREATE TRIGGER full BEFORE INSERT ON task WHEN NEW.state != 'waiting'"
+            " BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
         )
         number = lab.submit("x", "true")
         eventually(lambda: "nothing starts until tasks can be written" in lab.log.read_text(), "it is said")
@@ -152,6 +154,22 @@ def test_old_tasks_are_forgotten_with_their_logs_also_those_of_a_runner_that_was
     assert old not in lab.tasks()
 
 
+def test_tasks_are_known_by_the_uuids_of_their_cards_when_the_driver_numbers_these_anew(lab):
+    """Card 0 leaves the bus while no runner works, so that 1 and 2 become 0 and 1."""
+    lab.start("--gpus", "0,1", "--queue", "dual=2", "half=0.5")
+    number = lab.submit("dual", *sleep(lab))
+    lab.until(lambda tasks: states(tasks)[number] == "running", "it runs")
+    lab.kill()
+    lab.write(*[replace(card, minor=card.minor - 1) for card in lab.cards[1:]])
+    half = lab.submit("half", *sleep(lab))
+    lab.start("--gpus", "0,1", "--queue", "dual=2", "half=0.5")
+    tasks = lab.tasks()
+    assert (tasks[number].gpus, tasks[number].indices) == (("GPU-0", "GPU-1"), (0,))
+    assert tasks[number].note == "GPU-0 is out of service: the driver does not list it"
+    assert [card.uuid for card in lab.machine().cards] == ["GPU-1"]
+    assert states(tasks)[half] == "waiting"
+
+
 def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab):
     lab.start("--queue", "single_gpu=1")
     number = lab.submit("single_gpu", *sleep(lab))
@@ -162,7 +180,7 @@ def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab
     lab.write(*[replace(card, lost=card.minor == index) for card in lab.cards])
     lab.start("--queue", "single_gpu=1")
     tasks = lab.until(lambda tasks: tasks[number].note, "it is reported")
-    assert tasks[number].note == f"GPU {index} is out of service: the driver does not list it"
+    assert tasks[number].note == f"GPU-{index} is out of service: the driver does not list it"
 
 
 @pytest.mark.timeout(3600)

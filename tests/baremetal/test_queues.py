@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal.queues import MAX_QUEUES, chosen, read_gpus, share_of
+from baremetal.queues import MAX_QUEUES, chosen, numbers_of, read_gpus, share_of
 from tests.baremetal.support.machine import SEED, cards, policy, served
 
 ADVICE = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875 of one card, or whole cards such as 1 or 2"
@@ -92,29 +92,52 @@ def test_an_image_belongs_to_a_queue_that_is_served():
         served("a=1", images={"b": "busybox"})
 
 
+def given(gpus, wanted, before=None):
+    """Numbers that the driver has for the cards that are given."""
+    return [card.index for card in chosen(gpus, wanted, numbers_of(gpus, before or {}))]
+
+
 def test_all_cards_are_given_but_those_in_mig_mode():
     first, second, third = cards(3)
-    assert chosen((first, replace(second, mig=True), third), None) == (first, third)
+    assert given((first, replace(second, mig=True), third), None) == [0, 2]
 
 
 def test_named_cards_are_given_by_their_numbers():
-    assert [card.index for card in chosen(cards(4), (3, 1))] == [1, 3]
+    assert given(cards(4), (3, 1)) == [1, 3]
 
 
 def test_a_card_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match="--gpus names 2, which the driver does not list: it has 0, 1"):
-        chosen(cards(2), (0, 1, 2, 3))
+        given(cards(2), (0, 1, 2, 3))
     with pytest.raises(ValueError, match="it has no card"):
-        chosen((), (0,))
+        given((), (0,))
+
+
+BEFORE = {card.index: card.uuid for card in cards(4)}
 
 
 def test_a_card_that_was_given_before_and_is_lost_is_left_out():
-    assert [card.index for card in chosen(cards(2), (0, 1, 2), known=(2,))] == [0, 1]
+    assert given(cards(2), (0, 1, 2), BEFORE) == [0, 1]
+
+
+def test_numbers_mean_the_same_cards_when_one_is_lost_and_the_driver_numbers_the_others_anew():
+    first, _, third, fourth = cards(4)
+    moved = (first, replace(third, index=1), replace(fourth, index=2))
+    assert given(moved, (0, 1, 2), BEFORE) == [0, 1]
+    assert given(moved, (3,), BEFORE) == [2]
+
+
+def test_numbers_are_the_drivers_again_when_there_is_a_new_card_or_all_are_there():
+    first, second, *_ = cards(4)
+    swapped = (replace(second, index=0), replace(first, index=1))
+    assert numbers_of(swapped, {0: "GPU-0", 1: "GPU-1"}) == {0: "GPU-1", 1: "GPU-0"}
+    replaced = (first, replace(second, uuid="GPU-new"))
+    assert numbers_of(replaced, BEFORE) == {0: "GPU-0", 1: "GPU-new"}
 
 
 def test_a_named_card_in_mig_mode_is_refused_and_so_is_a_machine_without_cards():
     [card] = cards(1)
     with pytest.raises(ValueError, match="--gpus names 0, which is in MIG mode"):
-        chosen((replace(card, mig=True),), (0,))
+        given((replace(card, mig=True),), (0,))
     with pytest.raises(ValueError, match="no card that could be given"):
-        chosen((replace(card, mig=True),), None)
+        given((replace(card, mig=True),), None)

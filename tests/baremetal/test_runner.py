@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -27,29 +28,33 @@ class Box:
         self.folder = folder
         self.store = TaskStore(folder)
         self.faults = {}
+        self.cards = ()
         self.job = lambda task, mark: JobFile(
             command=task.submission.command, folder="/", env=dict(os.environ) | {MARK: mark}
         )
         self.runner = None
+        self.runners = []
 
     def start(self, *queues, count=1):
         """A runner as after a start; one of before is forgotten, as if it was killed."""
-        self.runner = Runner(
-            store=self.store,
-            machine=Machine("box", cards(count), 8),
-            queues=served(*queues),
-            attempt_of=self.attempt,
-            job_of=lambda task: self.job(task, self.attempt(task).mark),
-            faults=lambda: self.faults,
+        machine = Machine(
+            name="box", cards=self.cards or cards(count), slices_per_gpu=8, queues=served(*queues)
         )
+        self.runner = Runner(
+            self.store, machine, self.folder, lambda task, attempt: self.job(task, attempt.mark)
+        )
+        self.runners.append(self.runner)
         self.runner.adopt()
-        self.runner.step()
+        self.runner.step(self.faults)
+
+    def free(self):
+        """Free slices, as the runner counts them."""
+        machine = self.runner._machine
+        return machine.free(machine.ledger(self.runner._running.values()))
 
     def attempt(self, task):
-        return Attempt(
-            attempt_folder(self.folder, task),
-            f"{self.folder.name}-{os.getpid()}/{task.number}/{task.attempt}",
-        )
+        mark = f"{self.store.identity()}/{task.number}/{task.attempt}"
+        return Attempt(attempt_folder(self.folder, task), mark)
 
     def submit(self, queue, *command):
         return self.store.submit(submission(queue, *command), time.time())
@@ -59,9 +64,8 @@ class Box:
 
     def turn(self):
         """One turn of the process's loop; another process's change is told by hand."""
-        self.runner._has_changed = True
-        self.runner.step()
-        self.runner.wait(0.05)
+        self.runner._seen = -1
+        self.runner.step(self.faults)
 
     def until_over(self, *numbers):
         def check():
@@ -77,25 +81,29 @@ def box(tmp_path):
     yield made
     for task in made.store.running():
         eventually(lambda task=task: kill(made.attempt(task)), "nothing is left")
+    for supervisor in [each for runner in made.runners for each in runner._supervisors.values()]:
+        supervisor.wait()
     made.store.close()
 
 
 def kill(attempt):
     """Kill a supervisor and what it supervises."""
-    state = attempt.state()
-    if hasattr(state, "pid"):
-        os.kill(state.pid, signal.SIGKILL)
-        time.sleep(0.05)
-        state.reap()
+    if attempt.state() == "running":
+        os.kill(pid_of(attempt), signal.SIGKILL)
         return False
     return attempt.sweep()
+
+
+def pid_of(attempt):
+    """The supervisor of an attempt that has begun."""
+    return json.loads((attempt.folder / "begun").read_bytes())["pid"]
 
 
 def begun(box, number):
     """Wait until a task's attempt has begun, and return its supervisor's pid."""
     task = box.store.task(number)
     eventually((attempt_folder(box.folder, task) / "begun").exists, "the begin")
-    return box.runner._supervised[number].pid
+    return pid_of(box.attempt(task))
 
 
 def test_tasks_run_and_their_ends_are_noted(box):
@@ -107,8 +115,7 @@ def test_tasks_run_and_their_ends_are_noted(box):
         ("failed", 3),
         ("failed", -9),
     ]
-    assert box.runner.is_idle
-    assert box.runner._machine.free() == {0: 8}
+    assert box.free() == {0: 8}
 
 
 def test_a_task_is_in_the_store_as_running_before_anything_of_it_starts(box):
@@ -136,9 +143,9 @@ def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
     box.start("a=1")
     pid = begun(box, runs)
     box.start("a=1")
-    assert box.runner._supervised[runs].pid == pid
+    assert begun(box, runs) == pid
     assert box.states(runs, waits) == ["running", "waiting"]
-    assert box.runner._machine.free() == {0: 0}
+    assert box.free() == {0: 0}
     os.kill(pid, signal.SIGTERM)
     box.until_over(runs, waits)
     assert box.states(runs, waits) == ["failed", "succeeded"]
@@ -147,8 +154,8 @@ def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
 def test_what_ended_while_no_runner_was_there_is_noted(box):
     number = box.submit("a", "sh", "-c", "exit 7")
     box.start("a=1")
-    begun(box, number)
-    eventually(lambda: stat_of(box.runner._supervised[number].pid) is None, "the end")
+    pid = begun(box, number)
+    eventually(lambda: stat_of(pid) is None, "the end")
     box.start("a=1")
     assert (box.store.task(number).state, box.store.task(number).exit_code) == ("failed", 7)
 
@@ -166,7 +173,7 @@ def test_a_runner_that_was_killed_between_its_note_and_the_start_runs_the_task_o
     late = box.attempt(task)
     box.start("a=1")
     if wait:
-        late.start(box.job(task, late.mark)).reap()
+        late.start(box.job(task, late.mark)).wait()
     box.until_over(number)
     assert (tmp_path / "ran").read_text() == "ran\n"
     assert (box.store.task(number).attempt, box.states(number)) == (2, ["succeeded"])
@@ -182,7 +189,7 @@ def test_a_task_whose_supervisor_was_killed_is_reported_and_not_run_again(box, t
     task = box.store.task(number)
     assert (task.state, task.note) == ("lost", "it may not have done all its work: its supervisor was killed")
     assert (tmp_path / "ran").read_text() == "ran\n"
-    assert box.runner._machine.free() == {0: 8}
+    assert box.free() == {0: 8}
 
 
 def test_slices_are_free_only_when_nothing_of_the_task_runs_any_more(box, monkeypatch):
@@ -190,13 +197,15 @@ def test_slices_are_free_only_when_nothing_of_the_task_runs_any_more(box, monkey
     box.start("a=1")
     swept = []
     monkeypatch.setattr(Attempt, "sweep", lambda _: swept.append(1) or len(swept) > 2)
-    os.kill(begun(box, number), signal.SIGKILL)
-    box.runner.wait(60)
-    assert (box.runner._machine.free(), box.states(number)) == ({0: 0}, ["running"])
-    box.runner.step()
-    assert box.runner._machine.free() == {0: 0}
-    box.runner.step()
-    assert (box.runner._machine.free(), box.states(number)) == ({0: 8}, ["lost"])
+    pid = begun(box, number)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: stat_of(pid) is None, "its end")
+    box.runner.step({})
+    assert (box.free(), box.states(number)) == ({0: 0}, ["running"])
+    box.runner.step({})
+    assert box.free() == {0: 0}
+    box.runner.step({})
+    assert (box.free(), box.states(number)) == ({0: 8}, ["lost"])
 
 
 def test_a_task_that_does_not_begin_is_tried_again_and_then_reported(box, monkeypatch):
@@ -237,7 +246,7 @@ def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
     first = box.submit("a", "sleep", "1000")
     box.start("a=1", count=2)
     [index] = box.store.task(first).indices
-    box.faults = {index: "it does not answer"}
+    box.faults = {f"GPU-{index}": f"GPU {index} is out of service: it does not answer"}
     second, third = box.submit("a", "sleep", "1000"), box.submit("a", "true")
     box.turn()
     assert box.store.task(first).note == f"GPU {index} is out of service: it does not answer"
@@ -255,7 +264,7 @@ def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
 def test_a_task_that_ended_on_a_lost_card_keeps_its_report(box):
     number = box.submit("a", "sleep", "1000")
     box.start("a=1")
-    box.faults = {0: "it does not answer"}
+    box.faults = {"GPU-0": "GPU 0 is out of service: it does not answer"}
     box.turn()
     os.kill(begun(box, number), signal.SIGTERM)
     box.until_over(number)
@@ -266,8 +275,36 @@ def test_a_task_that_ended_on_a_lost_card_keeps_its_report(box):
 def test_a_task_that_ended_while_no_runner_was_there_ended_when_it_did(box):
     number = box.submit("a", "true")
     box.start("a=1")
-    begun(box, number)
-    eventually(lambda: stat_of(box.runner._supervised[number].pid) is None, "the end")
+    pid = begun(box, number)
+    eventually(lambda: stat_of(pid) is None, "the end")
     wrote = json.loads((attempt_folder(box.folder, box.store.task(number)) / "exit.json").read_bytes())
     box.start("a=1")
     assert box.store.task(number).ended_at == wrote["at"]
+
+
+def test_an_adopted_task_has_the_slices_of_its_card_whatever_number_that_has_now(box):
+    first = box.submit("a", "sleep", "1000")
+    box.start("a=0.75", count=2)
+    begun(box, first)
+    [index] = box.store.task(first).indices
+    box.cards = tuple(replace(card, index=1 - card.index) for card in cards(2)[::-1])
+    box.start("a=0.75", count=2)
+    assert box.free() == {1 - index: 2, index: 8}
+    assert (box.store.task(first).gpus, box.store.task(first).indices) == ((f"GPU-{index}",), (1 - index,))
+    second = box.submit("a", "true")
+    box.turn()
+    assert box.store.task(second).gpus == (f"GPU-{1 - index}",)
+    box.store.cancel(first, time.time())
+    box.until_over(first, second)
+
+
+def test_an_adopted_task_whose_card_is_gone_holds_nothing_of_others(box):
+    number = box.submit("a", "sleep", "1000")
+    box.start("a=1", count=1)
+    begun(box, number)
+    [_, other] = cards(2)
+    box.cards = (replace(other, index=0),)
+    box.start("a=1")
+    assert (box.free(), box.store.task(number).indices) == ({0: 8}, ())
+    box.store.cancel(number, time.time())
+    box.until_over(number)

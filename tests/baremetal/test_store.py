@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from baremetal.machine import FirstInQueue, MachineReport, Start
-from baremetal.store import FILE, StoreError, TaskStore, own_folder, state_folder, take_lock
+from agent.node_lock import NodeLock
+from baremetal.machine import Machine, Start
+from baremetal.store import FILE, LOCK, StoreError, TaskStore, own_folder, state_folder
 from tests.baremetal.support.machine import cards, served, submission
 
 [HALF, DUAL] = served("half=0.5", "dual=2")
@@ -22,7 +23,8 @@ def store(tmp_path):
 
 def begun(store, number, indices=(0,), overtook=()):
     """A task that may run."""
-    return store.begin(Start(number, HALF, indices, overtook), 5.0)
+    given = tuple(card for card in cards(3) if card.index in indices)
+    return store.begin(Start(number, HALF, given, overtook), 5.0)
 
 
 def test_what_was_submitted_is_there_for_the_next_process_with_all_that_was_said(store, tmp_path):
@@ -41,11 +43,12 @@ def test_a_commit_is_synchronised_with_the_disk(store):
 def test_the_first_of_a_queue_is_the_one_of_highest_priority_then_the_oldest(store):
     numbers = [store.submit(submission("half", priority=each), 1.0) for each in (0, 5, 5, -1)]
     store.submit(submission("dual"), 0.0)
-    assert store.first(["half", "dual", "none"]) == {"half": FirstInQueue(2), "dual": FirstInQueue(5)}
+    first = store.first(["half", "dual", "none"])
+    assert {name: task.number for name, task in first.items()} == {"half": 2, "dual": 5}
     order = []
     while first := store.first(["half"]).get("half"):
-        order.append(first.task)
-        begun(store, first.task)
+        order.append(first.number)
+        begun(store, first.number)
     assert order == [2, 3, 1, 4]
     assert numbers == [1, 2, 3, 4]
 
@@ -67,15 +70,15 @@ def test_a_task_begins_once(store):
 
 def test_whole_cards_are_noted_with_their_slices(store):
     store.submit(submission("dual"), 1.0)
-    task = store.begin(Start(1, DUAL, (0, 1), ()), 5.0)
-    assert (task.indices, task.slices) == ((0, 1), 8)
+    task = store.begin(Start(1, DUAL, cards(2)), 5.0)
+    assert (task.gpus, task.indices, task.slices) == (("GPU-0", "GPU-1"), (0, 1), 8)
 
 
 def test_a_start_counts_for_those_that_it_overtook(store):
     for queue in ("half", "dual"):
         store.submit(submission(queue), 1.0)
     begun(store, 1, overtook=(2,))
-    assert store.first(["dual"]) == {"dual": FirstInQueue(2, overtaken=1)}
+    assert store.first(["dual"])["dual"].overtaken == 1
 
 
 def test_a_task_that_never_began_waits_again_in_its_place(store):
@@ -83,8 +86,8 @@ def test_a_task_that_never_began_waits_again_in_its_place(store):
         store.submit(submission("half"), 1.0)
     begun(store, 1)
     store.put_back(store.task(1))
-    assert store.first(["half"]) == {"half": FirstInQueue(1)}
-    assert (store.task(1).attempt, store.task(1).indices, store.task(1).started_at) == (2, (), None)
+    assert store.first(["half"])["half"].number == 1
+    assert (store.task(1).attempt, store.task(1).gpus, store.task(1).started_at) == (2, (), None)
     assert begun(store, 1).attempt == 2
 
 
@@ -92,10 +95,10 @@ def test_a_task_ends_once(store):
     store.submit(submission("half"), 1.0)
     begun(store, 1)
     running = store.task(1)
-    store.finish(1, "failed", 9.0, exit_code=3, note="why")
-    store.finish(1, "succeeded", 10.0, exit_code=0)
+    store.update(1, state="failed", ended_at=9.0, exit_code=3, note="why")
+    store.update(1, state="succeeded", ended_at=10.0, exit_code=0)
     store.put_back(running)
-    store.set_note(1, "late")
+    store.update(1, note="late")
     task = store.task(1)
     assert (task.state, task.ended_at, task.exit_code, task.note) == ("failed", 9.0, 3, "why")
 
@@ -122,7 +125,7 @@ def test_tasks_that_ended_long_ago_are_forgotten_and_their_numbers_are_not_given
     for _ in range(3):
         store.submit(submission("half"), 1.0)
     begun(store, 1)
-    store.finish(1, "succeeded", 10.0)
+    store.update(1, state="succeeded", ended_at=10.0)
     store.cancel(3, 20.0)
     store.forget(15.0)
     assert store.task(1) is None
@@ -158,11 +161,17 @@ def test_a_store_has_a_name_of_its_own_that_stays(store, tmp_path):
 
 def test_what_the_runner_says_of_the_machine_is_kept(store):
     assert store.read_machine() is None
-    for queues in ({}, {"half": ("0.5", 4), "dual": ("2", 16)}):
-        report = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues=queues, faults={1: "x"})
-        store.write_machine(report)
-        assert store.read_machine() == report
-    assert list(store.read_machine().queues) == ["half", "dual"]
+    for queues in ((), (HALF, DUAL)):
+        machine = Machine(
+            name="box",
+            cards=cards(2),
+            slices_per_gpu=8,
+            queues=queues,
+            numbers={1: "GPU-1"},
+            faults={"a": "x"},
+        )
+        store.write_machine(machine)
+        assert store.read_machine() == machine
 
 
 def test_a_file_that_is_no_store_or_of_a_newer_release_is_refused_with_its_path(tmp_path):
@@ -202,14 +211,11 @@ def test_a_killed_writer_leaves_the_store_whole(tmp_path):
 
 
 def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_path):
-    monkeypatch.delenv("FRACTION_INJECTOR_STATE", raising=False)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert state_folder(None) == Path("/var/lib/fraction-injector")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", "/home/me/state")
     assert state_folder(None) == Path("/home/me/state/fraction-injector")
-    monkeypatch.setenv("FRACTION_INJECTOR_STATE", "/named")
-    assert state_folder(None) == Path("/named")
     monkeypatch.chdir(tmp_path)
     assert state_folder(Path("here")) == tmp_path / "here"
 
@@ -226,13 +232,12 @@ def test_a_folder_that_leads_elsewhere_is_refused(tmp_path):
 
 
 def test_one_runner_at_a_time_holds_the_lock(tmp_path):
-    folder = own_folder(tmp_path)
-    lock = take_lock(folder)
-    assert take_lock(folder) is None
-    os.close(lock)
-    again = take_lock(folder)
-    assert again is not None
-    os.close(again)
+    first, second = NodeLock(tmp_path, LOCK), NodeLock(tmp_path, LOCK)
+    assert first.take()
+    assert not second.take()
+    first.release()
+    assert second.take()
+    second.release()
 
 
 def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path):
@@ -254,6 +259,6 @@ def test_a_note_of_an_earlier_attempt_is_gone_when_the_task_begins_again(store):
     store.submit(submission("half"), 1.0)
     store.put_back(begun(store, 1))
     begun(store, 1)
-    store.set_note(1, "it could not be started")
+    store.update(1, note="it could not be started")
     store.put_back(store.task(1))
     assert begun(store, 1).note == ""

@@ -145,6 +145,18 @@ def test_a_command_that_ignores_sigterm_is_killed(start, tmp_path):
     assert code(tmp_path) == -9
 
 
+def test_asking_again_does_not_put_the_end_of_a_command_off(start, tmp_path):
+    process = start(*shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done"))
+    pids(tmp_path / "pids")
+
+    def ask():
+        process.send_signal(signal.SIGTERM)
+        return process.poll() is not None
+
+    eventually(ask, "SIGKILL comes although it is asked all the time")
+    assert code(tmp_path) == -9
+
+
 def test_the_command_ends_with_a_supervisor_that_is_killed(start, tmp_path):
     process = start(*shell(f"echo $$ > {tmp_path}/pids; exec sleep 1000"))
     [pid] = pids(tmp_path / "pids")

@@ -1,16 +1,16 @@
 """What doctor says of a machine without Kubernetes."""
 
-from baremetal.machine import MachineReport
+from baremetal.machine import Machine
 from doctor.machine import check_machine
-from tests.baremetal.support.machine import cards, submission, task
+from tests.baremetal.support.machine import cards, served, submission, task
 
-WELL = MachineReport(name="box", cards=cards(2), slices_per_gpu=8, queues={"half": ("0.5", 4)})
-ILL = MachineReport(
+WELL = Machine(name="box", cards=cards(2), slices_per_gpu=8, queues=served("half=0.5"))
+ILL = Machine(
     name="box",
     cards=cards(2),
     slices_per_gpu=8,
-    queues={"half": ("0.5", 4)},
-    faults={1: "it does not answer"},
+    queues=served("half=0.5"),
+    faults={"GPU-1": "GPU 1 is out of service: it does not answer"},
     warnings=("there is no library: a process can use all memory of its GPU",),
 )
 

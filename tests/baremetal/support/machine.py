@@ -2,9 +2,11 @@
 
 from functools import cache
 
+import msgspec
+
 from agent.gpu import Gpu
 from baremetal.machine import Machine
-from baremetal.queues import read_queues
+from baremetal.queues import ServedQueue, read_queues
 from baremetal.task import Submission, Task
 from policies.loading.loader import load_policies
 from service.options import DEFAULT_POLICIES
@@ -24,9 +26,42 @@ def cards(count, memory_mib=40960):
     return tuple(Gpu(index, f"GPU-{index}", "NVIDIA A100-SXM4-40GB", memory_mib) for index in range(count))
 
 
+class Box:
+    """A machine with what runs on it; cards are those of `cards`."""
+
+    def __init__(self, given, queues=()):
+        self.machine = Machine(name="box", cards=tuple(given), slices_per_gpu=8, queues=tuple(queues))
+        self.running = {}
+
+    def adopt(self, task):
+        self.running[task.number] = task
+
+    def release(self, number):
+        del self.running[number]
+
+    def free(self):
+        """The free slices of each card."""
+        return self.machine.free(self.machine.ledger(self.running.values()))
+
+    def lose(self, *indices):
+        """These cards, and no others, are out of service."""
+        faults = {f"GPU-{index}": "lost" for index in indices}
+        self.machine = msgspec.structs.replace(self.machine, faults=faults)
+
+    def next_start(self, first, *queues):
+        """The next start, if these tasks are the first of queues."""
+        machine = msgspec.structs.replace(self.machine, queues=tuple(queues))
+        return machine.next_start(self.running.values(), first)
+
+
 def machine(count):
     """A machine of so many cards, in eighths."""
-    return Machine("box", cards(count), 8)
+    return Box(cards(count))
+
+
+def first(number, overtaken=0):
+    """The first task of a queue."""
+    return Task(number=number, submission=submission(), overtaken=overtaken)
 
 
 def served(*texts, images=None):
@@ -42,7 +77,8 @@ def submission(queue="half_gpu", *command, **more):
 def task(number=1, queue="half_gpu", indices=(0,), slices=4, **more):
     """A task that has its cards."""
     given = {"submission": submission(queue), "state": "running", "attempt": 1} | more
-    return Task(number=number, indices=indices, slices=slices, slices_per_gpu=8, **given)
+    gpus = tuple(f"GPU-{index}" for index in indices)
+    return Task(number=number, gpus=gpus, indices=indices, slices=slices, slices_per_gpu=8, **given)
 
 
 def held(number, slices, *indices, queue="q"):
@@ -50,9 +86,12 @@ def held(number, slices, *indices, queue="q"):
     return task(number, queue, indices, slices)
 
 
-def given(box, number, fraction, kept=()):
+def given(box, number, fraction):
     """The cards that a task gets of a machine, which counts them; None if it has no room."""
-    indices = box.find(fraction, kept)
-    if indices is not None:
-        box.adopt(held(number, fraction.slices_on_each, *indices))
+    queue = ServedQueue("q", "", fraction)
+    start = box.next_start({"q": first(number)}, queue)
+    if start is None:
+        return None
+    indices = tuple(card.index for card in start.cards)
+    box.adopt(held(number, fraction.slices_on_each, *indices))
     return indices

@@ -6,8 +6,9 @@ from contextlib import closing
 import pytest
 from typer.testing import CliRunner
 
-from baremetal.machine import MachineReport, Start
-from baremetal.store import TASKS, TaskStore, take_lock
+from agent.node_lock import NodeLock
+from baremetal.machine import Machine, Start
+from baremetal.store import LOCK, TASKS, TaskStore, own_folder
 from cli.app import app
 from tests.baremetal.support.machine import cards, served
 
@@ -25,23 +26,23 @@ def call(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def store(tmp_path, call):
-    """The tasks, in the folder that the command made."""
-    call("tasks")
-    with closing(TaskStore(tmp_path / "private")) as opened:
+def store(tmp_path):
+    """The tasks, in a folder as a runner makes it."""
+    with closing(TaskStore(own_folder(tmp_path))) as opened:
         yield opened
 
 
 def report(*queues):
     """What a runner says of its machine."""
-    queues = dict.fromkeys(queues, ("0.5", 4))
-    return MachineReport(name="box", cards=cards(3), slices_per_gpu=8, queues=queues)
+    queues = served(*[f"{name}=0.5" for name in queues])
+    return Machine(name="box", cards=cards(3), slices_per_gpu=8, queues=queues)
 
 
 def begin(store, number, queue="half=0.5", indices=(0,)):
     """A task that runs."""
     [served_queue] = served(queue)
-    return store.begin(Start(number, served_queue, indices, ()), 5.0)
+    given = tuple(card for card in cards(3) if card.index in indices)
+    return store.begin(Start(number, served_queue, given), 5.0)
 
 
 def test_a_task_that_is_submitted_runs_in_this_folder_with_these_variables(
@@ -97,9 +98,10 @@ def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
 
 
 def test_a_runner_that_works_is_not_said_to_be_away(call, store, tmp_path):
-    lock = take_lock(tmp_path / "private")
+    lock = NodeLock(tmp_path, LOCK)
+    lock.take()
     assert call("tasks") == (0, "no tasks\n")
-    assert lock is not None
+    lock.release()
 
 
 def test_tasks_as_json_hold_no_variables(call, store, monkeypatch):
@@ -118,7 +120,7 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     folder.mkdir(parents=True)
     (folder / "log").write_bytes(b"one\ntwo")
     assert call("logs", "1") == (0, "one\ntwo")
-    store.finish(1, "lost", 9.0, note="why")
+    store.update(1, state="lost", ended_at=9.0, note="why")
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
 
 
@@ -145,8 +147,27 @@ def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(c
     assert call("cancel", "2") == (2, "fraction-injector: task 2 is cancelled\n")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["tasks"], ["logs", "1"], ["cancel", "1"], ["ledger", "--machine"], ["doctor", "--machine"]],
+)
+def test_a_command_that_only_looks_makes_no_folder_and_changes_none(call, tmp_path, command):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o775)
+    for folder in ("typo", "mine"):
+        advice = "start run-queues, or name its folder with --state"
+        code, output = call(*command, "--state", str(tmp_path / folder))
+        assert (code, output) == (
+            2,
+            f"fraction-injector: there are no tasks in {tmp_path / folder}: {advice}\n",
+        )
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    assert list((tmp_path / "mine").iterdir()) == []
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o775
+
+
 @pytest.mark.parametrize("command", ["logs", "cancel"])
-def test_an_unknown_task_is_refused(call, command):
+def test_an_unknown_task_is_refused(call, store, command):
     assert call(command, "7") == (2, "fraction-injector: no task 7\n")
 
 
@@ -176,10 +197,11 @@ def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_pa
     store.write_machine(report("half"))
     code, output = call("doctor", "--machine")
     assert (code, output.splitlines()[0][:7]) == (1, "failed ")
-    lock = take_lock(tmp_path / "private")
+    lock = NodeLock(tmp_path, LOCK)
+    lock.take()
     code, output = call("doctor", "--machine", "--output", "json")
     assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
-    assert lock is not None
+    lock.release()
 
 
 @pytest.mark.parametrize("number", [str(2**63), "-1", "0", "x"])
