@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from baremetal.job import ShareLimits, shares
 from baremetal.task import OVER, Submission
 from policies.loading.loader import load_policies
 from testbed.nvidia.cards import Card
+from tests.baremetal.support.docker import daemon
 from tests.baremetal.support.machine import cards, policy, submission, task
 from tests.baremetal.support.podman import IMAGE, Podman
 from tests.baremetal.support.processes import Lab
@@ -125,6 +129,40 @@ def test_an_image_that_does_not_limit_itself_to_the_share_is_refused(tmp_path, c
 def test_cards_without_a_cdi_device_are_refused_with_what_to_do(tmp_path):
     with pytest.raises(CdiError, match="or run nvidia-ctk cdi generate"):
         ContainerJobs("podman", limits_of(policy()), CARDS, tmp_path, [str(tmp_path)])
+
+
+@pytest.mark.slow
+def test_dockers_own_client_asks_for_the_devices_of_the_share(tmp_path, cdi, library):
+    docker = shutil.which("docker")
+    if docker is None or "Docker version" not in version_of(docker):
+        pytest.skip("there is no client of docker on PATH")
+    here = Submission(queue="half", command=("python", "train.py"), folder=str(tmp_path))
+    job = job_of(task(submission=here), limits_of(policy(), library), tmp_path, cdi, "busybox")
+    # Of the test's own, as a path of a socket is short.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, daemon(f"{folder}/docker") as asked:
+        env = {"DOCKER_HOST": f"unix://{folder}/docker", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        ended = subprocess.run(
+            [docker, *job.command[1:]], env=env, check=False, capture_output=True, text=True
+        )
+    [created] = [(path, body) for path, body in asked if "/containers/create" in path]
+    path, body = created
+    assert "noted" in ended.stderr
+    assert path.endswith("?name=fraction-injector-box-1-2")
+    assert (body["Image"], body["Cmd"], body["WorkingDir"]) == (
+        "busybox",
+        ["python", "train.py"],
+        str(tmp_path),
+    )
+    assert body["Labels"] == {"fraction-injector.task": "box/1/2"}
+    requests = {each["Driver"]: each["DeviceIDs"] for each in body["HostConfig"]["DeviceRequests"]}
+    assert requests == {"cdi": ["nvidia.com/gpu=GPU-0", "clearml-injector.io/slices=GPU-0-4-of-8"]}
+    [mount] = body["HostConfig"]["Mounts"]
+    assert (mount["Type"], mount["Source"], mount["Target"]) == ("bind", str(tmp_path), str(tmp_path))
+
+
+def version_of(docker):
+    """What a program says of itself: podman may have the name docker."""
+    return subprocess.run([docker, "--version"], check=False, capture_output=True, text=True).stdout
 
 
 def test_a_machine_without_a_runtime_says_so(monkeypatch, tmp_path):
