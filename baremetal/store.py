@@ -171,9 +171,11 @@ class TaskStore:
         self._rows(insert, msgspec.json.encode(machine))
 
     def read_machine(self) -> Machine | None:
-        """Return what the last runner said of the machine; None if there never was one."""
+        """Return what the last runner said of the machine; None if there was none of this release."""
         said = self._value("SELECT value FROM machine WHERE key = 'machine'")
-        return msgspec.json.decode(said, type=Machine) if said is not None else None
+        with contextlib.suppress(msgspec.ValidationError):
+            return msgspec.json.decode(said, type=Machine) if said is not None else None
+        return None
 
     def version(self) -> int:
         """Return a number that changes when another process changes something."""

@@ -174,6 +174,11 @@ def test_what_the_runner_says_of_the_machine_is_kept(store):
         assert store.read_machine() == machine
 
 
+def test_what_a_runner_of_another_release_said_of_the_machine_keeps_none_from_starting(store):
+    store._rows("INSERT INTO machine (key, value) VALUES ('machine', ?)", b'{"name": "box", "queues": {}}')
+    assert store.read_machine() is None
+
+
 def test_a_file_that_is_no_store_or_of_a_newer_release_is_refused_with_its_path(tmp_path):
     (tmp_path / FILE).write_bytes(b"not a database, but long enough to be read as one" * 99)
     with pytest.raises(StoreError, match=f"{FILE}: file is not a database"):
