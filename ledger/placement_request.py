@@ -163,7 +163,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     @property
     def needs_agent(self) -> bool:
         """Whether only an agent on its node can limit the pod."""
-        return self.mode_type.needs_limiter and not (self.writes_limits or self.fraction.is_whole)
+        return not (self.writes_limits or self.fraction.is_whole) and self.mode_type.needs_limiter
 
     @property
     def mode_type(self) -> type[Mode]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from ledger.accounts import Claim
 from ledger.gpu_memory import GpuMemory
 from ledger.placement_request import OverQuota, Quota
 
+_Key = TypeVar("_Key", bound=Hashable)
 _Cell = tuple[tuple[str, ...], str]
 """Keys of queues (claims must have all of them; empty for all claims) and a namespace (empty for all)."""
 
@@ -22,77 +23,71 @@ class Used(NamedTuple):
     memory: GpuMemory
 
 
-_Taken = tuple[int, int, int, int]
-"""Slices, pods, MiB, and sixteenths of cards of unknown memory. A plain tuple, because each pod changes up to
-seven of them."""
+_Sums = list[int]
+"""Slices, pods, MiB, and sixteenths of cards of unknown memory. Changed in place: each pod changes
+up to eight of them."""
 _NOTHING = (0, 0, 0, 0)
 
 
 class QuotaUsage:
-    """Slices, pods that have any, and GPU memory, by namespace and by queue."""
+    """Slices, pods that have any, and GPU memory, by namespace and by queue.
+
+    Each claim is counted once, with those of the same namespace and queues. The cells that quotas read are
+    summed up from these when a quota is first looked at, and are kept from then on.
+    """
 
     def __init__(self) -> None:
-        self._taken: dict[_Cell, _Taken] = {}
-        self._namespaces: dict[str, int] = {}
-        """Slices by namespace, for a fast answer on all namespaces."""
+        self._alike: dict[tuple[str, tuple[str, ...]], _Sums] = {}
+        """By namespace and queue keys."""
+        self._cells: dict[_Cell, _Sums] | None = None
+        """None as long as nobody has asked about a quota."""
         self.changes = 0
         """Number of changes so far."""
 
     @property
     def namespaces(self) -> Mapping[str, int]:
         """Slices of each namespace that has any."""
-        return self._namespaces
+        found: dict[str, int] = {}
+        for (namespace, _), sums in self._alike.items():
+            found[namespace] = found.get(namespace, 0) + sums[0]
+        return found
 
     def add(self, claim: Claim, memory: GpuMemory) -> None:
         """Count a claim and its GPU memory, unless it waits for a quota; the inverse of `remove`."""
-        slices = claim.slices
-        if not slices or claim.waits_for_quota:
-            return
-        self.changes += 1
-        self._count(claim.namespace, slices)
-        for cell in _cells(claim):
-            taken = self._taken.get(cell, _NOTHING)
-            self._taken[cell] = (
-                taken[0] + slices,
-                taken[1] + 1,
-                taken[2] + memory.mib,
-                taken[3] + memory.unknown_sixteenths,
-            )
+        self._count(claim, memory, 1)
 
     def remove(self, claim: Claim, memory: GpuMemory) -> None:
         """Stop counting a claim; the inverse of `add`."""
+        self._count(claim, memory, -1)
+
+    def _count(self, claim: Claim, memory: GpuMemory, sign: int) -> None:
         slices = claim.slices
         if not slices or claim.waits_for_quota:
             return
         self.changes += 1
-        self._count(claim.namespace, -slices)
-        for cell in _cells(claim):
-            taken = self._taken[cell]
-            if taken[1] == 1:
-                del self._taken[cell]
-            else:
-                self._taken[cell] = (
-                    taken[0] - slices,
-                    taken[1] - 1,
-                    taken[2] - memory.mib,
-                    taken[3] - memory.unknown_sixteenths,
-                )
+        key = claim.namespace, claim.queues
+        changes = sign * slices, sign, sign * memory.mib, sign * memory.unknown_sixteenths
+        _change(self._alike, key, changes)
+        if self._cells is not None:
+            for cell in _cells(*key):
+                _change(self._cells, cell, changes)
 
-    def _count(self, namespace: str, slices: int) -> None:
-        left = self._namespaces.get(namespace, 0) + slices
-        if left:
-            self._namespaces[namespace] = left
-        else:
-            del self._namespaces[namespace]
+    def _of_cell(self, cell: _Cell) -> Sequence[int]:
+        if self._cells is None:
+            self._cells = {}
+            for (namespace, queues), sums in self._alike.items():
+                for each in _cells(namespace, queues):
+                    _change(self._cells, each, sums)
+        return self._cells.get(cell, _NOTHING)
 
     def of(self, quota: Quota) -> Used:
         """Return the usage of a quota, including reservations."""
         if quota.scope == "namespace":
-            slices, pods, mib, unknown_sixteenths = self._taken.get(((), quota.name), _NOTHING)
+            slices, pods, mib, unknown_sixteenths = self._of_cell(((), quota.name))
             return Used(slices, pods, GpuMemory(mib, unknown_sixteenths))
         slices = pods = mib = unknown_sixteenths = 0
         for cell, sign in _counted(quota):
-            taken = self._taken.get(cell, _NOTHING)
+            taken = self._of_cell(cell)
             slices += sign * taken[0]
             pods += sign * taken[1]
             mib += sign * taken[2]
@@ -150,12 +145,25 @@ def _exceeded_memory(quota: Quota, used: GpuMemory, need: GpuMemory, largest_mib
     return OverQuota(quota, former, asked, quota.memory_mib, "MiB")
 
 
-def _cells(claim: Claim) -> list[_Cell]:
+def _change(table: dict[_Key, _Sums], key: _Key, changes: Sequence[int]) -> None:
+    """Add to the sums of a key, and remove them when no pod is left."""
+    sums = table.get(key)
+    if sums is None:
+        table[key] = [*changes]
+        return
+    sums[0] += changes[0]
+    sums[1] += changes[1]
+    sums[2] += changes[2]
+    sums[3] += changes[3]
+    if not sums[1]:
+        del table[key]
+
+
+def _cells(namespace: str, queues: tuple[str, ...]) -> list[_Cell]:
     """Cells that count a claim: of its queue by name, by id, and by both; of its namespace and of all."""
-    cells: list[_Cell] = [((), claim.namespace)]
-    if claim.queues:
-        for keys in _subsets(claim.queues):
-            cells += [(keys, claim.namespace), (keys, "")]
+    cells: list[_Cell] = [((), namespace)]
+    for keys in _subsets(queues):
+        cells += [(keys, namespace), (keys, "")]
     return cells
 
 

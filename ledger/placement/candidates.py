@@ -203,8 +203,10 @@ class CandidateFinder:
         self._refresh()
         if self._latest is not None and self._latest[0] is request:
             return self._latest[1]
-        key = _key(request)
-        candidates = self._known.get(key)
+        key, candidates = None, self._of_latest(request)
+        if candidates is None:
+            key = _key(request)
+            candidates = self._known.get(key)
         if request.accounting.reservation is not None:
             self._node_index.learn(candidates.keys if candidates else _keys(request))
             if self._generation != self._node_index.generation:
@@ -212,11 +214,23 @@ class CandidateFinder:
                 candidates = None
         if candidates is None:
             candidates = self._select(request)
-            self._remember(key, candidates)
-        else:
+            self._remember(key or _key(request), candidates)
+        elif key is not None:
             self._known.move_to_end(key)
         self._latest = request, candidates
         return candidates
+
+    def _of_latest(self, request: PlacementRequest) -> Candidates | None:
+        """Return the last selection, if the pod differs only in its accounting; most pods come in rows."""
+        if self._latest is None:
+            return None
+        latest, candidates = self._latest
+        is_alike = (
+            latest.share is request.share
+            and latest.demands is request.demands
+            and latest.keeps_model is request.keeps_model
+        )
+        return candidates if is_alike else None
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
         """Return a function: whether the node of a name could ever hold the pod. It begins a new decision.

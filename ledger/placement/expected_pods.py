@@ -11,14 +11,14 @@ of one node to pods of several, and GPUs with little memory to the pods that req
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.expected_pod import ExpectedPod
 from ledger.placement.free_places import FreePlaces, worth_to
 from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
-from ledger.placement.shadow_prices import ShadowPrices, Size
+from ledger.placement.shadow_prices import Size
 from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -85,10 +85,10 @@ class ExpectedPods:
         places = FreePlaces(slices_per_gpu)
         places.add((slices_per_gpu,) * _MANY_GPUS[-1], 1)
         wanted = {size: places.slices / requested / places.of(size) for size in sizes}
-        self._unlearnt = _worth_of_places(
+        unlearnt = _worth_of_places(
             {(slices, gpus): (pods, pods * slices * gpus) for (slices, gpus), pods in wanted.items()}, 1.0
         )
-        self.prices = self._without_class()
+        self.prices = worth_to(unlearnt, slices_per_gpu, _MOST_GPUS, self._cpu.prices())
         """Worth of free slices on nodes of a class that joined since prices were renewed."""
 
     def learn(self, request: PlacementRequest, finder: CandidateFinder) -> bool:
@@ -148,7 +148,8 @@ class ExpectedPods:
         self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(classes))))
         if self._remembered >= most or len(self._pods) >= self._most_kinds:
             self._halve()
-        self.prices = self._without_class()
+        # On nodes without a class only the worth of CPU is learnt.
+        self.prices = replace(self.prices, cpu=self._cpu.prices())
         places = {each: each.free_places() for each in classes}
         unseen = list(self._unseen_kinds(classes))
         expected = _demand([*unseen, *self._learnt_kinds(classes)], places)
@@ -187,9 +188,6 @@ class ExpectedPods:
             *[(slices, 1) for slices in range(1, per_gpu + 1)],
             *[(per_gpu, gpus) for gpus in _MANY_GPUS],
         ]
-
-    def _without_class(self) -> ShadowPrices:
-        return worth_to(self._unlearnt, self._slices_per_gpu, _MOST_GPUS, self._cpu.prices())
 
     def _halve(self) -> None:
         """Halve the counts, so that older pods count less, and drop the kinds that come least."""

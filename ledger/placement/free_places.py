@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ledger.placement.packing import UNIT
-from ledger.placement.shadow_prices import ShadowPrices, Size
+from ledger.placement.shadow_prices import Gaps, ShadowPrices, Size
 
 
 class FreePlaces:
@@ -66,12 +66,4 @@ def worth_to(
                 idle[count] += price * (count // several)
     worth = tuple([round(price * UNIT) for price in gpu])
     together = tuple([round(price * UNIT) for price in idle])
-    return ShadowPrices(slices_per_gpu, worth, _gaps(worth), together, cpu)
-
-
-def _gaps(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The gaps that each number of slices fits in, by cost; the smallest wins a tie."""
-    return tuple(
-        tuple(sorted(range(slices, len(gpu)), key=lambda free: (gpu[free] - gpu[free - slices], free)))
-        for slices in range(len(gpu))
-    )
+    return ShadowPrices(slices_per_gpu, worth, Gaps(worth), together, cpu)

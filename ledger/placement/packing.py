@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from ledger.placement.shadow_prices import ShadowPrices
@@ -71,7 +71,7 @@ def _parted(free: Sequence[int], fraction: Fraction, prices: ShadowPrices) -> _P
 
 
 def _take_each(
-    gpus: list[int], sizes: Sequence[int], gaps: Sequence[Sequence[int]], worth: Sequence[int]
+    gpus: list[int], sizes: Sequence[int], gaps: Mapping[int, Sequence[int]], worth: Sequence[int]
 ) -> _Parted | None:
     # Called for each state of GPUs in a cluster; plain loops take a third of the time.
     left, chosen, lost = gpus.copy(), [], 0
@@ -99,9 +99,9 @@ def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)
-def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
+def _tightest(sizes: int) -> Mapping[int, Sequence[int]]:
     """Free slices to try for each number of slices, the smallest first."""
-    return tuple([tuple(range(slices, sizes)) for slices in range(sizes)])
+    return {slices: range(slices, sizes) for slices in range(sizes)}
 
 
 def score_on_gpus(

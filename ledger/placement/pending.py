@@ -46,20 +46,28 @@ class PendingPods:
         """All pending slices."""
         return sum([sum(by_unit.values()) for by_unit in self._slices.values()])
 
-    def slices(self, memory_values: Collection[str]) -> dict[Unit, int]:
-        """Slices by unit that wait for GPUs with any of these memory values."""
-        waiting: dict[Unit, int] = {}
+    def slices(self, memory_values: Collection[str]) -> Mapping[Unit, int]:
+        """Slices by unit that wait for GPUs with any of these memory values. Do not change the mapping."""
         accepted = frozenset(memory_values)
-        for required, by_unit in self._slices.items():
-            if required is None or not accepted.isdisjoint(required):
-                for unit, slices in by_unit.items():
-                    waiting[unit] = waiting.get(unit, 0) + slices
+        found = [
+            by_unit
+            for required, by_unit in self._slices.items()
+            if required is None or not accepted.isdisjoint(required)
+        ]
+        if len(found) <= 1:
+            return found[0] if found else {}
+        waiting: dict[Unit, int] = {}
+        for by_unit in found:
+            for unit, slices in by_unit.items():
+                waiting[unit] = waiting.get(unit, 0) + slices
         return waiting
 
 
 def _count(tables: dict[_Key, dict[Unit, int]], key: _Key, claim: Claim, sign: int) -> None:
     """Count a claim in the table of `key`, and remove the table if it becomes empty."""
-    by_unit = tables.setdefault(key, {})
+    by_unit = tables.get(key)
+    if by_unit is None:
+        by_unit = tables[key] = {}
     add_amounts(by_unit, claim, sign)
     if not by_unit:
         del tables[key]
