@@ -214,7 +214,7 @@ class CandidateFinder:
                 candidates = None
         if candidates is None:
             candidates = self._select(request)
-            self._remember(key or _key(request), candidates)
+            self._remember(key if key is not None else _key(request), candidates)
         elif key is not None:
             self._known.move_to_end(key)
         self._latest = request, candidates

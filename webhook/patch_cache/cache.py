@@ -39,8 +39,9 @@ MAX_BYTES = 2**24
 """Approximate size of all entries; beyond it the cache is flushed, and new pods fill it again."""
 MAX_KEY = 2**15
 """Maximum characters of a cached key."""
-MAX_SIZED = 128
-"""Keys with amounts that are kept, so that the amounts of pods with one of them are not read again."""
+MAX_SIZED = 16
+"""Keys with amounts that are kept, so that the amounts of pods with one of them are not read again.
+Few: pods that all differ in their amounts replace them all the time, and what is kept takes cold memory."""
 _BYTES_OF_AN_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**8
 """Of an entry without its key and templates, and of the key of a template."""
 NO_AMOUNTS = EffectiveRequest(0, 0, {})
