@@ -19,7 +19,8 @@ from agent.policy import PolicyUnusableError
 from service.log import configure_logging
 
 if TYPE_CHECKING:
-    from agent.process import Extension
+    from agent.kubernetes.api_server import ApiServerClient
+    from agent.process import Extension, MakeOffering
 
 UNUSABLE = 2
 
@@ -33,13 +34,15 @@ def main() -> int:
     gc.disable()
     # Here and not above: gRPC is loaded while other processes read.
     from agent.gpu import GpuSourceError  # noqa: PLC0415
-    from agent.process import run_agent  # noqa: PLC0415
+    from agent.process import device_plugins, run_agent  # noqa: PLC0415
 
     try:
-        extensions = _extensions(options)
+        api = _api_server(options)
+        extensions = _extensions(api, options.node)
+        offering = device_plugins if options.offer == "device-plugin" else _dra(api)
         gc.freeze()
         gc.enable()
-        again = asyncio.run(run_agent(options, begun, extensions))
+        again = asyncio.run(run_agent(options, begun, extensions, offering))
     except (PolicyUnusableError, GpuSourceError, OSError) as error:
         sys.stderr.write(f"fraction-injector: {error}\n")
         return UNUSABLE
@@ -48,23 +51,38 @@ def main() -> int:
     return 0
 
 
-def _extensions(options: AgentOptions) -> list[Extension]:
-    """Return what runs next to the device plugins.
+def _api_server(options: AgentOptions) -> ApiServerClient | None:
+    """Return the client of the API server; None for an agent that needs none.
 
     Raises:
         OSError: the options name a node, and this process is not in a pod, which knows the API server.
     """
     if options.node is None:
-        return []
+        return None
     from agent.kubernetes.api_server import ApiServerClient  # noqa: PLC0415 most agents in tests need none
-    from agent.kubernetes.node_writer import node_facts  # noqa: PLC0415
-    from agent.kubernetes.unlimited_events import unlimited_events  # noqa: PLC0415
 
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if host is None:
         raise OSError("--node works only in a pod, which knows the API server: leave the option out")
-    api = ApiServerClient(host, int(port))
-    return [node_facts(api, options.node), unlimited_events(api)]
+    return ApiServerClient(host, int(port))
+
+
+def _extensions(api: ApiServerClient | None, node: str | None) -> list[Extension]:
+    """Return what runs next to the device plugins."""
+    if api is None or node is None:
+        return []
+    from agent.kubernetes.node_writer import node_facts  # noqa: PLC0415
+    from agent.kubernetes.unlimited_events import unlimited_events  # noqa: PLC0415
+
+    return [node_facts(api, node), unlimited_events(api)]
+
+
+def _dra(api: ApiServerClient | None) -> MakeOffering:
+    """Return what offers the GPUs by DRA."""
+    from agent.dra.serving import offer_by_dra  # noqa: PLC0415 other agents need none
+
+    assert api is not None  # noqa: S101 the options require a node
+    return offer_by_dra(api)
 
 
 if __name__ == "__main__":

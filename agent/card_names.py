@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 
 from agent.card_specification import KIND
-from agent.cdi import FILE_PREFIX, CdiError
+from agent.cdi import CLAIM_FILE_PREFIX, FILE_PREFIX, CdiError
 from agent.child_process import Child, ChildError
 from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
@@ -110,7 +110,7 @@ class CardNames:
                 changed()
 
     def _stamps(self) -> Files:
-        return stamps_of(self._dirs, lambda name: not name.startswith(FILE_PREFIX))
+        return stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))
 
 
 async def _card_devices(reading: Child) -> _Found:

@@ -6,7 +6,7 @@ A runtime applies a CDI device after the pod's own environment and mounts, so a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 KIND = "clearml-injector.io/slices"
 FILE_PREFIX = "clearml-injector.io-slices-"
+CLAIM_KIND = "clearml-injector.io/claim"
+CLAIM_FILE_PREFIX = "clearml-injector.io-claim-"
+"""Of the specifications that `agent.dra` writes, one for each claim."""
 _VERSION = "0.5.0"
 _OF = "-of-"
 
@@ -63,14 +66,11 @@ class SliceSpecifications:
         old = {device["name"]: device for device in _old_devices(path)}
         kept = [old[name] for name in old.keys() - own.keys() if in_use is None or _is_held(name, in_use)]
         devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
-        content = msgspec.json.format(
-            msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
-        )
         try:
             if self._driver is not None:
                 self._driver.write(share for share, _ in self._shares(gpu))
             if devices:
-                write_whole(path, content)
+                write_whole(path, specification(KIND, devices))
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
@@ -82,7 +82,7 @@ class SliceSpecifications:
         Raises:
             CdiError: its file is gone, and cannot be written again.
         """
-        if not self._edits(share, self._policy):
+        if not edits_of(share, self._policy, self._state_dir, self._driver):
             return None
         if not self._path(share.gpu.uuid).is_file():
             self.write(share.gpu, None)
@@ -109,7 +109,7 @@ class SliceSpecifications:
     def _devices(self, gpu: Gpu) -> Iterator[dict[str, Any]]:
         for share, policy in self._shares(gpu):
             # An empty device would make a runtime refuse the whole file.
-            if edits := self._edits(share, policy):
+            if edits := edits_of(share, policy, self._state_dir, self._driver):
                 yield {"name": _name(share, policy), "containerEdits": edits}
 
     def _shares(self, gpu: Gpu) -> Iterator[tuple[Share, AgentPolicy]]:
@@ -120,12 +120,29 @@ class SliceSpecifications:
                 with contextlib.suppress(RefusedError):  # Allocate refuses it too
                     yield Share(gpu, slices, memory_mib(gpu, slices, size, policy.reserve_mib)), policy
 
-    def _edits(self, share: Share, policy: AgentPolicy) -> dict[str, Any]:
-        env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
-        wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
-        hooks = self._driver.hooks(share) if self._driver is not None else []
-        edits = {"env": env, "mounts": [_mount(each) for each in wanted], "hooks": hooks}
-        return {key: each for key, each in edits.items() if each}
+
+def edits_of(
+    share: Share, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None
+) -> dict[str, Any]:
+    """Return the CDI edits that limit a container to a share; none for a whole GPU, or without a limiter.
+
+    Args:
+        share: a share of one GPU.
+        policy: has the limiter.
+        state_dir: folder of the files that containers mount.
+        driver: limits by the driver; None without them.
+    """
+    env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
+    wanted = mounts(share, policy.limiter, state_dir, own_cache=True)
+    hooks = driver.hooks(share) if driver is not None else []
+    edits = {"env": env, "mounts": [_mount(each) for each in wanted], "hooks": hooks}
+    return {key: each for key, each in edits.items() if each}
+
+
+def specification(kind: str, devices: Sequence[dict[str, Any]]) -> bytes:
+    """Return a CDI specification file with these devices."""
+    content = {"cdiVersion": _VERSION, "kind": kind, "devices": devices}
+    return msgspec.json.format(msgspec.json.encode(content), indent=1)
 
 
 def held_slices(uuid: str, slices: int) -> str:

@@ -7,7 +7,8 @@ the pod can set. Our hook runs the same program again, with a file of ours as th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,12 @@ class DriverLimits:
         wanted = {share.memory_mib for share in limited if share.memory_mib is not None}
         self._write(wanted)
         self._written |= wanted
+
+    def keep(self, amounts: Collection[int]) -> None:
+        """Remove the files of all other amounts of MiB that were written."""
+        for mib in self._written.difference(amounts):
+            shutil.rmtree(self._bundle(mib), ignore_errors=True)
+            self._written -= {mib}
 
     def put_back(self) -> None:
         """Restore files that are missing or changed.

@@ -32,6 +32,19 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class CardIdentity:
+    """What a GPU is, in the words of NVIDIA's DRA driver."""
+
+    architecture: str
+    """Such as Ampere; Unknown for one that the bindings do not know."""
+    compute_capability: tuple[int, int]
+    driver_version: str
+    """As the driver writes it, such as 595.71.05."""
+    bus: str | None = None
+    """PCI slot, as the kernel writes it; None if unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class HealthEvent:
     """An event of a GPU that the driver reported."""
 
@@ -118,6 +131,13 @@ class GpuSource(Protocol):
 
     def condition_of(self, uuid: str) -> GpuCondition:
         """Return the condition of a GPU; a GPU that the driver cannot reach does not answer."""
+
+    def identity_of(self, uuid: str) -> CardIdentity:
+        """Return what a GPU is.
+
+        Raises:
+            GpuSourceError: the GPU, or the driver, does not answer.
+        """
 
     def use_of(self, uuid: str) -> GpuUse:
         """Return the use of a GPU.

@@ -54,6 +54,13 @@ def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str
     return dict(_filled(policy.limiter.env, values, places))
 
 
+def memory_variable(share: Share, policy: AgentPolicy) -> tuple[str, str] | None:
+    """Return name and value of the first variable with a share's memory; None if the limiter has none."""
+    of_memory = {name for name, text in policy.limiter.env if "memory_mib" in _PLACEHOLDER.findall(text)}
+    found = variables(share, policy, own_cache=True)
+    return next(((name, value) for name, value in found.items() if name in of_memory), None)
+
+
 def _filled(
     env: Iterable[tuple[str, str]], values: Mapping[str, str], places: int
 ) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pynvml as nvml
 
-from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from agent.gpu import CardIdentity, Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
 from service.log import get_logger
 
 _MIB = 1024 * 1024
@@ -27,6 +27,18 @@ _RECOVERIES = {
     nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P: "drain of peer-to-peer traffic",
     nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET: "drain and reset of the GPU",
 }
+_ARCHITECTURES = {
+    nvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
+    nvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
+    nvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
+    nvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
+    nvml.NVML_DEVICE_ARCH_TURING: "Turing",
+    nvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
+    nvml.NVML_DEVICE_ARCH_ADA: "Ada Lovelace",
+    nvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
+    nvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
+}
+"""Names as NVIDIA's go-nvlib writes them."""
 _SAMPLERS = (nvml.nvmlDeviceGetProcessesUtilizationInfo, nvml.nvmlDeviceGetProcessUtilization)
 """Drivers before R550 lack the first; some newer cards do not support the second."""
 FIRST_SAMPLES_MICROSECONDS = 60_000_000
@@ -131,6 +143,17 @@ class Nvml:
         recovery = _RECOVERIES.get(action, f"recovery action {action}")
         return GpuCondition(answers=True, recovery=recovery, mig=mig, tells_xids=tells, watch_error=error)
 
+    def identity_of(self, uuid: str) -> CardIdentity:
+        """Return architecture, driver and PCI slot of a GPU."""
+        device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
+        major, minor = _asked(nvml.nvmlDeviceGetCudaComputeCapability, device)
+        return CardIdentity(
+            _ARCHITECTURES.get(_asked(nvml.nvmlDeviceGetArchitecture, device), "Unknown"),
+            (major, minor),
+            _asked(nvml.nvmlSystemGetDriverVersion),
+            _bus(device),
+        )
+
     def use_of(self, uuid: str) -> GpuUse:
         """Return memory, utilisation and processes of a GPU."""
         device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
@@ -201,13 +224,11 @@ class Nvml:
 
     def _numa_node(self, device: Any) -> int | None:
         """Return the kernel's NUMA node of a GPU's PCI slot; None if unknown."""
-        pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
-        if pci is None:
+        bus = _bus(device)
+        if bus is None:
             return None
-        # NVML writes the domain in eight digits, the kernel in four.
-        file = self._pci_devices / pci.busId.lower()[-len("0000:00:00.0") :] / "numa_node"
         try:
-            node = int(file.read_text())
+            node = int((self._pci_devices / bus / "numa_node").read_text())
         except (OSError, ValueError):
             return None
         return node if node >= 0 else None
@@ -256,6 +277,13 @@ def _load_below(root: Path) -> None:
         with contextlib.suppress(OSError):
             ctypes.CDLL(path)
             return
+
+
+def _bus(device: Any) -> str | None:
+    """Return a GPU's PCI slot as the kernel writes it; None if unknown."""
+    pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
+    # NVML writes the domain in eight digits, the kernel in four.
+    return None if pci is None else str(pci.busId).lower()[-len("0000:00:00.0") :]
 
 
 def _is_in_mig_mode(device: Any) -> bool:

@@ -11,6 +11,8 @@ from agent.settings import APPLICATION_XIDS
 from service.options import DEFAULT_POLICIES, LOOPBACK, Flag, HealthPort, LineFormat, MinimumLevel
 
 DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
+Offer = Literal["device-plugin", "dra"]
+OFFERS: tuple[Offer, ...] = get_args(Offer)
 STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 
@@ -25,6 +27,13 @@ def _strategy(text: str) -> DeviceListStrategy:
         if text == strategy:
             return strategy
     raise ValueError(f'--device-list-strategy "{text}" is unknown: use {", ".join(STRATEGIES)}')
+
+
+def _offer(text: str) -> Offer:
+    for offer in OFFERS:
+        if text == offer:
+            return offer
+    raise ValueError(f'--offer "{text}" is unknown: use {", ".join(OFFERS)}')
 
 
 def _card_name(text: str) -> str:
@@ -46,6 +55,15 @@ class AgentOptions:
         str,
         Flag("Policy that gives resource names, slices, memory.reserveMiB and the limiter.", metavar="NAME"),
     ] = "default"
+    offer: Annotated[
+        Offer,
+        Flag(
+            "How the scheduler sees the GPUs: device-plugin (slices of resource names) or dra (Dynamic "
+            "Resource Allocation, any MiB; Kubernetes 1.36; needs --node and --device-list-strategy cdi).",
+            metavar="NAME",
+            parse=_offer,
+        ),
+    ] = "device-plugin"
     kubelet_dir: Annotated[
         str,
         Flag("The kubelet's root folder; k3s and MicroK8s may have another.", metavar="DIR", parse=_path),
@@ -173,3 +191,7 @@ class AgentOptions:
     """Folder of the kubelet's links to logs, which name containers by ID."""
     proc: str = "/proc"
     """The node's processes, for this process."""
+
+    def __post_init__(self) -> None:
+        if self.offer == "dra" and (self.node is None or self.strategy != "cdi"):
+            raise ValueError("--offer dra needs --node and --device-list-strategy cdi")

@@ -90,6 +90,9 @@ class OtherPlugins:
         self._state = state
         self._ours = ours
         self._metrics = metrics
+        self._drivers: Mapping[str, str] = {}
+        self._plugins: Mapping[str, str] = {}
+        self._offered: frozenset[str] = frozenset()
         self._log = get_logger("other plugins")
 
     def look(self, counted: Mapping[str, Iterable[str]], holders: Iterable[Holder]) -> None:
@@ -99,11 +102,21 @@ class OtherPlugins:
         offered = offered_elsewhere(counted, self._ours, gpus)
         found = {uuid: _HELD.format(*by) for uuid, by in held.items()}
         found |= {uuid: _TWICE.format(resource) for uuid, resource in offered.items()}
-        before = self._state.elsewhere
+        self._plugins, self._offered = found, frozenset(offered)
+        self._set()
+
+    def set_drivers(self, reasons: Mapping[str, str]) -> None:
+        """Withdraw the cards that drivers of Dynamic Resource Allocation offer too, by UUID."""
+        self._drivers = reasons
+        self._set()
+
+    def _set(self) -> None:
+        found, before = {**self._plugins, **self._drivers}, self._state.elsewhere
         if found == before:
             return
         self._state.set_elsewhere(found)
-        for gpu in gpus:
+        offered = self._offered | self._drivers.keys()
+        for gpu in self._state.gpus:
             if found.get(gpu.uuid) != before.get(gpu.uuid):
                 self._tell(gpu, is_offered=gpu.uuid in offered, is_found=gpu.uuid in found)
 

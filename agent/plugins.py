@@ -9,41 +9,29 @@ from functools import partial
 from pathlib import Path
 
 from agent.allocate_response import Allocator
-from agent.before_use import BeforeUse
-from agent.card_names import CardNames
-from agent.card_specification import CardSpecification
+from agent.boot import boot_id
 from agent.cdi import CdiError, SliceSpecifications, held_slices
 from agent.device_nodes import DeviceNodes
 from agent.device_plugin import DevicePlugin
-from agent.driver_limits import DriverLimits
+from agent.dra.checkpoint import PreparedClaims
 from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_checkpoint import Checkpoint, divisions_of
-from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.metrics import AgentMetrics
-from agent.node_lock import NodeLock
 from agent.options import AgentOptions
 from agent.other_plugins import OtherPlugins
 from agent.ownership import Ownership
-from agent.policy import PolicyWatch
-from agent.private_folder import UntrustedError
+from agent.preparation import NotPreparedError, Preparation
 from agent.registration import Registrar, remove_stale_sockets
-from agent.runtime import cdi_problem
-from agent.settings import NO_LIMITER, AgentPolicy
+from agent.settings import AgentPolicy
 from agent.shares import uuid_of
-from agent.state import HELD, AgentState
+from agent.state import AgentState
 from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 INDEX = "{index}"
-RETRY_SECONDS = 1.0
-_NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
 LOOK_SECONDS = 1.0
 """How long an agent that starts waits for what the kubelet counts."""
-
-
-class NotPreparedError(Exception):
-    """Something is missing without which no share can be allocated; the text says what, and what to do."""
 
 
 class DevicePlugins:
@@ -54,10 +42,8 @@ class DevicePlugins:
         policy: policy of the node.
         state: the GPUs.
         metrics: count registrations and answers.
-        names: names of the cards; a reading may be in progress.
-        watch: knows whether the policy is confirmed.
+        preparation: prepares the node.
         kubelet: the kubelet of this node.
-        driver_limits: whether the driver should limit shares too, if NVIDIA's toolkit supports it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what the plugins of a node need
@@ -66,32 +52,15 @@ class DevicePlugins:
         policy: AgentPolicy,
         state: AgentState,
         metrics: AgentMetrics,
-        names: CardNames,
-        watch: PolicyWatch,
+        preparation: Preparation,
         kubelet: Kubelet,
-        *,
-        driver_limits: bool,
     ) -> None:
         self._options = options
         self._policy = policy
         self._state = state
         self._metrics = metrics
-        self._names = names
-        self._cards: CardSpecification | None = None
-        if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
-            self._cards = CardSpecification(options.nvidia_ctk, options)
-        self._driver: DriverLimits | None = None
-        if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
-            self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
-        elif driver_limits:
-            state.set_driver_limits(
-                "the driver limits shares only with strategy cdi and a policy with a limiter"
-            )
         self._kubelet = kubelet
-        self._lock = NodeLock(Path(options.state_dir))
-        source = Path(options.library) if options.library is not None else None
-        self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
-        self._before_use = BeforeUse(watch, self._library, self._driver)
+        self._preparation = preparation
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
         self._offers = (
@@ -103,20 +72,16 @@ class DevicePlugins:
             metrics.add_resource(resource)
         self._others = OtherPlugins(state, [resource for resource, _ in self._offers], metrics)
 
-    def are_limited_by_driver(self) -> bool:
-        """Return whether the driver limits containers that start now, on every card."""
-        cards = {gpu.uuid for gpu in self._state.gpus}
-        return self._driver is not None and cards <= self._names.limit_hooks.keys()
-
     async def run(self, heartbeat: Callable[[], None]) -> None:
         """Register when nothing is missing any more, and stay registered until cancelled."""
         try:
             await self._run(heartbeat)
         finally:
-            self._lock.release()
+            self._preparation.release()
 
     async def _run(self, heartbeat: Callable[[], None]) -> None:
-        allocator, specifications = await self._prepared(heartbeat)
+        names = [resource for resource, _ in self._offers]
+        allocator, specifications = await self._preparation.until_done(heartbeat, names, self._finish)
         await self._withhold()
         await self._look_for_others()
         remove_stale_sockets(self._kubelet.plugins)
@@ -133,9 +98,9 @@ class DevicePlugins:
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
-                if self._cards is not None:
-                    group.create_task(self._cards.follow(self._state.gpus, heartbeat))
-                group.create_task(self._names.follow(self._state.gpus, heartbeat, write_again))
+                if (cards := self._preparation.cards) is not None:
+                    group.create_task(cards.follow(self._state.gpus, heartbeat))
+                group.create_task(self._preparation.names.follow(self._state.gpus, heartbeat, write_again))
 
     def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
         return DevicePlugin(
@@ -146,75 +111,47 @@ class DevicePlugins:
             allocator,
             self._kubelet,
             self._metrics,
-            self._before_use,
+            self._preparation.before_use,
         )
 
-    async def _prepared(self, heartbeat: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
-        """Return what answers the kubelet, when nothing is missing any more."""
-        reported = None
-        while True:
-            heartbeat()
-            try:
-                return await self._prepare()
-            except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
-                if str(error) != reported:
-                    self._log.error("no GPU is offered yet", reason=str(error))
-                reported = str(error)
-                for resource, _ in self._offers:
-                    self._state.set_registration(resource, reported)
-            await asyncio.sleep(RETRY_SECONDS)
-
-    async def _prepare(self) -> tuple[Allocator, SliceSpecifications | None]:
+    def _finish(self) -> tuple[Allocator, SliceSpecifications | None]:
+        """Return what answers the kubelet, on a prepared node."""
         options, policy = self._options, self._policy
         if options.divide and INDEX not in policy.resource:
             raise NotPreparedError(
                 "some cards shall stay whole (agent.divide), and a pool names all alike: use mode per-gpu"
             )
-        if not self._lock.take():
-            raise NotPreparedError(
-                f"another agent runs on this node and holds {self._lock.path}: end one of the two"
-            )
-        if options.strategy == "cdi":
-            await self._name_cards()
-        if (problem := cdi_problem(options)) is not None:
-            raise NotPreparedError(problem)
-        await asyncio.to_thread(self._library.prepare)
+        self._refuse_claims()
         if options.strategy != "cdi":
             nodes = DeviceNodes(Path(options.driver_root), Path(options.host_driver_root))
             nodes_given = nodes if options.device_nodes else None
             return Allocator(policy, options.strategy, options.state_dir, {}, None, nodes_given), None
         specifications = self._write_specifications()
-        names = self._names.names
+        names = self._preparation.names.names
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
 
-    async def _name_cards(self) -> None:
-        """Read the cards' CDI devices: ours, written again, or existing ones if that fails."""
-        gpus = self._state.gpus
-        why_none = ""
-        if self._cards is not None:
-            try:
-                await asyncio.to_thread(self._cards.make, gpus)
-            except CdiError as error:
-                why_none = f"; {error}"
-        try:
-            await self._names.read(gpus)
-        except CdiError as error:
-            raise CdiError(f"{error}{why_none}") from error
-        if why_none:
-            self._log.warning("the cards' CDI devices cannot be written again", error=why_none.strip("; "))
+    def _refuse_claims(self) -> None:
+        """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed."""
+        boot = boot_id(Path(self._options.proc))
+        if claims := PreparedClaims(Path(self._options.state_dir), boot).claims_of_this_boot:
+            first = next(iter(claims.values()))
+            raise NotPreparedError(
+                f"pods have {len(claims)} claims of this node's GPUs, such as {first.namespace}/{first.name}:"
+                " drain the node with agent.offer: dra, or restart it, before its agent is a device plugin"
+            )
 
     def _write_specifications(self) -> SliceSpecifications:
         options = self._options
         directory = Path(options.cdi_dirs[-1])
-        specifications = SliceSpecifications(directory, self._policy, options.state_dir, self._driver)
+        driver = self._preparation.driver
+        specifications = SliceSpecifications(directory, self._policy, options.state_dir, driver)
         self._write_all(specifications)
         return specifications
 
     def _write_all(self, specifications: SliceSpecifications) -> None:
         for gpu in self._state.gpus:
             specifications.write(gpu, None)
-        if self._driver is not None:
-            self._state.set_driver_limits(HELD if self.are_limited_by_driver() else _NO_HOOK)
+        self._preparation.show_driver_limits()
 
     def _write_again(self, specifications: SliceSpecifications) -> None:
         """Write by which hooks the driver limits containers that start from now on."""

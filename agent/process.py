@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from prometheus_client import CollectorRegistry
 
@@ -29,6 +29,7 @@ from agent.options import AgentOptions
 from agent.parallel_start import Begun
 from agent.plugins import DevicePlugins
 from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
+from agent.preparation import Preparation
 from agent.settings import AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
@@ -68,13 +69,47 @@ class Extension:
     """Conditions of readiness: each with what is missing, or None if nothing is."""
 
 
-async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Extension] = ()) -> bool:
+class Offering(Protocol):
+    """What keeps the GPUs offered to the scheduler."""
+
+    async def run(self, heartbeat: Callable[[], None]) -> None:
+        """Offer the GPUs, until cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferingParts:
+    """What an offering may use."""
+
+    agent: Agent
+    metrics: AgentMetrics
+    preparation: Preparation
+    kubelet: Kubelet
+
+
+MakeOffering = Callable[[OfferingParts], Offering]
+
+
+def device_plugins(parts: OfferingParts) -> DevicePlugins:
+    """Offer the GPUs by device plugins."""
+    agent = parts.agent
+    return DevicePlugins(
+        agent.options, agent.policy, agent.state, parts.metrics, parts.preparation, parts.kubelet
+    )
+
+
+async def run_agent(
+    options: AgentOptions,
+    begun: Begun,
+    extensions: Sequence[Extension] = (),
+    offering: MakeOffering = device_plugins,
+) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
 
     Args:
         options: the agent's options.
         begun: readings in progress.
         extensions: what runs next to the device plugins.
+        offering: makes what offers the GPUs.
 
     Raises:
         PolicyUnusableError: there is no usable policy.
@@ -86,7 +121,7 @@ async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Ex
     driver_root = options.driver_root if is_named else None
     source = await asyncio.to_thread(Nvml, driver_root=driver_root)
     try:
-        return await AgentProcess(options, policy, source, extensions, begun).serve()
+        return await AgentProcess(options, policy, source, extensions, begun, offering).serve()
     finally:
         await asyncio.to_thread(source.close)
 
@@ -94,14 +129,16 @@ async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Ex
 class AgentProcess:
     """One agent, from start to end."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 what a process is made of
         self,
         options: AgentOptions,
         policy: AgentPolicy,
         source: GpuSource,
         extensions: Sequence[Extension] = (),
         begun: Begun | None = None,
+        offering: MakeOffering = device_plugins,
     ) -> None:
+        self._offering = offering
         self._options = options
         self._policy = policy
         self._begun = begun
@@ -174,15 +211,14 @@ class AgentProcess:
         names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
         asked = agent.driver_limits and agent.options.driver_limits
         kubelet = Kubelet(Path(agent.options.kubelet_dir))
-        plugins = DevicePlugins(
-            agent.options, agent.policy, agent.state, metrics, names, watch, kubelet, driver_limits=asked
-        )
-        metrics.set_driver_limits(offered=agent.driver_limits, are_set=plugins.are_limited_by_driver)
+        preparation = Preparation(agent.options, agent.policy, agent.state, names, watch, driver_limits=asked)
+        offering = self._offering(OfferingParts(agent, metrics, preparation, kubelet))
+        metrics.set_driver_limits(offered=agent.driver_limits, are_set=preparation.are_limited_by_driver)
         compiled_later = partial(agent.state.until_served, POLL_SECONDS)
         measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, kubelet, agent.registry)
         return [
-            BackgroundTask("device plugins", _after(health.check_all, plugins.run), 30.0),
+            BackgroundTask("device plugins", _after(health.check_all, offering.run), 30.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("policy", _after(compiled_later, follow_policy), 60.0),
             BackgroundTask("usage", _after(measured_later, usage.run), 60.0),

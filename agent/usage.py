@@ -55,6 +55,8 @@ class Usage:
         registry: CollectorRegistry,
     ) -> None:
         self._policy = policy
+        self._by_claims = options.offer == "dra"
+        """Then there are no slices to count."""
         self._state = state
         self._source = source
         self._kubelet = kubelet
@@ -82,7 +84,8 @@ class Usage:
         holders = await self._holders()
         allocations = await asyncio.to_thread(self._checkpoint.allocations)
         divisions = divisions_of(allocations)
-        self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
+        knows_held = holders is not None and not self._by_claims
+        self._state.set_held(held_of(holders or (), self._state.gpus) if knows_held else None)
         self._withhold(_given(holders, allocations), divisions)
         shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
         # No await from here on, so that the metrics are read completely.

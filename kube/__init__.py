@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "container_status",
+    "dra",
     "events",
     "matching",
     "names",

@@ -5,6 +5,14 @@ generates is not counted: tests/agent/kubelet_api/test_generate.py compares it w
 """
 
 TRIED_BY = {
+    "tests/agent/dra/test_serving.py": [
+        "agent/dra/claim.py",
+        "agent/dra/plugin.py",
+        "agent/dra/resource_slice.py",
+        "agent/dra/specifications.py",
+        "agent/kubernetes/resource_claims.py",
+        "agent/kubernetes/resource_slices.py",
+    ],
     "tests/agent/kubernetes/test_node_writer.py": ["agent/kubernetes/api_server.py"],
     "tests/agent/test_card_names.py": ["agent/parallel_start.py"],
     "tests/agent/test_cdi.py": ["agent/cdi_reader.py"],
@@ -13,7 +21,7 @@ TRIED_BY = {
     "tests/agent/test_node_lock.py": ["agent/private_folder.py"],
     "tests/agent/test_policy.py": ["agent/policy_cache.py", "agent/policy_compiler.py"],
     "tests/agent/test_process.py": ["cli/commands/agent.py"],
-    "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
+    "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py", "agent/preparation.py"],
     "tests/agent/test_usage.py": ["agent/containers.py", "agent/limiter_check.py", "agent/usage_metrics.py"],
     "tests/baremetal/test_store.py": ["baremetal/task.py"],
     "tests/baremetal/test_process.py": ["cli/commands/run_queues.py"],

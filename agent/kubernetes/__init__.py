@@ -1,1 +1,1 @@
-"""The agent's reports to the API server. No other part of the agent uses the Kubernetes API."""
+"""The agent's client of the API server, and what it writes and reads there."""

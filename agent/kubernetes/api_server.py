@@ -1,4 +1,4 @@
-"""A client of the API server with the three calls that an agent needs, by the standard library.
+"""A client of the API server with the few calls that an agent needs, by the standard library.
 
 A full client would take a third of the agent's memory.
 """
@@ -23,7 +23,15 @@ _OK = frozenset({http.HTTPStatus.OK, http.HTTPStatus.CREATED})
 
 
 class ApiServerError(Exception):
-    """The API server did not answer, or refused; the text says which."""
+    """The API server did not answer, or refused; the text says which.
+
+    Attributes:
+        status: HTTP status of its answer; None without one.
+    """
+
+    def __init__(self, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 class ApiServerClient:
@@ -56,6 +64,30 @@ class ApiServerClient:
         """
         return self._ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}&force=true", body)
 
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create an object in a collection, and return it as it was stored.
+
+        Raises:
+            ApiServerError: it was not created.
+        """
+        return self._ask("POST", path, body, "application/json")
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Replace an object, and return it as it was stored.
+
+        Raises:
+            ApiServerError: it was not replaced.
+        """
+        return self._ask("PUT", path, body, "application/json")
+
+    def delete(self, path: str) -> None:
+        """Delete an object, unless it is gone.
+
+        Raises:
+            ApiServerError: it was not deleted.
+        """
+        self._ask("DELETE", path, None, ok={*_OK, http.HTTPStatus.NOT_FOUND})
+
     def create(self, path: str, body: dict[str, Any]) -> None:
         """Create an object in a collection, unless it exists.
 
@@ -79,7 +111,8 @@ class ApiServerClient:
             raise ApiServerError(f"{method} {path.partition('?')[0]}: {error}") from error
         if not isinstance(answer, dict) or status not in ok:
             message = answer.get("message", "") if isinstance(answer, dict) else ""
-            raise ApiServerError(f"the API server answered {status}: {str(message)[:MAX_MESSAGE]}")
+            what = f"the API server answered {status}: {str(message)[:MAX_MESSAGE]}"
+            raise ApiServerError(what, status)
         return answer
 
     def _exchange(self, method: str, path: str, body: str | None, kind: str) -> tuple[int, bytes]:

@@ -1,0 +1,140 @@
+"""The claims that are prepared on this node, in a file of the agent's own folder.
+
+The file is replaced as a whole, so an agent that is killed leaves the one before or the one after. One that a
+loss of power tore has another checksum; the kubelet then prepares the claims of all its pods again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.files import UNREADABLE, write_whole
+from agent.private_folder import UntrustedError, private_folder, read_own
+from service.log import get_logger
+
+FILE = "claims.json"
+MAX_CLAIMS = 1024
+"""More than the pods of any node."""
+MAX_BYTES = 32 * 1024 * 1024
+
+
+class PreparedDevice(msgspec.Struct, frozen=True):
+    """A part of a card, or all of it, that a claim has."""
+
+    request: str
+    device: str
+    share_id: str | None
+    gpu: str
+    """UUID of the card."""
+    memory_mib: int | None
+    """Its limit; None for a whole card."""
+
+
+class PreparedClaim(msgspec.Struct, frozen=True):
+    """A claim that is prepared, by names of its objects."""
+
+    namespace: str
+    name: str
+    pod: str
+    """UID of its pod."""
+    devices: tuple[PreparedDevice, ...]
+
+    @property
+    def amounts(self) -> frozenset[int | None]:
+        """The limits of its devices."""
+        return frozenset(each.memory_mib for each in self.devices)
+
+
+class _Content(msgspec.Struct, frozen=True):
+    boot: str
+    claims: dict[str, PreparedClaim]
+
+
+class _File(msgspec.Struct, frozen=True):
+    sha256: str
+    content: msgspec.Raw
+
+
+class CheckpointError(Exception):
+    """The file cannot be written, or no further claim fits; the text says which."""
+
+
+class PreparedClaims:
+    """The file, and its content in memory.
+
+    Args:
+        state_dir: the agent's folder.
+        boot: ID of the node's boot; empty if unknown.
+    """
+
+    def __init__(self, state_dir: Path, boot: str) -> None:
+        self._state_dir = state_dir
+        self._boot = boot
+        self._log = get_logger("claims")
+        self.is_whole = True
+        """Whether no claim of before can be unknown."""
+        self._claims, self._boot_of_file = self._read()
+
+    @property
+    def claims(self) -> Mapping[str, PreparedClaim]:
+        """The prepared claims by UID."""
+        return self._claims
+
+    @property
+    def claims_of_this_boot(self) -> Mapping[str, PreparedClaim]:
+        """Those whose containers may run; none if the node has restarted since."""
+        return self._claims if self._boot_of_file == self._boot else {}
+
+    def put(self, uid: str, claim: PreparedClaim) -> None:
+        """Add a claim, or replace it.
+
+        Raises:
+            CheckpointError: it is not stored.
+        """
+        if uid not in self._claims and len(self._claims) >= MAX_CLAIMS:
+            raise CheckpointError(f"{MAX_CLAIMS} claims are prepared on this node: delete pods of it first")
+        self._write({**self._claims, uid: claim})
+
+    def remove(self, uid: str) -> None:
+        """Remove a claim, if it is there.
+
+        Raises:
+            CheckpointError: it is not removed.
+        """
+        if uid in self._claims:
+            self._write({key: claim for key, claim in self._claims.items() if key != uid})
+
+    def _write(self, claims: dict[str, PreparedClaim]) -> None:
+        if claims == self._claims and self._boot_of_file == self._boot:
+            return
+        content = msgspec.json.encode(_Content(self._boot, claims))
+        file = _File(hashlib.sha256(content).hexdigest(), msgspec.Raw(content))
+        try:
+            write_whole(private_folder(self._state_dir) / FILE, msgspec.json.encode(file))
+        except (OSError, UntrustedError) as error:
+            raise CheckpointError(f"prepared claims cannot be stored: {error}") from error
+        self._claims, self._boot_of_file = claims, self._boot
+
+    def _read(self) -> tuple[dict[str, PreparedClaim], str]:
+        try:
+            content = _decoded(read_own(private_folder(self._state_dir) / FILE))
+        except FileNotFoundError:
+            return {}, self._boot
+        except (*UNREADABLE, UntrustedError, CheckpointError) as error:
+            self.is_whole = False
+            self._log.error("prepared claims of before are not known", file=FILE, error=str(error))
+            return {}, self._boot
+        return content.claims, content.boot
+
+
+def _decoded(text: bytes) -> _Content:
+    if len(text) > MAX_BYTES:
+        raise CheckpointError(f"it has more than {MAX_BYTES} bytes")
+    file = msgspec.json.decode(text, type=_File)
+    if hashlib.sha256(bytes(file.content)).hexdigest() != file.sha256:
+        raise CheckpointError("its checksum is another one")
+    return msgspec.json.decode(file.content, type=_Content)

@@ -1,0 +1,250 @@
+"""The kubelet's interface of DRA drivers: claims are prepared before a pod starts, and unprepared after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import grpc
+
+from agent.before_use import BeforeUse
+from agent.cdi import CdiError
+from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
+from agent.dra.claim import AllocatedClaim, ClaimRefusedError, Granted, is_uid, read_claim
+from agent.dra.resource_slice import device_name
+from agent.dra.specifications import ClaimSpecifications
+from agent.gpu import Gpu
+from agent.kubelet_api import dra_pb2 as api
+from agent.kubelet_api import pluginregistration_pb2 as registration
+from agent.metrics import AgentMetrics
+from agent.shares import RefusedError
+from agent.state import AgentState
+from kube.dra import DRIVER
+from service.log import get_logger
+
+SERVICE = "v1.DRAPlugin"
+"""As the kubelet finds it among the versions that a driver supports."""
+MAX_CLAIMS = 100
+"""Of one call; the kubelet's have those of one pod."""
+MAX_TEXT = 400
+Context = grpc.aio.ServicerContext[object, object]
+_REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
+
+
+class ClaimReader(Protocol):
+    """Reads ResourceClaims from the API server."""
+
+    def claim(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return a claim; None if there is none.
+
+        Raises:
+            RefusedError: the API server does not answer.
+        """
+
+
+class DraPlugin:
+    """Answers the kubelet.
+
+    Args:
+        endpoint: path of the socket on which it is served, for the kubelet.
+        pool: name of the node's pool.
+        state: the cards and their health.
+        claims: reads claims.
+        checkpoint: the prepared claims.
+        specifications: CDI devices of claims.
+        names: current CDI device of each card, by UUID.
+        before_use: checks the files that limit a share.
+        metrics: count the answers.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 what a driver needs
+        self,
+        endpoint: str,
+        pool: str,
+        state: AgentState,
+        claims: ClaimReader,
+        checkpoint: PreparedClaims,
+        specifications: ClaimSpecifications,
+        names: Mapping[str, str],
+        before_use: BeforeUse,
+        metrics: AgentMetrics,
+    ) -> None:
+        self.on_registration: Callable[[str | None], None] = lambda _: None
+        """Called when the kubelet has registered the driver, or with the reason why not."""
+        self._endpoint = endpoint
+        self._pool = pool
+        self._state = state
+        self._claims = claims
+        self._checkpoint = checkpoint
+        self._specifications = specifications
+        self._names = names
+        self._before_use = before_use
+        self._metrics = metrics
+        self._writing = asyncio.Lock()
+        self._log = get_logger("claims")
+
+    async def GetInfo(  # noqa: N802
+        self,
+        request: registration.InfoRequest,  # noqa: ARG002
+        context: Context,  # noqa: ARG002
+    ) -> registration.PluginInfo:
+        """Return where the driver is served."""
+        return registration.PluginInfo(
+            type="DRAPlugin", name=DRIVER, endpoint=self._endpoint, supported_versions=[SERVICE]
+        )
+
+    async def NotifyRegistrationStatus(  # noqa: N802
+        self,
+        request: registration.RegistrationStatus,
+        context: Context,  # noqa: ARG002
+    ) -> registration.RegistrationStatusResponse:
+        """Take note of whether the kubelet registered the driver."""
+        refused = request.error[:MAX_TEXT] or "the kubelet refused it"
+        self.on_registration(None if request.plugin_registered else refused)
+        return registration.RegistrationStatusResponse()
+
+    async def NodePrepareResources(  # noqa: N802
+        self,
+        request: api.NodePrepareResourcesRequest,
+        context: Context,  # noqa: ARG002
+    ) -> api.NodePrepareResourcesResponse:
+        """Return the CDI devices of claims, each with exactly its limit."""
+        response = api.NodePrepareResourcesResponse()
+        for claim in request.claims[:MAX_CLAIMS]:
+            try:
+                devices = await self._prepare(claim)
+            except _REFUSALS as error:
+                self._metrics.allocated(DRIVER, "refused")
+                self._log.warning("claim refused", **_name(claim), error=str(error))
+                response.claims[claim.uid].error = str(error)[:MAX_TEXT]
+                continue
+            self._metrics.allocated(DRIVER, "allocated")
+            response.claims[claim.uid].devices.extend(devices)
+        return response
+
+    async def NodeUnprepareResources(  # noqa: N802
+        self,
+        request: api.NodeUnprepareResourcesRequest,
+        context: Context,  # noqa: ARG002
+    ) -> api.NodeUnprepareResourcesResponse:
+        """Remove what was prepared for claims."""
+        response = api.NodeUnprepareResourcesResponse()
+        for claim in request.claims[:MAX_CLAIMS]:
+            response.claims[claim.uid].SetInParent()
+            try:
+                await self.unprepare(claim.uid)
+            except _REFUSALS as error:
+                self._log.warning("claim not unprepared", **_name(claim), error=str(error))
+                response.claims[claim.uid].error = str(error)[:MAX_TEXT]
+                continue
+            self._log.info("unprepared", **_name(claim))
+        return response
+
+    def restore(self) -> None:
+        """Write the CDI devices of all prepared claims again, such as after a reboot has emptied the folder.
+
+        Raises:
+            CdiError: the folder cannot be written.
+        """
+        for uid, claim in self._checkpoint.claims.items():
+            self._specifications.write(uid, claim)
+        if self._checkpoint.is_whole:
+            self._specifications.remove_others(self._checkpoint.claims.keys())
+
+    async def drop_gone(self) -> None:
+        """Unprepare the claims that no longer exist: the kubelet may have forgotten them.
+
+        Raises:
+            RefusedError: the API server does not answer.
+        """
+        for uid, claim in list(self._checkpoint.claims.items()):
+            found = await asyncio.to_thread(self._claims.claim, claim.namespace, claim.name)
+            if found is None or found.get("metadata", {}).get("uid") != uid:
+                await self.unprepare(uid)
+                self._log.info("unprepared: the claim is gone", namespace=claim.namespace, claim=claim.name)
+
+    async def unprepare(self, uid: str) -> None:
+        """Remove what was prepared for a claim, if anything was.
+
+        Raises:
+            ClaimRefusedError: it is no UID.
+            CdiError: its file cannot be removed.
+            CheckpointError: the rest is not stored.
+        """
+        if not is_uid(uid):
+            raise ClaimRefusedError("the ResourceClaim has no valid UID")
+        async with self._writing:
+            # If the agent is killed in between, it writes the file again, and the kubelet asks again.
+            await asyncio.to_thread(self._specifications.remove, uid)
+            await asyncio.to_thread(self._checkpoint.remove, uid)
+            await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
+
+    async def _prepare(self, named: api.Claim) -> list[api.Device]:
+        if not is_uid(named.uid):
+            raise ClaimRefusedError("the ResourceClaim has no valid UID")
+        await self._before_use.check()
+        found = await asyncio.to_thread(self._claims.claim, named.namespace, named.name)
+        if found is None:
+            raise ClaimRefusedError("the ResourceClaim does not exist")
+        claim = read_claim(found, named.uid, self._pool)
+        async with self._writing:
+            prepared = self._prepared(claim)
+            # In this order nothing is on the node that a restarted agent does not know.
+            await asyncio.to_thread(self._checkpoint.put, claim.uid, prepared)
+            limits = await asyncio.to_thread(self._specifications.write, claim.uid, prepared)
+        self._log.info("prepared", **_name(named), devices=[_fields(each) for each in prepared.devices])
+        return [self._device(each, limit) for each, limit in zip(prepared.devices, limits, strict=True)]
+
+    def _prepared(self, claim: AllocatedClaim) -> PreparedClaim:
+        before = self._checkpoint.claims.get(claim.uid)
+        devices = tuple(map(self._prepared_device, claim.granted))
+        prepared = PreparedClaim(claim.namespace, claim.name, claim.pod, devices)
+        if prepared != before:
+            self._refuse_unhealthy(devices)
+            self._refuse_other_amounts(claim.uid, prepared)
+        return prepared
+
+    def _prepared_device(self, granted: Granted) -> PreparedDevice:
+        gpu = self._gpu(granted.device)
+        # More than the card has was its memory before the driver kept more of it: all of it.
+        limit = None if granted.mib is None or granted.mib >= gpu.usable_mib else granted.mib
+        return PreparedDevice(granted.request, granted.device, granted.share_id, gpu.uuid, limit)
+
+    def _gpu(self, device: str) -> Gpu:
+        for gpu in self._state.gpus:
+            if device_name(gpu) == device:
+                return gpu
+        raise ClaimRefusedError(f"{device} is not a GPU that this node offers: delete the pod")
+
+    def _refuse_unhealthy(self, devices: tuple[PreparedDevice, ...]) -> None:
+        """Refuse a card that became unhealthy after the scheduler chose it; the pod waits."""
+        for each in devices:
+            if (why := self._state.unhealthy.get(each.gpu)) is not None:
+                raise ClaimRefusedError(f"{each.device} is unhealthy ({why}): create the pod again")
+
+    def _refuse_other_amounts(self, uid: str, prepared: PreparedClaim) -> None:
+        """Refuse claims of one pod with different limits: a container with both would get one for all."""
+        for other, claim in self._checkpoint.claims.items():
+            if other != uid and claim.pod == prepared.pod and len(claim.amounts | prepared.amounts) > 1:
+                raise ClaimRefusedError(
+                    f"ResourceClaim {claim.name} of this pod has another amount of GPU memory: write both"
+                    " requests into one ResourceClaim"
+                )
+
+    def _device(self, device: PreparedDevice, limit: str | None) -> api.Device:
+        return api.Device(
+            request_names=[device.request],
+            pool_name=self._pool,
+            device_name=device.device,
+            cdi_device_ids=[self._names[device.gpu], *([limit] if limit is not None else [])],
+            share_id=device.share_id,
+        )
+
+
+def _name(claim: api.Claim) -> dict[str, str]:
+    return {"namespace": claim.namespace, "claim": claim.name}
+
+
+def _fields(device: PreparedDevice) -> dict[str, object]:
+    return {"device": device.device, "memory_mib": device.memory_mib}

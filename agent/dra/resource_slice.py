@@ -1,0 +1,149 @@
+"""The ResourceSlice of a node: its cards as devices of which claims take parts of the memory. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.gpu import CardIdentity, Gpu
+from kube.dra import DRIVER, MEMORY_CAPACITY
+
+API_VERSION = "resource.k8s.io/v1"
+PATH = f"/apis/{API_VERSION}/resourceslices"
+MAX_DEVICES = 64
+"""Of one slice, if devices may have taints; no node has more."""
+MAX_VALUE = 64
+"""Characters of an attribute's text."""
+MAX_NAME = 253
+XID_TAINT, LOST_TAINT, UNHEALTHY_TAINT = (f"{DRIVER}/{name}" for name in ("xid", "gpu-lost", "unhealthy"))
+NO_SCHEDULE = "NoSchedule"
+"""Effect of all our taints, as of those of NVIDIA's driver: pods that run stay, as with a device plugin."""
+LOST = "it does not answer"
+"""As `agent.gpu.GpuCondition` says it."""
+_XID = re.compile(r"Xid ([0-9]{1,6})")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedCard:
+    """A card that is offered, with what the driver says of it."""
+
+    gpu: Gpu
+    identity: CardIdentity | None
+    """None if the card did not answer since the start."""
+    unhealthy: str | None
+    """Why new pods should not get it."""
+
+
+def device_name(gpu: Gpu) -> str:
+    """Return a card's name in slices and claims, by the number of its device node as with NVIDIA's driver."""
+    return f"gpu-{gpu.index if gpu.minor is None else gpu.minor}"
+
+
+def slice_name(node: str) -> str:
+    """Return the name of a node's slice: the same after each restart."""
+    name = f"{node}-{DRIVER}"
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(node.encode()).hexdigest()[:16]
+    return f"{node[: MAX_NAME - len(DRIVER) - 18].rstrip('.-')}-{digest}-{DRIVER}"
+
+
+def manifest(node: str, node_uid: str, devices: list[dict[str, Any]], generation: int) -> dict[str, Any]:
+    """Return a node's slice; the Node owns it, so it is deleted with the Node.
+
+    All devices are in one slice, so every change is visible at once.
+
+    Args:
+        node: name of the Node, and of the pool.
+        node_uid: UID of the Node.
+        devices: as `devices_of` returns them.
+        generation: of the pool; larger after each change.
+    """
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": True}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceSlice",
+        "metadata": {"name": slice_name(node), "ownerReferences": [owner]},
+        "spec": {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": generation, "resourceSliceCount": 1},
+            "devices": devices,
+        },
+    }
+
+
+def devices_of(cards: Iterable[OfferedCard]) -> list[dict[str, Any]]:
+    """Return the devices of a slice, at most MAX_DEVICES."""
+    return [_device(card) for card in cards][:MAX_DEVICES]
+
+
+def without_times(devices: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return stored devices without the times of their taints, which the API server adds."""
+    return [_without_times(each) for each in devices]
+
+
+def _without_times(device: Mapping[str, Any]) -> dict[str, Any]:
+    if "taints" not in device:
+        return dict(device)
+    taints = [{key: value for key, value in each.items() if key != "timeAdded"} for each in device["taints"]]
+    return {**device, "taints": taints}
+
+
+def _device(card: OfferedCard) -> dict[str, Any]:
+    memory = _quantity(card.gpu.usable_mib)
+    policy = {"default": memory, "validRange": {"min": "1Mi", "step": "1Mi"}}
+    device: dict[str, Any] = {
+        "name": device_name(card.gpu),
+        "attributes": _attributes(card.gpu, card.identity),
+        "capacity": {MEMORY_CAPACITY: {"value": memory, "requestPolicy": policy}},
+        "allowMultipleAllocations": True,
+    }
+    return device if card.unhealthy is None else {**device, "taints": [_taint(card.unhealthy)]}
+
+
+def _attributes(gpu: Gpu, identity: CardIdentity | None) -> dict[str, dict[str, Any]]:
+    texts = {"type": "gpu", "uuid": gpu.uuid, "productName": gpu.model}
+    versions = {}
+    if identity is not None:
+        texts["architecture"] = identity.architecture
+        major, minor = identity.compute_capability
+        versions = {
+            "cudaComputeCapability": f"{major}.{minor}.0",
+            "driverVersion": semantic_version(identity.driver_version),
+        }
+        if identity.bus is not None:
+            texts["resource.kubernetes.io/pciBusID"] = identity.bus
+    attributes: dict[str, dict[str, Any]] = {
+        name: {"string": text[:MAX_VALUE]} for name, text in texts.items()
+    }
+    attributes |= {name: {"version": version} for name, version in versions.items() if version is not None}
+    if gpu.numa_node is not None:
+        attributes["resource.kubernetes.io/numaNode"] = {"int": gpu.numa_node}
+    return attributes
+
+
+def semantic_version(version: str) -> str | None:
+    """Return a driver's version such as 595.71.05 in the form of semver.org, 595.71.5; None for others."""
+    parts = version.split(".")
+    if not 1 <= len(parts) <= 3 or not all(each.isascii() and each.isdigit() for each in parts):  # noqa: PLR2004
+        return None
+    return ".".join(str(int(each)) for each in [*parts, "0", "0"][:3])
+
+
+def _taint(why: str) -> dict[str, str]:
+    if (found := _XID.fullmatch(why)) is not None:
+        return {"key": XID_TAINT, "value": found[1], "effect": NO_SCHEDULE}
+    return {"key": LOST_TAINT if why == LOST else UNHEALTHY_TAINT, "effect": NO_SCHEDULE}
+
+
+def _quantity(mib: int) -> str:
+    """Return MiB as the API server writes them, so that a slice can be compared with what is stored."""
+    amount, suffixes = mib, ["Mi", "Gi", "Ti"]
+    while len(suffixes) > 1 and amount % 1024 == 0:
+        amount //= 1024
+        suffixes.pop(0)
+    return f"{amount}{suffixes[0]}"

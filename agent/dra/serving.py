@@ -1,0 +1,289 @@
+"""Offers the cards of a node by DRA: serves the kubelet, and publishes the ResourceSlice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from agent.boot import boot_id
+from agent.cdi import CdiError
+from agent.dra.checkpoint import PreparedClaims
+from agent.dra.plugin import DraPlugin
+from agent.dra.resource_slice import OfferedCard, devices_of
+from agent.dra.specifications import ClaimSpecifications
+from agent.gpu import CardIdentity, Gpu, GpuSourceError
+from agent.kubelet import KubeletError
+from agent.kubelet_api import dra_pb2, pluginregistration_pb2
+from agent.kubelet_api.services import serve
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.kubernetes.resource_claims import ResourceClaims
+from agent.kubernetes.resource_slices import Published, ResourceSlices
+from agent.other_plugins import OtherPlugins
+from agent.process import MakeOffering, OfferingParts
+from agent.shares import RefusedError
+from kube.dra import DRIVER
+from service.log import get_logger
+from service.retry import Backoff
+
+POLL_SECONDS = 1.0
+LOOK_SECONDS = 5.0
+"""Between two looks at what other device plugins offer."""
+CHECK_SECONDS = 10.0
+"""Between two checks of the limiter's files: the kubelet calls no driver before a container starts again."""
+MOST_SECONDS = 60.0
+"""Between two looks at the slice: a kubelet that restarts removes it, and so may an admin."""
+_OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
+_NO_SHARES = (
+    "the API server drops allowMultipleAllocations: turn on its feature gate DRAConsumableCapacity"
+    " (Kubernetes 1.36 or newer); until then a share takes a whole card"
+)
+_TWICE = "DRA driver {} offers it too: keep one of the two from this node"
+
+
+def offer_by_dra(api: ApiServerClient) -> MakeOffering:
+    """Return what makes an agent offer its GPUs by DRA.
+
+    Args:
+        api: the API server.
+    """
+    return lambda parts: Dra(parts, api)
+
+
+class Dra:
+    """Prepares the node, then keeps its cards offered.
+
+    Args:
+        parts: of the agent.
+        api: the API server.
+    """
+
+    def __init__(self, parts: OfferingParts, api: ApiServerClient) -> None:
+        agent = parts.agent
+        self._options, self._policy, self._state = agent.options, agent.policy, agent.state
+        self._source = agent.source
+        self._metrics = metrics = parts.metrics
+        self._preparation = parts.preparation
+        self._kubelet = parts.kubelet
+        self._api = api
+        self._node = agent.options.node or ""
+        self._slices = ResourceSlices(api, self._node)
+        self._others = OtherPlugins(agent.state, (), metrics)
+        root = Path(agent.options.kubelet_dir)
+        self._socket = root / "plugins" / DRIVER / "dra.sock"
+        self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
+        self._identities: dict[str, CardIdentity] = {}
+        self._registered: str | None = "not registered with the kubelet yet"
+        """Why the kubelet has not registered the driver; None if it has."""
+        self._published: str | None = "its ResourceSlice is not published yet"
+        """Why no share can be scheduled; None if the slice is there."""
+        self._can_taint = True
+        self._again = asyncio.Event()
+        """Set when the slice must be looked at."""
+        self._log = get_logger("dra")
+        metrics.add_resource(DRIVER)
+
+    async def run(self, heartbeat: Callable[[], None]) -> None:
+        """Offer the cards when nothing is missing any more, until cancelled."""
+        try:
+            plugin = await self._preparation.until_done(heartbeat, [DRIVER], self._finish)
+            await self._run(plugin, heartbeat)
+        finally:
+            self._preparation.release()
+
+    def _finish(self) -> DraPlugin:
+        """Return what answers the kubelet, on a prepared node, with the claims of before."""
+        options = self._options
+        gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
+        directory = Path(options.cdi_dirs[-1])
+        specifications = ClaimSpecifications(
+            directory, self._policy, options.state_dir, gpus, self._preparation.driver
+        )
+        plugin = DraPlugin(
+            str(self._socket),
+            self._node,
+            self._state,
+            ResourceClaims(self._api),
+            PreparedClaims(Path(options.state_dir), boot_id(Path(options.proc))),
+            specifications,
+            self._preparation.names.names,
+            self._preparation.before_use,
+            self._metrics,
+        )
+        plugin.restore()
+        self._preparation.show_driver_limits()
+        plugin.on_registration = self._take_registration
+        return plugin
+
+    async def _run(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._serve(plugin, heartbeat))
+            group.create_task(self._publish(heartbeat))
+            group.create_task(self._look_on())
+            group.create_task(self._drop_gone(plugin))
+            group.create_task(self._check_files())
+            if (cards := self._preparation.cards) is not None:
+                group.create_task(cards.follow(self._state.gpus, heartbeat))
+            written = self._write_again(plugin)
+            group.create_task(self._preparation.names.follow(self._state.gpus, heartbeat, written))
+
+    def _write_again(self, plugin: DraPlugin) -> Callable[[], None]:
+        def write() -> None:
+            try:
+                plugin.restore()
+                self._preparation.show_driver_limits()
+            except CdiError as error:
+                self._log.warning("our CDI devices are as they were", error=str(error))
+
+        return write
+
+    async def _serve(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
+        """Serve on sockets that exist: whoever removes one ends the registration."""
+        while True:
+            try:
+                async with self._served(plugin):
+                    while self._socket.exists() and self._registration.exists():
+                        heartbeat()
+                        await asyncio.sleep(POLL_SECONDS)
+                self._take_registration("its socket was removed")
+            except (OSError, RuntimeError) as error:
+                self._take_registration(str(error))
+                await asyncio.sleep(POLL_SECONDS)
+
+    @contextlib.asynccontextmanager
+    async def _served(self, plugin: DraPlugin) -> AsyncIterator[None]:
+        server = grpc.aio.server(options=_OPTIONS)
+        serve(plugin, dra_pb2, "DRAPlugin", server)
+        serve(plugin, pluginregistration_pb2, "Registration", server)
+        # The kubelet's watcher of plugins reads the second one, and must find the first then.
+        for socket in (self._socket, self._registration):
+            socket.parent.mkdir(parents=True, exist_ok=True)
+            socket.unlink(missing_ok=True)
+            server.add_insecure_port(f"unix:{socket}")
+        try:
+            await server.start()
+            yield
+        finally:
+            # Without it, the kubelet calls nobody any more.
+            self._registration.unlink(missing_ok=True)
+            await server.stop(None)
+            self._socket.unlink(missing_ok=True)
+
+    def _take_registration(self, why: str | None) -> None:
+        if why is None:
+            self._log.info("registered", driver=DRIVER)
+            self._again.set()  # a kubelet that starts removes the slices of its node
+        elif why != self._registered:
+            self._log.warning("not registered", driver=DRIVER, reason=why)
+        self._metrics.registered(DRIVER, well=why is None)
+        self._registered = why
+        self._show()
+
+    def _show(self) -> None:
+        self._state.set_registration(DRIVER, self._registered or self._published)
+
+    async def _publish(self, heartbeat: Callable[[], None]) -> None:
+        """Publish cards and health whenever they change, or something else removed the slice."""
+        wait = Backoff(first_seconds=1.0, max_seconds=MOST_SECONDS)
+        while True:
+            heartbeat()
+            if self._again.is_set():
+                self._again.clear()
+                wait.reset()
+            seen = self._state.version
+            await self._publish_once()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait.next()):
+                    await self._until_changed(seen)
+
+    async def _until_changed(self, seen: int) -> None:
+        devices = self._devices()
+        while self._devices() == devices and not self._again.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    seen = await self._state.next_version(seen)
+
+    async def _publish_once(self) -> None:
+        try:
+            await self._look()
+            self._others.set_drivers(await asyncio.to_thread(self._offered_by_drivers))
+            await asyncio.to_thread(self._identify)
+            self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
+        except ApiServerError as error:
+            if self._published != str(error):
+                self._log.warning("the ResourceSlice is not published", error=str(error))
+            self._published = str(error)
+        self._show()
+
+    def _take_published(self, published: Published) -> None:
+        if published.is_written:
+            self._log.info("ResourceSlice published", devices=len(self._devices()))
+        if self._can_taint and not published.has_taints:
+            self._log.warning(
+                "the API server drops taints (feature gate DRADeviceTaints): unhealthy cards are left out"
+            )
+            self._can_taint = False
+            self._again.set()
+        if not published.has_shares and self._published != _NO_SHARES:
+            self._log.error("no shares", reason=_NO_SHARES)
+        self._published = None if published.has_shares else _NO_SHARES
+
+    def _devices(self) -> list[dict[str, Any]]:
+        """Return the devices to publish; a card that something else offers, too, is none of them."""
+        elsewhere, unhealthy = self._state.elsewhere, self._state.unhealthy
+        return devices_of(
+            OfferedCard(gpu, self._identities.get(gpu.uuid), unhealthy.get(gpu.uuid))
+            for gpu in self._state.gpus
+            if gpu.uuid not in elsewhere and (self._can_taint or gpu.uuid not in unhealthy)
+        )
+
+    def _identify(self) -> None:
+        for gpu in self._state.gpus:
+            if gpu.uuid not in self._identities:
+                with contextlib.suppress(GpuSourceError):  # its health shows it
+                    self._identities[gpu.uuid] = self._source.identity_of(gpu.uuid)
+
+    def _offered_by_drivers(self) -> dict[str, str]:
+        gpus: list[Gpu] = list(self._state.gpus)
+        buses = {uuid: each.bus for uuid, each in self._identities.items() if each.bus is not None}
+        return {uuid: _TWICE.format(by) for uuid, by in self._slices.others(gpus, buses).items()}
+
+    async def _look_on(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Withdraw cards that a device plugin offers, or that a pod has from one."""
+        try:
+            counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
+        except KubeletError:
+            return
+        self._others.look(counted, holders)
+
+    async def _drop_gone(self, plugin: DraPlugin) -> None:
+        """Unprepare what the kubelet forgot, once; an API server that is away is asked again."""
+        wait = Backoff(first_seconds=1.0, max_seconds=MOST_SECONDS)
+        while True:
+            try:
+                return await plugin.drop_gone()
+            except (RefusedError, CdiError) as error:
+                self._log.warning("claims of before are not checked", error=str(error))
+            await asyncio.sleep(wait.next())
+
+    async def _check_files(self) -> None:
+        """Put the limiter's files back if they change: containers may start again at any time."""
+        said = ""
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            try:
+                await self._preparation.before_use.check()
+                said = ""
+            except RefusedError as error:
+                if str(error) != said:
+                    self._log.error("containers that start again have no limit", error=str(error))
+                said = str(error)

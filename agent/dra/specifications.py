@@ -1,0 +1,123 @@
+"""CDI specifications of claims: one file for each, with a device for each limited part of a card."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.cdi import CLAIM_FILE_PREFIX, CLAIM_KIND, CdiError, edits_of, specification
+from agent.dra.agreement import agreement_hook
+from agent.dra.checkpoint import PreparedClaim, PreparedDevice
+from agent.driver_limits import DriverLimits
+from agent.files import write_whole
+from agent.gpu import Gpu
+from agent.settings import AgentPolicy
+from agent.shares import Share
+
+_BY_CARD = "nvidia.com/gpu-{index}"
+"""A container may have several cards, each with a limit of its own, as in mode per-gpu."""
+
+
+class ClaimSpecifications:
+    """Writes and removes the files.
+
+    Args:
+        directory: a folder that the runtime reads.
+        policy: gives the limiter.
+        state_dir: folder of the files that containers mount.
+        gpus: the cards by UUID.
+        driver: limits by the driver; None without them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        policy: AgentPolicy,
+        state_dir: str,
+        gpus: Mapping[str, Gpu],
+        driver: DriverLimits | None = None,
+    ) -> None:
+        self._directory = directory
+        self._policy = msgspec.structs.replace(policy, resource=_BY_CARD)
+        self._state_dir = state_dir
+        self._gpus = gpus
+        self._driver = driver
+
+    def write(self, uid: str, claim: PreparedClaim) -> list[str | None]:
+        """Write a claim's file, and return the CDI device of each of its devices; None for one without limit.
+
+        Raises:
+            CdiError: the folder cannot be written.
+        """
+        path, devices = self._path(uid), [self._edits(claim, each) for each in claim.devices]
+        written = [
+            {"name": f"{uid}-{number}", "containerEdits": edits}
+            for number, edits in enumerate(devices)
+            if edits
+        ]
+        try:
+            if self._driver is not None:
+                self._driver.write(self._shares(claim))
+            if written:
+                write_whole(path, specification(CLAIM_KIND, written))
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
+        return [f"{CLAIM_KIND}={uid}-{number}" if edits else None for number, edits in enumerate(devices)]
+
+    def remove(self, uid: str) -> None:
+        """Remove a claim's file, if it is there.
+
+        Raises:
+            CdiError: it cannot be removed.
+        """
+        path = self._path(uid)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise CdiError(f"{path} cannot be removed: {error.strerror}") from error
+
+    def keep_amounts(self, claims: Iterable[PreparedClaim]) -> None:
+        """Remove the files of limits by the driver that none of these claims needs."""
+        if self._driver is not None:
+            self._driver.keep({mib for claim in claims for mib in claim.amounts if mib is not None})
+
+    def remove_others(self, uids: Collection[str]) -> None:
+        """Remove the files of all other claims.
+
+        Raises:
+            CdiError: one cannot be removed.
+        """
+        for path in self._directory.glob(f"{CLAIM_FILE_PREFIX}*.json"):
+            uid = path.name.removeprefix(CLAIM_FILE_PREFIX).removesuffix(".json")
+            if uid not in uids:
+                self.remove(uid)
+
+    def _path(self, uid: str) -> Path:
+        return self._directory / f"{CLAIM_FILE_PREFIX}{uid}.json"
+
+    def _edits(self, claim: PreparedClaim, device: PreparedDevice) -> dict[str, Any]:
+        share = self._share(device)
+        if share is None:
+            return {}
+        edits = edits_of(share, self._policy, self._state_dir, self._driver)
+        if edits and len(claim.amounts) > 1:
+            agreement = agreement_hook(share, self._policy)
+            edits["hooks"] = [*agreement, *edits.get("hooks", [])]
+        return {key: each for key, each in edits.items() if each}
+
+    def _shares(self, claim: PreparedClaim) -> Iterator[Share]:
+        return (share for each in claim.devices if (share := self._share(each)) is not None)
+
+    def _share(self, device: PreparedDevice) -> Share | None:
+        """Return the share that a device is; None for a whole card, and for one that is gone."""
+        gpu = self._gpus.get(device.gpu)
+        if gpu is None or device.memory_mib is None:
+            return None
+        size = self._policy.slices_per_gpu
+        slices = -(-device.memory_mib * size // gpu.usable_mib)
+        return Share(gpu, min(slices, size), device.memory_mib)

@@ -1,0 +1,135 @@
+"""The ResourceSlices of this node: our own, written on change, and those of other drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from agent.dra.resource_slice import PATH, manifest, slice_name, without_times
+from agent.gpu import Gpu
+from agent.kubernetes.api_server import ApiServerClient
+from kube.dra import DRIVER
+
+MAX_SLICES = 100
+"""Of other drivers that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What the API server kept of our devices."""
+
+    has_shares: bool
+    """False: its feature gate DRAConsumableCapacity is off, and a claim takes a whole card."""
+    has_taints: bool
+    """False: its feature gate DRADeviceTaints is off."""
+    is_written: bool
+    """Whether anything was written."""
+
+
+class ResourceSlices:
+    """Reads and writes them, from a thread.
+
+    Args:
+        api: the API server.
+        node: name of this node.
+    """
+
+    def __init__(self, api: ApiServerClient, node: str) -> None:
+        self._api = api
+        self._node = node
+        self._wanted: list[dict[str, Any]] | None = None
+        self._stored: list[dict[str, Any]] | None = None
+        """What the API server made of `_wanted`: it drops fields whose feature gates are off."""
+
+    def publish(self, devices: list[dict[str, Any]]) -> Published:
+        """Make these the devices of our pool; without devices there is no slice.
+
+        Raises:
+            ApiServerError: they are not.
+        """
+        ours = self._list(f"spec.nodeName={self._node},spec.driver={DRIVER}")
+        name = slice_name(self._node)
+        for each in ours:
+            if _name(each) != name or not devices:
+                self._api.delete(f"{PATH}/{_name(each)}")
+        found = next((each for each in ours if _name(each) == name), None)
+        is_written = bool(devices) and not (found is not None and self._is_current(found, devices, len(ours)))
+        if is_written:
+            generation = 1 + max((_generation(each) for each in ours), default=0)
+            self._stored = self._write(found, devices, generation)
+            self._wanted = devices
+        return _published(devices, self._stored or [], is_written=is_written)
+
+    def others(self, gpus: Iterable[Gpu], buses: Mapping[str, str]) -> dict[str, str]:
+        """Return the driver and device by which another driver offers a card, by UUID.
+
+        Args:
+            gpus: the cards.
+            buses: PCI slots by UUID, as far as they are known.
+
+        Raises:
+            ApiServerError: the slices cannot be read.
+        """
+        cards = {gpu.uuid: gpu.uuid for gpu in gpus} | {bus: uuid for uuid, bus in buses.items()}
+        found = {}
+        for each in self._list(f"spec.nodeName={self._node}"):
+            if (driver := _spec(each).get("driver")) == DRIVER:
+                continue
+            for device in _spec(each).get("devices") or ():
+                for value in (device.get("attributes") or {}).values():
+                    if (uuid := cards.get(str(value.get("string")))) is not None:
+                        found[uuid] = f"{driver}, as {device.get('name')}"
+        return found
+
+    def _is_current(self, found: Mapping[str, Any], devices: list[dict[str, Any]], count: int) -> bool:
+        stored = without_times(_spec(found).get("devices") or ())
+        wanted = self._stored if devices == self._wanted else devices
+        if count != 1 or stored != wanted:
+            return False
+        self._wanted, self._stored = devices, stored
+        return True
+
+    def _write(
+        self, found: Mapping[str, Any] | None, devices: list[dict[str, Any]], generation: int
+    ) -> list[dict[str, Any]]:
+        node = self._api.get(f"/api/v1/nodes/{self._node}")
+        uid = str((node.get("metadata") or {}).get("uid", ""))
+        body = manifest(self._node, uid, devices, generation)
+        if found is None:
+            written = self._api.post(PATH, body)
+        else:
+            # Somebody who wrote it meanwhile, such as a kubelet that removes it, is seen by this.
+            body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+            written = self._api.put(f"{PATH}/{_name(found)}", body)
+        return without_times(_spec(written).get("devices") or ())
+
+    def _list(self, selector: str) -> list[dict[str, Any]]:
+        query = urlencode({"fieldSelector": selector, "limit": MAX_SLICES})
+        items = self._api.get(f"{PATH}?{query}").get("items")
+        return [each for each in items or () if isinstance(each, dict)]
+
+
+def _published(devices: list[dict[str, Any]], stored: list[dict[str, Any]], *, is_written: bool) -> Published:
+    tainted = [each["name"] for each in devices if "taints" in each]
+    kept = {each["name"]: each for each in stored}
+    return Published(
+        has_shares=all(kept.get(each["name"], each).get("allowMultipleAllocations") for each in devices),
+        has_taints=all("taints" in kept.get(name, {"taints": ()}) for name in tainted),
+        is_written=is_written,
+    )
+
+
+def _spec(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec = found.get("spec")
+    return spec if isinstance(spec, dict) else {}
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    return str((found.get("metadata") or {}).get("name", ""))
+
+
+def _generation(found: Mapping[str, Any]) -> int:
+    generation = (_spec(found).get("pool") or {}).get("generation", 0)
+    return generation if isinstance(generation, int) else 0

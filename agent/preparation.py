@@ -1,0 +1,140 @@
+"""Prepares a node for shares: what is needed before any GPU is offered, by a device plugin or by DRA."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TypeVar
+
+from agent.before_use import BeforeUse
+from agent.card_names import CardNames
+from agent.card_specification import CardSpecification
+from agent.cdi import CdiError
+from agent.driver_limits import DriverLimits
+from agent.limiter_library import LibraryError, LimiterLibrary
+from agent.node_lock import NodeLock
+from agent.options import AgentOptions
+from agent.policy import PolicyWatch
+from agent.private_folder import UntrustedError
+from agent.runtime import cdi_problem
+from agent.settings import NO_LIMITER, AgentPolicy
+from agent.state import HELD, AgentState
+from service.log import get_logger
+
+RETRY_SECONDS = 1.0
+_NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
+Finished = TypeVar("Finished")
+
+
+class NotPreparedError(Exception):
+    """Something is missing without which no share can be allocated; the text says what, and what to do."""
+
+
+class Preparation:
+    """The node's lock, the cards' CDI devices, the limiter's library, and limits by the driver.
+
+    Args:
+        options: the agent's options.
+        policy: policy of the node.
+        state: the GPUs.
+        names: names of the cards; a reading may be in progress.
+        watch: knows whether the policy is confirmed.
+        driver_limits: whether the driver should limit shares too, if NVIDIA's toolkit supports it.
+    """
+
+    def __init__(  # noqa: PLR0913 what a node is prepared with
+        self,
+        options: AgentOptions,
+        policy: AgentPolicy,
+        state: AgentState,
+        names: CardNames,
+        watch: PolicyWatch,
+        *,
+        driver_limits: bool,
+    ) -> None:
+        self.names = names
+        self.driver: DriverLimits | None = None
+        """None where the driver is not asked to limit shares."""
+        if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
+            self.driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
+        elif driver_limits:
+            state.set_driver_limits(
+                "the driver limits shares only with strategy cdi and a policy with a limiter"
+            )
+        self.cards: CardSpecification | None = None
+        """None where somebody else writes the cards' CDI devices."""
+        if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
+            self.cards = CardSpecification(options.nvidia_ctk, options)
+        self._options = options
+        self._state = state
+        self._lock = NodeLock(Path(options.state_dir))
+        source = Path(options.library) if options.library is not None else None
+        self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
+        self.before_use = BeforeUse(watch, self._library, self.driver)
+        self._log = get_logger("device plugins")
+
+    def release(self) -> None:
+        """Let another agent run on the node."""
+        self._lock.release()
+
+    def are_limited_by_driver(self) -> bool:
+        """Return whether the driver limits containers that start now, on every card."""
+        cards = {gpu.uuid for gpu in self._state.gpus}
+        return self.driver is not None and cards <= self.names.limit_hooks.keys()
+
+    def show_driver_limits(self) -> None:
+        """Report whether the driver limits containers that start now, if it is asked to."""
+        if self.driver is not None:
+            self._state.set_driver_limits(HELD if self.are_limited_by_driver() else _NO_HOOK)
+
+    async def until_done(
+        self, heartbeat: Callable[[], None], offered: Collection[str], finish: Callable[[], Finished]
+    ) -> Finished:
+        """Prepare, and then finish, when nothing is missing any more; return what `finish` returns.
+
+        Args:
+            heartbeat: called in each attempt.
+            offered: names that are not registered meanwhile.
+            finish: raises NotPreparedError or CdiError if it cannot.
+        """
+        reported = None
+        while True:
+            heartbeat()
+            try:
+                await self._prepare()
+                return finish()
+            except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
+                if str(error) != reported:
+                    self._log.error("no GPU is offered yet", reason=str(error))
+                reported = str(error)
+                for name in offered:
+                    self._state.set_registration(name, reported)
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _prepare(self) -> None:
+        if not self._lock.take():
+            raise NotPreparedError(
+                f"another agent runs on this node and holds {self._lock.path}: end one of the two"
+            )
+        if self._options.strategy == "cdi":
+            await self._name_cards()
+        if (problem := cdi_problem(self._options)) is not None:
+            raise NotPreparedError(problem)
+        await asyncio.to_thread(self._library.prepare)
+
+    async def _name_cards(self) -> None:
+        """Read the cards' CDI devices: ours, written again, or existing ones if that fails."""
+        gpus = self._state.gpus
+        why_none = ""
+        if self.cards is not None:
+            try:
+                await asyncio.to_thread(self.cards.make, gpus)
+            except CdiError as error:
+                why_none = f"; {error}"
+        try:
+            await self.names.read(gpus)
+        except CdiError as error:
+            raise CdiError(f"{error}{why_none}") from error
+        if why_none:
+            self._log.warning("the cards' CDI devices cannot be written again", error=why_none.strip("; "))

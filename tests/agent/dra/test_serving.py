@@ -1,0 +1,480 @@
+"""The agent as a DRA driver, as a kubelet and an API server meet it."""
+
+import asyncio
+import contextlib
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from agent.dra import serving
+from agent.dra.resource_slice import slice_name
+from kube.dra import DRIVER
+from testbed.nvidia.cards import Xid
+from tests.agent.support.dra import NODE, TIME, UID, ApiServer, DraKubelet, claim_file, driver_on
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, ready, running, until
+
+OTHER = "99999999-2222-3333-4444-555555555555"
+OPTIONS = {"offer": "dra", "node": NODE}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Looks a hundredth as far apart."""
+    monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)
+
+
+def run(test):
+    """Run a test that is a coroutine."""
+    return lambda: asyncio.run(test())
+
+
+@contextlib.asynccontextmanager
+async def offered(*cards, policy=PER_GPU, server=None, **options):
+    """A node whose driver is registered and published: the node, its kubelet, and the API server."""
+    server = server or ApiServer()
+    with node_folder(**OPTIONS, **options) as node:
+        node.write_gpus(*cards)
+        node.write_card_names(*(each.uuid for each in cards))
+        async with kubelet_in(node.root), driver_on(node, server, policy) as process:
+            kubelet = DraKubelet(node)
+            await kubelet.register()
+            await until(lambda: process.state.missing is None)
+            yield node, kubelet, server
+
+
+@run
+async def test_every_card_is_a_device_with_its_usable_memory_and_nvidias_attributes():
+    with node_folder(**OPTIONS) as node:
+        cards = card(0, 40960, reserved_mib=583), replace(card(1, 81920), minor=5)
+        node.write_gpus(*cards)
+        node.write_numa_node(cards[0], 1)
+        node.write_card_names("GPU-0", "GPU-1")
+        server = ApiServer()
+        async with kubelet_in(node.root), driver_on(node, server):
+            await until(lambda: server.devices)
+            [written] = server.slices.values()
+            first, second = server.devices["gpu-0"], server.devices["gpu-5"]
+    assert written["metadata"]["ownerReferences"][0]["uid"] == "node-uid"
+    assert {key: value for key, value in written["spec"].items() if key != "devices"} == {
+        "driver": DRIVER,
+        "nodeName": NODE,
+        "pool": {"name": NODE, "generation": 1, "resourceSliceCount": 1},
+    }
+    assert first == {
+        "name": "gpu-0",
+        "allowMultipleAllocations": True,
+        "capacity": {
+            "memory": {
+                "value": "40377Mi",
+                "requestPolicy": {"default": "40377Mi", "validRange": {"min": "1Mi", "step": "1Mi"}},
+            }
+        },
+        "attributes": {
+            "type": {"string": "gpu"},
+            "uuid": {"string": "GPU-0"},
+            "productName": {"string": "NVIDIA A100"},
+            "architecture": {"string": "Ampere"},
+            "cudaComputeCapability": {"version": "8.0.0"},
+            "driverVersion": {"version": "595.71.5"},
+            "resource.kubernetes.io/pciBusID": {"string": "0000:10:00.0"},
+            "resource.kubernetes.io/numaNode": {"int": 1},
+        },
+    }
+    assert second["capacity"]["memory"]["value"] == "80Gi"
+
+
+@run
+async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
+    async with offered(card(0)) as (node, kubelet, _):
+        assert kubelet.info.type == "DRAPlugin"
+        assert kubelet.info.name == DRIVER
+        assert kubelet.info.endpoint == f"{node.root}/plugins/{DRIVER}/dra.sock"
+        assert list(kubelet.info.supported_versions) == ["v1.DRAPlugin"]
+
+
+@run
+async def test_a_driver_that_ends_leaves_no_socket_and_its_slice():
+    server = ApiServer()
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root), driver_on(node, server):
+            await DraKubelet(node).register()
+            await until(lambda: server.devices)
+        assert not [*node.root.glob("plugins_registry/*"), *node.root.glob("plugins/*/*")]
+        assert server.devices
+
+
+@run
+async def test_until_the_kubelet_has_registered_it_the_driver_is_not_ready():
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        server = ApiServer()
+        async with kubelet_in(node.root), driver_on(node, server) as process:
+            await until(lambda: server.devices)
+            answer = await ready(process)
+            assert "not registered with the kubelet yet" in answer.text
+            await DraKubelet(node).register()
+            await until(lambda: process.state.missing is None)
+
+
+@run
+async def test_a_share_is_the_card_and_exactly_its_limit():
+    async with offered(card(0), card(1, 81920)) as (node, kubelet, server):
+        server.add_claim({"device": "gpu-1", "memory": "1431Mi", "request": "gpu/m81920"})
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert not answer.error
+        [device] = answer.devices
+        assert list(device.request_names) == ["gpu"]
+        assert (device.pool_name, device.device_name, device.share_id) == (NODE, "gpu-1", "share-1")
+        assert list(device.cdi_device_ids) == ["nvidia.com/gpu=GPU-1", f"clearml-injector.io/claim={UID}-0"]
+        edits = claim_file(node)[f"{UID}-0"]
+        assert "CUDA_DEVICE_MEMORY_LIMIT_0=1431m" in edits["env"]
+        assert "CUDA_DEVICE_MEMORY_LIMIT_1=1431m" in edits["env"]
+        assert {each["containerPath"] for each in edits["mounts"]} == {
+            "/usr/local/vgpu",
+            "/etc/ld.so.preload",
+            "/cache",
+        }
+
+
+@pytest.mark.parametrize("memory", [None, "40Gi", "50Gi"])
+def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(memory):
+    async def prepare():
+        async with offered(card(0)) as (node, kubelet, server):
+            server.add_claim({"memory": memory})
+            [answer] = (await kubelet.prepare(("claim", UID))).values()
+            assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
+            assert not claim_file(node)
+
+    asyncio.run(prepare())
+
+
+@run
+async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
+    policy = msgspec.structs.replace(
+        PER_GPU, limiter=msgspec.structs.replace(HAMI, env=(), preload=None, cache_path=None)
+    )
+    async with offered(card(0), policy=policy) as (node, kubelet, server):
+        server.add_claim({"memory": "10Gi"})
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
+        assert not claim_file(node)
+
+
+@run
+async def test_several_cards_of_one_claim_have_a_limit_each():
+    async with offered(card(0), card(1)) as (node, kubelet, server):
+        server.add_claim({"memory": "10Gi"}, {"device": "gpu-1", "memory": "10Gi"})
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
+        assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
+        assert all("hooks" not in each for each in claim_file(node).values())
+
+
+@run
+async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
+    async with offered(card(0), card(1)) as (node, kubelet, server):
+        server.add_claim(
+            {"memory": "10Gi", "request": "gpu-0"},
+            {"device": "gpu-1", "memory": "20Gi", "request": "gpu-1"},
+            {"device": "gpu-1", "request": "gpu-2"},
+        )
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert [list(each.request_names) for each in answer.devices] == [["gpu-0"], ["gpu-1"], ["gpu-2"]]
+        hooks = [each["hooks"][0]["args"][-2:] for each in claim_file(node).values()]
+        assert hooks == [
+            ["CUDA_DEVICE_MEMORY_LIMIT_0", "10240m"],
+            ["CUDA_DEVICE_MEMORY_LIMIT_0", "20480m"],
+        ]
+
+
+REFUSED = [
+    ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has its name"),
+    ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
+    ({}, {"memory": "1Ki"}, "less than 1 MiB"),
+    ({}, {"memory": "-1Gi"}, "less than 1 MiB"),
+    ({}, {"memory": "much"}, "cannot be read"),
+    ({}, {"adminAccess": True}, "gives no adminAccess"),
+    ({}, {"pool": "another-node"}, "has 0 devices"),
+    ({"config": [{"opaque": {"driver": DRIVER, "parameters": {}}}]}, {}, "takes no configuration"),
+]
+
+
+@pytest.mark.parametrize(("claim", "granted", "why"), REFUSED)
+def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
+    async def refuse():
+        async with offered(card(0)) as (node, kubelet, server):
+            server.add_claim({"memory": "1Gi", **granted}, **claim)
+            [answer] = (await kubelet.prepare(("claim", UID))).values()
+            assert why in answer.error
+            assert len(answer.error) <= 200
+            assert not answer.devices
+            assert not claim_file(node)
+
+    asyncio.run(refuse())
+
+
+@run
+async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim(*[{"memory": "1Mi"}] * 1000)
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert "has 1000 devices" in answer.error
+        server.claims["default", "claim"]["status"]["allocation"]["devices"]["results"] = "all"
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert "cannot be read" in answer.error
+        server.claims["default", "claim"]["status"] = {}
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert "not allocated" in answer.error
+        [answer] = (await kubelet.prepare(("gone", UID))).values()
+        assert "does not exist" in answer.error
+        [answer] = (await kubelet.prepare(("claim", "../../etc/passwd"))).values()
+        assert "no valid UID" in answer.error
+        assert not claim_file(node)
+
+
+@run
+async def test_a_claim_that_two_pods_share_is_refused():
+    async with offered(card(0)) as (_, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        server.claims["default", "claim"]["status"]["reservedFor"] *= 2
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert "use a ResourceClaimTemplate" in answer.error
+
+
+@run
+async def test_two_claims_of_one_pod_have_equal_amounts():
+    async with offered(card(0), card(1)) as (_, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"device": "gpu-1", "memory": "2Gi"}, name="second", uid=OTHER)
+        answers = await kubelet.prepare(("claim", UID), ("second", OTHER))
+        assert not answers[UID].error
+        assert "write both requests into one ResourceClaim" in answers[OTHER].error
+        server.add_claim({"device": "gpu-1", "memory": "2Gi"}, name="second", uid=OTHER, pod="another-pod")
+        [answer] = (await kubelet.prepare(("second", OTHER))).values()
+        assert not answer.error
+
+
+@run
+async def test_prepare_and_unprepare_may_be_repeated():
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        first, second = [await kubelet.prepare(("claim", UID)) for _ in range(2)]
+        assert first == second
+        (node.cdi / f"clearml-injector.io-claim-{UID}.json").unlink()
+        await kubelet.prepare(("claim", UID))
+        assert claim_file(node)
+        for _ in range(2):
+            assert await kubelet.unprepare(("claim", UID)) == {UID: ""}
+            assert not claim_file(node)
+        assert json.loads((node.root / "state/private/claims.json").read_text())["content"]["claims"] == {}
+
+
+@run
+async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_empty_folder():
+    server = ApiServer()
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root):
+            async with driver_on(node, server):
+                kubelet = DraKubelet(node)
+                await kubelet.register()
+                server.add_claim({"memory": "1Gi"})
+                await kubelet.prepare(("claim", UID))
+                before = claim_file(node)
+            file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
+            file.rename(node.cdi / f"clearml-injector.io-claim-{OTHER}.json")
+            async with driver_on(node, server):
+                await DraKubelet(node).register()
+                assert claim_file(node) == before
+                assert not claim_file(node, OTHER)
+
+
+@run
+async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
+    server = ApiServer()
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root):
+            async with driver_on(node, server):
+                kubelet = DraKubelet(node)
+                await kubelet.register()
+                server.add_claim({"memory": "1Gi"})
+                server.add_claim({"memory": "1Gi"}, name="other", uid=OTHER, pod="another-pod")
+                await kubelet.prepare(("claim", UID), ("other", OTHER))
+            server.claims.pop(("default", "claim"))
+            server.is_away = True
+            async with driver_on(node, server):
+                await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
+                assert claim_file(node)
+                server.is_away = False
+                await until(lambda: not claim_file(node))
+                assert claim_file(node, OTHER)
+
+
+@run
+async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
+    async with offered(card(0), card(1)) as (node, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"memory": "1Gi"}, name="second", uid=OTHER, pod="another-pod")
+        await kubelet.prepare(("claim", UID))
+        node.write_gpus(card(0), card(1), events=(Xid("GPU-0", 79),))
+        await until(lambda: "taints" in server.devices["gpu-0"])
+        taint = {"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule", "timeAdded": TIME}
+        assert server.devices["gpu-0"]["taints"] == [taint]
+        assert "taints" not in server.devices["gpu-1"]
+        [written] = server.slices.values()
+        assert written["spec"]["pool"]["generation"] == 2
+        [again] = (await kubelet.prepare(("claim", UID))).values()
+        assert not again.error
+        [refused] = (await kubelet.prepare(("second", OTHER))).values()
+        assert "gpu-0 is unhealthy (Xid 79)" in refused.error
+
+
+@run
+async def test_a_lost_card_is_tainted_as_such():
+    async with offered(card(0), card(1)) as (node, _, server):
+        node.write_gpus(card(0, lost=True), card(1))
+        await until(lambda: "taints" in server.devices["gpu-0"])
+        assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
+
+
+@run
+async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
+    server = ApiServer()
+    server.dropped = {"taints"}
+    async with offered(card(0), card(1), server=server) as (node, _, _):
+        node.write_gpus(card(0, lost=True), card(1))
+        await until(lambda: list(server.devices) == ["gpu-1"])
+        node.write_gpus(card(0), card(1))
+        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
+
+
+@run
+async def test_an_api_server_that_drops_shares_is_named():
+    server = ApiServer()
+    server.dropped = {"allowMultipleAllocations"}
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root), driver_on(node, server) as process:
+            await DraKubelet(node).register()
+            await until(lambda: "DRAConsumableCapacity" in str(process.state.missing))
+            looked = server._versions
+            await until(lambda: process.state.version)
+            assert server._versions == looked  # what is dropped is no reason to write again
+
+
+@run
+async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_is_right_is_left():
+    server = ApiServer()
+    async with offered(card(0), server=server) as (_, _, _):
+        server.slices.clear()
+        await until(lambda: server.devices)
+        server.slices[slice_name(NODE)]["spec"]["devices"][0]["capacity"]["memory"]["value"] = "1Ti"
+        await until(lambda: server.devices["gpu-0"]["capacity"]["memory"]["value"] == "40Gi")
+        server.slices["stale"] = {
+            "metadata": {"name": "stale", "resourceVersion": "0"},
+            "spec": {
+                "driver": DRIVER,
+                "nodeName": NODE,
+                "pool": {"name": NODE, "generation": 9},
+                "devices": [],
+            },
+        }
+        await until(lambda: list(server.slices) == [slice_name(NODE)])
+        await until(lambda: server.slices[slice_name(NODE)]["spec"]["pool"]["generation"] == 10)
+    writes = len(server.writes)
+    async with offered(card(0), server=server):
+        assert len(server.writes) == writes
+
+
+@run
+async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():
+    server = ApiServer()
+    server.slices["nvidia"] = {
+        "metadata": {"name": "nvidia"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": NODE,
+            "devices": [{"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}}],
+        },
+    }
+    async with offered(card(0), card(1), server=server) as (_, kubelet, _):
+        assert list(server.devices) == ["gpu-1"]
+        server.add_claim({"memory": "1Gi"})
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in answer.error
+        server.slices.pop("nvidia")
+        await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
+
+
+@run
+async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_left_out():
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0), card(1), card(2))
+        node.write_card_names("GPU-0", "GPU-1", "GPU-2")
+        server = ApiServer()
+        async with kubelet_in(node.root) as kubelet:
+            kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3)}
+            kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
+            async with driver_on(node, server) as process:
+                await until(lambda: server.devices)
+                assert list(server.devices) == ["gpu-2"]
+                assert "pod default/old holds it as nvidia.com/gpu-0" in process.state.elsewhere["GPU-0"]
+                kubelet.held.clear()
+                kubelet.devices.clear()
+                await until(lambda: len(server.devices) == 3)
+
+
+@run
+async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        server = ApiServer()
+        async with kubelet_in(node.root):
+            async with driver_on(node, server):
+                kubelet = DraKubelet(node)
+                await kubelet.register()
+                server.add_claim({"memory": "1Gi"})
+                await kubelet.prepare(("claim", UID))
+            node.options = replace(node.options, offer="device-plugin")
+            async with running(node) as process:
+                await until(
+                    lambda: process.state is not None and "drain the node" in str(process.state.missing)
+                )
+
+
+@run
+async def test_a_removed_socket_is_served_again():
+    async with offered(card(0)) as (node, kubelet, _):
+        (node.root / "plugins_registry" / f"{DRIVER}-reg.sock").unlink()
+        await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
+        await kubelet.register()
+
+
+@run
+async def test_a_limiters_library_that_changes_is_put_back_without_the_kubelet():
+    with node_folder(**OPTIONS) as node:
+        pristine = node.root / "pristine"
+        pristine.mkdir()
+        (pristine / "libvgpu.so").write_text("limits")
+        node.options = replace(node.options, library=str(pristine))
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root), driver_on(node, ApiServer()):
+            library = node.root / "state/library/libvgpu.so"
+            await until(lambda: library.read_text() == "limits")
+            library.write_text("lifts")
+            await until(lambda: library.read_text() == "limits")

@@ -1,0 +1,201 @@
+"""An API server's slices and claims, and a kubelet as a DRA driver sees it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import grpc
+
+from agent.dra.resource_slice import PATH
+from agent.dra.serving import offer_by_dra
+from agent.kubelet_api import dra_pb2 as api
+from agent.kubelet_api import pluginregistration_pb2 as registration
+from agent.kubelet_api.services import Stub
+from agent.kubernetes.api_server import ApiServerError
+from agent.process import AgentProcess
+from kube.dra import DRIVER
+from tests.agent.support.kubelet import PATIENCE_S
+from tests.agent.support.node import PER_GPU, AgentNode, until
+
+NODE = "gpu-node"
+UID = "11111111-2222-3333-4444-555555555555"
+TIME = "2026-11-23T00:00:00Z"
+
+
+class ApiServer:
+    """Keeps slices and claims, and fails while the test says so.
+
+    Attributes:
+        slices: By name.
+        claims: By namespace and name.
+        dropped: Fields of devices whose feature gates are off.
+        writes: Of slices.
+        is_away: Whether it answers nothing.
+    """
+
+    def __init__(self) -> None:
+        self.slices: dict[str, dict[str, Any]] = {}
+        self.claims: dict[tuple[str, str], dict[str, Any]] = {}
+        self.dropped: set[str] = set()
+        self.writes: list[dict[str, Any]] = []
+        self.is_away = False
+        self._versions = 0
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return an object, or a list of slices."""
+        self._answer()
+        if path.startswith(f"{PATH}?"):
+            [selector] = parse_qs(urlsplit(path).query)["fieldSelector"]
+            wanted = dict(each.split("=") for each in selector.split(","))
+            fits = [each for each in self.slices.values() if _fits(each["spec"], wanted)]
+            return {"items": deepcopy(fits)}
+        if path == f"/api/v1/nodes/{NODE}":
+            return {"metadata": {"uid": "node-uid"}}
+        *_, namespace, _, name = path.split("/")
+        if (found := self.claims.get((namespace, name))) is None:
+            raise ApiServerError("the API server answered 404", 404)
+        return deepcopy(found)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create a slice."""
+        self._answer()
+        if body["metadata"]["name"] in self.slices:
+            raise ApiServerError("the API server answered 409", 409)
+        return self._store(body)
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Replace a slice that is as its writer knows it."""
+        self._answer()
+        found = self.slices[path.rpartition("/")[2]]
+        if found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]:
+            raise ApiServerError("the API server answered 409", 409)
+        return self._store(body)
+
+    def delete(self, path: str) -> None:
+        """Delete a slice."""
+        self._answer()
+        self.slices.pop(path.rpartition("/")[2], None)
+
+    def add_claim(
+        self, *granted: dict[str, Any], name: str = "claim", uid: str = UID, pod: str = "pod-uid", **devices
+    ):
+        """Allocate a claim, and reserve it for a pod."""
+        allocation = {"devices": {"results": [result(**each) for each in granted], **devices}}
+        self.claims["default", name] = {
+            "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "status": {
+                "allocation": allocation,
+                "reservedFor": [{"resource": "pods", "name": "pod", "uid": pod}],
+            },
+        }
+
+    @property
+    def devices(self) -> dict[str, dict[str, Any]]:
+        """Ours by name."""
+        ours = [each for each in list(self.slices.values()) if each["spec"]["driver"] == DRIVER]
+        return {each["name"]: each for one in ours for each in one["spec"]["devices"]}
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise ApiServerError("GET: connection refused")
+
+    def _store(self, body: dict[str, Any]) -> dict[str, Any]:
+        stored = deepcopy(body)
+        self._versions += 1
+        stored["metadata"]["resourceVersion"] = str(self._versions)
+        for device in stored["spec"]["devices"]:
+            for field in self.dropped & device.keys():
+                del device[field]
+            for taint in device.get("taints", ()):
+                taint["timeAdded"] = TIME
+        self.slices[stored["metadata"]["name"]] = stored
+        self.writes.append(stored)
+        return deepcopy(stored)
+
+
+def _fits(spec: dict[str, Any], wanted: dict[str, str]) -> bool:
+    return all(spec.get(key.removeprefix("spec.")) == value for key, value in wanted.items())
+
+
+def result(device: str = "gpu-0", memory: str | None = None, **more: Any) -> dict[str, Any]:
+    """A result of an allocation, as the scheduler writes it."""
+    consumed = {"consumedCapacity": {"memory": memory}} if memory is not None else {}
+    return {
+        "request": "gpu",
+        "driver": DRIVER,
+        "pool": NODE,
+        "device": device,
+        "shareID": "share-1",
+        **consumed,
+        **more,
+    }
+
+
+class DraKubelet:
+    """A kubelet that registered a driver.
+
+    Args:
+        node: Where the driver's sockets are.
+    """
+
+    def __init__(self, node: AgentNode) -> None:
+        self._node = node
+        self.info = registration.PluginInfo()
+
+    async def register(self) -> None:
+        """Find the driver's socket, and register it, as the watcher of plugins does."""
+        socket = self._node.root / "plugins_registry" / f"{DRIVER}-reg.sock"
+        await until(socket.is_socket)
+        async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+            driver = Stub(registration, "Registration", channel)
+            self.info = await driver.GetInfo(
+                registration.InfoRequest(), timeout=PATIENCE_S, wait_for_ready=True
+            )
+            told = registration.RegistrationStatus(plugin_registered=True)
+            await driver.NotifyRegistrationStatus(told, timeout=PATIENCE_S)
+
+    async def prepare(self, *claims: tuple[str, str]) -> dict[str, api.NodePrepareResourceResponse]:
+        """Prepare claims by name and UID."""
+        request = api.NodePrepareResourcesRequest(claims=_claims(claims))
+        answer = await self._call("NodePrepareResources", request)
+        return dict(answer.claims)
+
+    async def unprepare(self, *claims: tuple[str, str]) -> dict[str, str]:
+        """Unprepare claims; return the error of each."""
+        request = api.NodeUnprepareResourcesRequest(claims=_claims(claims))
+        answer = await self._call("NodeUnprepareResources", request)
+        return {uid: each.error for uid, each in answer.claims.items()}
+
+    async def _call(self, method: str, request: Any) -> Any:
+        async with grpc.aio.insecure_channel(f"unix:{self.info.endpoint}") as channel:
+            return await getattr(Stub(api, "DRAPlugin", channel), method)(request, timeout=PATIENCE_S)
+
+
+def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
+    return [api.Claim(namespace="default", name=name, uid=uid) for name, uid in named]
+
+
+@contextlib.asynccontextmanager
+async def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU) -> AsyncIterator[AgentProcess]:
+    """An agent that offers by DRA while the context is open, as `tests.agent.support.node.running`."""
+    source = node.open_driver()
+    process = AgentProcess(node.options, policy, source, offering=offer_by_dra(server))
+    task = asyncio.ensure_future(process.serve())
+    try:
+        yield process
+    finally:
+        process.stop()
+        async with asyncio.timeout(PATIENCE_S):
+            await task
+        await asyncio.to_thread(source.close)
+
+
+def claim_file(node: AgentNode, uid: str = UID) -> dict[str, Any]:
+    """The CDI devices of a claim, by name; none without its file."""
+    file = node.cdi / f"clearml-injector.io-claim-{uid}.json"
+    content = json.loads(file.read_text()) if file.exists() else {"devices": []}
+    return {each["name"]: each["containerEdits"] for each in content["devices"]}
