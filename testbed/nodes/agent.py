@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from testbed.nodes import limit_hook
 from testbed.nodes.sandbox import Sandbox
@@ -34,6 +35,7 @@ DRIVER, TOOLKIT = "driver", "toolkit"
 CONTROLLERS = "/sys/fs/cgroup/cgroup.controllers"
 """By this file a machine with control groups of version 2 is known, which limits by the driver need."""
 MEMORY = "/sys/fs/cgroup/memory"
+ACCOUNT = "/run/secrets/kubernetes.io/serviceaccount"
 SAME_EVERYWHERE = "/run/gpu-node"
 """Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
 OPERATORS_DRIVER, OPERATORS_TOOLKIT = "/run/nvidia/driver", "/usr/local/nvidia/toolkit"
@@ -70,6 +72,10 @@ class AgentOnNode:
         runtime_endpoint: Socket of its container runtime.
         cards: Of the node.
         environment: Of the node's programs.
+
+    Attributes:
+        divide: Cards that it offers in slices, from its next start on; all where none is named.
+        dra_of: Node name and kubeconfig by which it offers its cards by DRA; None for a device plugin.
     """
 
     def __init__(
@@ -85,7 +91,7 @@ class AgentOnNode:
         self._folder = sandbox.folder / "agent"
         self._process: Process | None = None
         self.divide: Sequence[str] = ()
-        """Cards that it offers in slices, from its next start on; all where none is named."""
+        self.dra_of: tuple[str, Path] | None = None
         self._node = NvmlNode(tuple(cards))
         self._driver = DriverRoot(sandbox.folder / DRIVER, self._node)
         self._programs = parts.build(lambda line: None)
@@ -218,8 +224,24 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
             *(f"--divide={card}" for card in self.divide),
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT), **self._driver.environment}
+        if self.dra_of is not None:
+            name, kubeconfig = self.dra_of
+            options += ["--offer=dra", f"--node={name}"]
+            environment |= self._give_account(json.loads(kubeconfig.read_text()))
         command = [sys.executable, "-m", "cli.main", "agent", *options]
         self._process = self._sandbox.start("agent", command, environment)
+
+    def _give_account(self, kubeconfig: Mapping[str, Any]) -> dict[str, str]:
+        """Put a kubeconfig's user where a pod has its service account; return the API server's variables."""
+        [cluster], [user] = kubeconfig["clusters"], kubeconfig["users"]
+        account = self._folder / "account"
+        account.mkdir(exist_ok=True)
+        (account / "token").write_text(user["user"]["token"])
+        shutil.copy(cluster["cluster"]["certificate-authority"], account / "ca.crt")
+        self._sandbox.check("mkdir", "-p", str(Path(ACCOUNT).parent))
+        self._sandbox.check("ln", "-sfn", str(account), ACCOUNT)
+        server = urlsplit(cluster["cluster"]["server"])
+        return {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
 
     def start_whole_gpus(self, *uuids: str) -> Process:
         """Start another device plugin on the node, which offers whole cards as NVIDIA's does."""

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kube.dra import DRIVER
 from testbed import components
 from testbed.api import Api, Object
 from testbed.cluster import Cluster
@@ -53,6 +54,7 @@ class RealCluster(Cluster):
         archives: Images for every node, in addition to the stand-ins.
         agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
         agent_from_chart: The chart runs that agent, so that nodes are ready without offering anything.
+        agent_by_dra: That agent offers the GPUs by DRA.
         layout: Where the nodes keep their container runtime.
 
     Attributes:
@@ -69,6 +71,7 @@ class RealCluster(Cluster):
         archives: Sequence[Path] = (),
         agent_gpus: Sequence[Card] = (),
         agent_from_chart: bool = False,
+        agent_by_dra: bool = False,
         layout: Layout = PLAIN,
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
@@ -82,6 +85,7 @@ class RealCluster(Cluster):
         self._gpus = len(agent_gpus) or gpus
         self._agent_gpus = agent_gpus
         self._agent_from_chart = agent_from_chart
+        self._agent_by_dra = agent_by_dra
         self._layout = layout
         self._control = Sandbox(CONTROL_PLANE, folder / CONTROL_PLANE, self._reaper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
@@ -193,6 +197,7 @@ class RealCluster(Cluster):
             gpus=self._gpus,
             agent_gpus=self._agent_gpus,
             agent_from_chart=self._agent_from_chart,
+            agent_by_dra=self._agent_by_dra,
             layout=self._layout,
         )
         return Node(Sandbox(name, self.home.folder / f"n{number}", self._reaper), self._parts, place)
@@ -226,9 +231,18 @@ class RealCluster(Cluster):
 
     def is_ready(self, name: str) -> bool:
         """Whether a node says so of itself and offers its GPUs."""
+        if self._agent_by_dra:
+            return self._kubelet_is_ready(name) and bool(self.dra_devices(name))
         allocatable = self._status(name).get("allocatable", {})
         offered = [allocatable.get(f"nvidia.com/gpu-{index}") for index in range(self._gpus)]
         return self._kubelet_is_ready(name) and offered == ["8"] * self._gpus
+
+    def dra_devices(self, name: str) -> dict[str, Object]:
+        """The devices that the agent of a node offers by DRA, by their names."""
+        slices = self.api.list("ResourceSlice", api="resource.k8s.io/v1")
+        specs = [each["spec"] for each in slices if each["spec"].get("nodeName") == name]
+        ours = [each for each in specs if each["driver"] == DRIVER]
+        return {device["name"]: device for each in ours for device in each["devices"]}
 
     def _kubelet_is_ready(self, name: str) -> bool:
         conditions = self._status(name).get("conditions", [])

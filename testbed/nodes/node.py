@@ -34,6 +34,7 @@ class Place:
         gpus: GPUs that the device plugin offers.
         agent_gpus: GPUs that the product's agent offers in place of the device plugin.
         agent_from_chart: The agent is not started here: the chart's DaemonSet is to be.
+        agent_by_dra: The agent offers the GPUs by DRA, as the node's own user.
         layout: Where it keeps its container runtime.
     """
 
@@ -45,6 +46,7 @@ class Place:
     gpus: int
     agent_gpus: Sequence[Card] = ()
     agent_from_chart: bool = False
+    agent_by_dra: bool = False
     layout: Layout = PLAIN
 
     @property
@@ -109,6 +111,8 @@ class Node:
             if "agent" not in vars(self):  # its driver outlives a reboot, as the disk does
                 socket, cards = self.place.layout.socket, self.place.agent_gpus
                 self.agent = AgentOnNode(self.sandbox, socket, cards, self.parts.environment)
+                if self.place.agent_by_dra:
+                    self.agent.dra_of = self.place.name, self.place.kubeconfig
             self.agent.show_folder()
             if agent and not self.place.agent_from_chart:
                 self.agent.start()

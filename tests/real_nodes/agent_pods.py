@@ -28,16 +28,18 @@ STARTED = {"Running", "Succeeded", "Failed"}
 
 
 @contextmanager
-def agent_cluster(
+def agent_cluster(  # noqa: PLR0913 what a node may differ in
     say: Say,
     pytestconfig: pytest.Config,
     gpus: Sequence[Card] = GPUS,
     image: Path | None = None,
     layout: Layout = PLAIN,
+    *,
+    by_dra: bool = False,
 ) -> Iterator[RealCluster]:
     """A cluster of one node, whose GPUs the agent offers; its logs are shown where a test fails.
 
-    With an image the agent is left to the chart.
+    With an image the agent is left to the chart; by DRA, nothing offers slices.
     """
     built, node_parts = binaries.build(say), parts.build(say)
     nvidia_parts.build(say)
@@ -50,6 +52,7 @@ def agent_cluster(
         archives=archives,
         agent_gpus=gpus,
         agent_from_chart=image is not None,
+        agent_by_dra=by_dra,
         layout=layout,
     ) as cluster:
         pytestconfig.stash[CLUSTER] = cluster

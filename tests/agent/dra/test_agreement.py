@@ -26,7 +26,7 @@ def start(folder, env, args=("sh",), hook_env=()):
     assert hook["path"] == "/bin/sh"
     command = ["/bin/sh", *hook["args"][1:]]
     ended = subprocess.run(
-        command, input=state, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True
+        command, check=False, input=state, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True
     )
     return ended.returncode, ended.stderr
 

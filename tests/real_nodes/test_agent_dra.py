@@ -1,0 +1,297 @@
+"""The agent as a DRA driver on a real kubelet and containerd: claims by hand, and what containers get.
+
+Its cluster is one of its own: a node whose GPUs the agent offers by DRA, and no webhook.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
+from testbed.nodes.cluster import RealCluster
+from testbed.nvidia.cards import Xid
+from testbed.process import eventually
+from tests.conftest import Say
+from tests.real_nodes.agent_node import kill_main, restarts, running_again
+from tests.real_nodes.agent_pods import GPUS, NODE, SMALL, Pods, agent_cluster, container
+
+API = "resource.k8s.io/v1"
+EIGHTH = {0: 5120, 1: 10240}
+
+
+@pytest.fixture(scope="module")
+def cluster(possible, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A node whose two GPUs, of 40 and 80 GB, the agent offers by DRA."""
+    with agent_cluster(say, pytestconfig, by_dra=True) as cluster:
+        device_class = {
+            "apiVersion": API,
+            "kind": "DeviceClass",
+            "metadata": {"name": DRIVER},
+            "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+        }
+        cluster.api.create(device_class)
+        yield cluster
+
+
+@pytest.fixture
+def pods(cluster: RealCluster) -> Iterator[Pods]:
+    """A way to create pods that are gone, with their claims, when the test ends."""
+    pods = Pods(cluster)
+    yield pods
+    pods.delete_all()
+    eventually(lambda: not prepared(cluster), "nothing is prepared")
+    eventually(lambda: not claims(cluster), "no claim is left")
+
+
+def prepared(cluster):
+    """The CDI files of claims on the node."""
+    return sorted((cluster.nodes[NODE].sandbox.folder / "cdi").glob("clearml-injector.io-claim-*.json"))
+
+
+def claims(cluster):
+    """Of pods."""
+    return cluster.api.list("ResourceClaim", "default", API)
+
+
+def exactly(mib, **more):
+    """A request for an amount of one GPU; None for a whole one."""
+    capacity = {"capacity": {"requests": {"memory": f"{mib}Mi"}}} if mib is not None else {}
+    return {"deviceClassName": DRIVER, **capacity, **more}
+
+
+def of_size(mib):
+    """The selector of cards of a size."""
+    text = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('{mib}Mi')) == 0"
+    return {"selectors": [{"cel": {"expression": text}}]}
+
+
+def template(cluster, name, *requests):
+    """Create a template of claims with these requests, unless it is there."""
+    existing = {
+        each["metadata"]["name"] for each in cluster.api.list("ResourceClaimTemplate", "default", API)
+    }
+    if name not in existing:
+        body = {"spec": {"devices": {"requests": list(requests)}}}
+        cluster.api.create(
+            {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": body},
+            "default",
+        )
+    return {"resourceClaims": [{"name": CLAIM_NAME, "resourceClaimTemplateName": name}]}
+
+
+def of_amount(cluster, mib, **more):
+    """The pod's part of a claim for one GPU."""
+    name = f"amount-{mib or 'whole'}" + "".join(f"-{key}".lower() for key in more)
+    return template(cluster, name, {"name": REQUEST_NAME, "exactly": exactly(mib, **more)})
+
+
+def eighths(cluster):
+    """The pod's part of a claim for an eighth of whatever card, the small one first."""
+    alternatives = [{"name": f"m{8 * mib}", **exactly(mib, **of_size(8 * mib))} for mib in EIGHTH.values()]
+    return template(cluster, "eighth", {"name": REQUEST_NAME, "firstAvailable": alternatives})
+
+
+def user(name="main", request="", **more):
+    """A container that has the claim, or one request of it."""
+    made = container(name, **more)
+    made["resources"] = {"claims": [{"name": CLAIM_NAME, **({"request": request} if request else {})}]}
+    return made
+
+
+def limit(pods, name, container="main"):
+    """The limit of a container's first GPU."""
+    return pods.environment(name, container).get("CUDA_DEVICE_MEMORY_LIMIT_0")
+
+
+def until_devices(cluster, wanted):
+    """Wait until the devices are these, with the keys of their taints."""
+
+    def found():
+        return {
+            name: [taint["key"].rpartition("/")[2] for taint in device.get("taints", ())]
+            for name, device in cluster.dra_devices(NODE).items()
+        }
+
+    eventually(lambda: found() == wanted, f"{wanted} are offered")
+
+
+def test_a_container_sees_exactly_its_amount_whatever_the_pod_says(cluster, pods):
+    lifted = {"CUDA_DEVICE_MEMORY_LIMIT_0": "999999m", "LD_PRELOAD": "", "NVIDIA_VISIBLE_DEVICES": "all"}
+    pods.run("cheat", user(env=lifted), **of_amount(cluster, 1431))
+    assert limit(pods, "cheat") == "1431m"
+    assert pods.inside("cheat", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
+    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
+    mounts = {
+        line.split()[1]: line.split() for line in pods.inside("cheat", "cat", "/proc/mounts").splitlines()
+    }
+    assert mounts["/etc/ld.so.preload"][3].split(",")[0] == "ro"
+    [claim] = claims(cluster)
+    [result] = claim["status"]["allocation"]["devices"]["results"]
+    assert result["consumedCapacity"] == {"memory": "1431Mi"}
+
+
+def test_a_claim_without_an_amount_is_a_whole_card_without_a_limit(cluster, pods):
+    pods.run("whole", user(), **of_amount(cluster, None))
+    assert limit(pods, "whole") is None
+    assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
+    pods.run("next", user(), **of_amount(cluster, 1024))
+    assert pods.inside("next", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia1"]
+
+
+def test_16_eighths_fill_cards_of_40_and_80_gb_each_by_its_own_card_and_the_next_gets_what_one_leaves(
+    cluster, pods
+):
+    names = [f"share-{number}" for number in range(16)]
+    for name in names:
+        pods.create(name, user(), **eighths(cluster))
+    for name in names:
+        pods.until_running(name)
+    limits = {name: limit(pods, name) for name in names}
+    assert sorted(limits.values()) == sorted([f"{mib}m" for mib in EIGHTH.values()] * 8)
+    pods.create("one-more", user(), **eighths(cluster))
+    eventually(lambda: "cannot allocate all claims" in str(pods.status("one-more")), "it waits")
+    pods.delete("share-3")
+    pods.until_running("one-more")
+    assert limit(pods, "one-more") == limits["share-3"]
+
+
+def test_several_gpus_have_equal_limits(cluster, pods):
+    pods.run("both", user(), **of_amount(cluster, 20480, count=2))
+    environment = pods.environment("both")
+    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
+    assert pods.inside("both", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0", "/dev/nvidia1"]
+
+
+def test_containers_have_parts_of_their_own_and_one_that_wants_both_does_not_start(cluster, pods):
+    parts = template(
+        cluster,
+        "parts",
+        {"name": "gpu-0", "exactly": exactly(4096)},
+        {"name": "gpu-1", "exactly": exactly(8192)},
+    )
+    pods.run("apart", user(request="gpu-0"), user("other", request="gpu-1"), **parts)
+    assert (limit(pods, "apart"), limit(pods, "apart", "other")) == ("4096m", "8192m")
+    pods.create("greedy", user(), **parts)
+    said = eventually(lambda: failed_start(pods, "greedy"), "it does not start")
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 4096m" in said
+
+
+def failed_start(pods, name):
+    """Why a pod's container did not start."""
+    [status] = pods.status(name).get("containerStatuses") or [{}]
+    states = [*status.get("state", {}).values(), *status.get("lastState", {}).values()]
+    return next((each["message"] for each in states if "would have to be" in each.get("message", "")), "")
+
+
+def test_a_late_driver_lets_pods_wait_and_those_that_run_stay(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("before", user(), **of_amount(cluster, 2048))
+    agent.kill()
+    try:
+        pods.create("late", user(), **of_amount(cluster, 3072))
+        waits = eventually(
+            lambda: cluster.api.events("default", "late", "FailedPrepareDynamicResources"), "waits"
+        )
+        assert waits
+        assert pods.phase("late") == "Pending"
+    finally:
+        agent.start()
+    pods.until_running("late")
+    assert limit(pods, "late") == "3072m"
+    assert restarts(pods, "before") == 0
+    assert limit(pods, "before") == "2048m"
+
+
+def test_a_driver_that_is_killed_while_it_prepares_loses_nothing(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    names = [f"burst-{number}" for number in range(10)]
+    for round_ in range(2):
+        files = len(prepared(cluster))
+        for name in names[round_ * 5 : round_ * 5 + 5]:
+            pods.create(name, user(), **of_amount(cluster, 1024))
+        eventually(lambda files=files: len(prepared(cluster)) > files, "the first is prepared")
+        agent.kill()
+        agent.start()
+    for name in names:
+        pods.until_running(name)
+        assert limit(pods, name) == "1024m"
+    assert len(prepared(cluster)) == len(names)
+
+
+def test_a_container_starts_again_in_place_under_another_agent(cluster, pods):
+    pods.run("again", user(), **of_amount(cluster, 4096), restartPolicy="Always")
+    agent = cluster.nodes[NODE].agent
+    agent.stop()
+    for file in prepared(cluster):
+        file.unlink()
+    agent.start()
+    eventually(lambda: prepared(cluster), "its CDI device is there again")
+    kill_main(cluster, pods, "again")
+    eventually(lambda: restarts(pods, "again") and running_again(pods, "again"), "it runs again")
+    assert limit(pods, "again") == "4096m"
+
+
+def test_a_pod_whose_agent_is_late_after_a_reboot_runs_again(cluster, pods):
+    pods.run("before", user(), **of_amount(cluster, 6144), restartPolicy="Always")
+    cluster.reboot(NODE, agent=False)
+    eventually(lambda: cluster.api.events("default", "before", "FailedPrepareDynamicResources"), "it waits")
+    cluster.nodes[NODE].agent.start()
+    eventually(lambda: pods.phase("before") == "Running" and running_again(pods, "before"), "it runs again")
+    assert limit(pods, "before") == "6144m"
+    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
+
+
+def test_the_kubelet_starts_again_and_the_slice_that_it_removed_is_back(cluster, pods):
+    pods.run("before", user(), **of_amount(cluster, 2048))
+    registered = cluster.nodes[NODE].agent.log.read_text().count('"registered"')
+    cluster.nodes[NODE].restart_kubelet()
+    log = cluster.nodes[NODE].agent.log
+    eventually(lambda: log.read_text().count('"registered"') > registered, "it is registered again")
+    pods.run("after", user(), **of_amount(cluster, 3072))
+    assert (restarts(pods, "before"), limit(pods, "after")) == (0, "3072m")
+    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
+
+
+def test_an_unhealthy_card_is_tainted_and_takes_no_pods_until_it_is_well(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("resident", user(), **of_amount(cluster, 1024))
+    agent.write_gpus(GPUS, [Xid(GPUS[SMALL].uuid, 79)])
+    until_devices(cluster, {"gpu-0": ["xid"], "gpu-1": []})
+    pods.run("elsewhere", user(), **of_amount(cluster, 2048))
+    assert pods.inside("elsewhere", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia1"]
+    assert pods.phase("resident") == "Running"
+    agent.write_gpus([replace(gpu, lost=True) for gpu in GPUS])
+    until_devices(cluster, {"gpu-0": ["gpu-lost"], "gpu-1": ["gpu-lost"]})
+    agent.write_gpus(GPUS)
+    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
+
+
+def test_a_card_that_a_device_plugin_offers_too_is_left_out_until_it_does_not(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    whole = agent.start_whole_gpus(GPUS[SMALL].uuid)
+    try:
+        until_devices(cluster, {"gpu-1": []})
+        assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()
+    finally:
+        whole.stop()
+    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
+
+
+def test_an_agent_that_becomes_a_device_plugin_waits_until_no_pod_has_a_claim(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("claimed", user(), **of_amount(cluster, 1024))
+    by_dra, agent.dra_of = agent.dra_of, None
+    agent.stop()
+    before = len(agent.log.read_text()) if agent.log.exists() else 0
+    agent.start()
+    try:
+        eventually(
+            lambda: "drain the node with agent.offer: dra" in agent.log.read_text()[before:], "it says so"
+        )
+        assert pods.phase("claimed") == "Running"
+    finally:
+        agent.stop()
+        agent.dra_of = by_dra
+        agent.start()
+    until_devices(cluster, {"gpu-0": [], "gpu-1": []})
