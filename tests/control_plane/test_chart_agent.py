@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from kube.dra import DRIVER
 from policies.loading.loader import load_policies
 from testbed.chart import RELEASE
 from testbed.product import COMMAND
@@ -112,6 +113,40 @@ def test_its_places_on_the_node_are_protected_by_every_policy(helm, tmp_path):
     off = policies_of(helm, tmp_path / "off", {"policies": {"default": {}, **own}})
     assert off.compiled[None, "default"].effective.protected_host_paths == ()
     assert off.compiled[None, "other"].effective.protected_host_paths == ("/opt/mine",)
+
+
+def test_by_dra_it_has_the_kubelets_folders_of_drivers_and_its_rights_and_no_other_agent_has(helm):
+    by_dra = merged(offer="dra", kubeletDir="/k")
+    pod = agent_of(helm, by_dra)
+    [container] = pod["containers"]
+    assert "--offer=dra" in container["args"]
+    mounts = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
+    assert {f"/k/plugins/{DRIVER}", "/k/plugins_registry"} <= mounts
+    assert rules_of_dra(helm, by_dra) == [
+        {
+            "apiGroups": ["resource.k8s.io"],
+            "resources": ["resourceslices"],
+            "verbs": ["get", "list", "create", "update", "delete"],
+        },
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
+    ]
+    [device_class] = [each for each in helm.rendered(by_dra) if each["kind"] == "DeviceClass"]
+    assert device_class["metadata"]["name"] == DRIVER
+    assert not rules_of_dra(helm, ON)
+    assert not [each for each in helm.rendered(ON) if each["kind"] == "DeviceClass"]
+    assert "plugins-registry" not in {each["name"] for each in agent_of(helm, ON)["volumes"]}
+
+
+def rules_of_dra(helm, values):
+    """Rules of the agent's role about Dynamic Resource Allocation."""
+    roles = [each for each in helm.rendered(values) if each["kind"] == "ClusterRole"]
+    agents = [each for each in roles if each["metadata"]["name"].endswith("-agent")]
+    return [rule for each in agents for rule in each["rules"] if "resource.k8s.io" in rule["apiGroups"]]
+
+
+def test_by_dra_it_needs_cdi(helm):
+    with pytest.raises(AssertionError, match=r"agent.offer: dra requires agent.deviceListStrategy: cdi"):
+        helm.rendered(merged(offer="dra", deviceListStrategy="envvar"))
 
 
 def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):

@@ -3,17 +3,21 @@
 import pytest
 import yaml
 
-from agent.gpu import Gpu
+from agent.dra.resource_slice import OfferedCard, devices_of
+from agent.gpu import CardIdentity, Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
+from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.state import HELD, Unlimited
 from kube.names import GPU_NODES_PATH
 from testbed.chart import objects_of
 from testbed.controller_process import install_crd
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
 
 pytestmark = pytest.mark.oldest_kubernetes  # that a token names its pod's node is new in 1.30
-ON = {"agent": {"enabled": True}}
+ON = {"agent": {"enabled": True, "offer": "dra"}}
+needs_dra = pytest.mark.skipif(not HAS_RESOURCE_CLAIMS, reason="this Kubernetes serves no ResourceSlices")
 UNLIMITED = Unlimited("team", "train", "uid", "main", "c" * 64, 0, 5120)
 
 
@@ -75,12 +79,17 @@ def token_on(control_plane, namespace, account, node):
     return asked.stdout.strip()
 
 
-def written(control_plane, token, node, tmp_path, **more):
-    """What becomes of a write of a node's object by a token, through the agent's own client."""
+def client_of(control_plane, token, tmp_path):
+    """The agent's own client, with a token."""
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.home.ca_file.read_bytes())
     host, _, port = control_plane.url.removeprefix("https://").partition(":")
-    client = ApiServerClient(host, int(port), tmp_path)
+    return ApiServerClient(host, int(port), tmp_path)
+
+
+def written(control_plane, token, node, tmp_path, **more):
+    """What becomes of a write of a node's object by a token, through the agent's own client."""
+    client = client_of(control_plane, token, tmp_path)
     uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
     first = Gpu(0, "GPU-a", "A100", 40960, numa_node=1, reserved_mib=583)
     gpus = [first, Gpu(1, "GPU-b", "A100", 81920, mig=True)]
@@ -118,6 +127,67 @@ def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespac
     node = next(iter(two_nodes))
     refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused")
     assert "an agent may write only the object of its own node" in refused
+
+
+def offered(unhealthy=None):
+    """Devices of a slice."""
+    identity = CardIdentity("Ampere", (8, 0), "595.71.05", "0000:10:00.0")
+    gpu = Gpu(0, "GPU-a", "NVIDIA A100", 40960, numa_node=1, reserved_mib=583, minor=0)
+    return devices_of([OfferedCard(gpu, identity, unhealthy)])
+
+
+def published(client, node, devices):
+    """What becomes of a node's slice."""
+    try:
+        return ResourceSlices(client, node).publish(devices)
+    except ApiServerError as error:
+        return str(error)
+
+
+@needs_dra
+def test_an_agents_token_writes_the_slice_of_its_own_node_and_no_other(two_nodes, control_plane, tmp_path):
+    (one, token), (other, _) = two_nodes.items()
+    client = client_of(control_plane, token, tmp_path)
+    first = eventually(lambda: done(published(client, one, offered())), "its own is written")
+    assert first == Published(has_shares=True, has_taints=True, is_written=True)
+    assert not published(client, one, offered()).is_written  # also for an agent that has just started
+    slices = ResourceSlices(client, one)
+    assert [slices.publish(offered("Xid 79")).is_written for _ in range(2)] == [True, False]
+    [found] = [each for each in all_slices(control_plane) if each["spec"]["nodeName"] == one]
+    assert found["spec"]["pool"]["generation"] == 2
+    assert found["spec"]["devices"][0]["taints"][0]["value"] == "79"
+    assert slices.others([Gpu(0, "GPU-a", "A100", 40960)], {}) == {}
+    refused = eventually(
+        lambda: slice_refusal(published(client, other, offered())), "another's is refused", 30
+    )
+    assert "use the token of a pod on that node" in refused
+    slices.publish([])
+    assert not [each for each in all_slices(control_plane) if each["spec"]["nodeName"] == one]
+
+
+@needs_dra
+def test_an_agent_can_neither_change_nor_delete_the_slice_of_another_node(two_nodes, control_plane, tmp_path):
+    (_, token), (other, other_token) = two_nodes.items()
+    folder = tmp_path / "other"
+    folder.mkdir()
+    others = client_of(control_plane, other_token, folder)
+    eventually(lambda: done(published(others, other, offered())), "it is written")
+    client = client_of(control_plane, token, tmp_path)
+    eventually(lambda: slice_refusal(published(client, other, offered("Xid 79"))), "a change is refused", 30)
+    assert slice_refusal(published(client, other, []))
+    published(others, other, [])
+
+
+def all_slices(control_plane):
+    return control_plane.api.list("ResourceSlice", api="resource.k8s.io/v1")
+
+
+def done(answer):
+    return answer if isinstance(answer, Published) else None
+
+
+def slice_refusal(answer):
+    return answer if isinstance(answer, str) and "own driver's" in answer else None
 
 
 def made(answer):
