@@ -31,6 +31,7 @@ class _GpuNodeStatus(msgspec.Struct):
     gpus: list[_Card] = []
     unlimited: UnlimitedContainers | None = None
     driver_limits: str = msgspec.field(default="", name="driverLimits")
+    offer: str = ""
 
 
 class GpuNodeObject(NamedObject):
@@ -53,6 +54,7 @@ def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
         has_healthy_cards=any(each.healthy for each in shared),
         is_registered=status.registered,
         boot_id=status.boot_id,
+        offers_by_dra=status.offer == "dra",
     )
     unhealthy = tuple((each.index, each.why or "no reason is given") for each in shared if not each.healthy)
     return AgentSays(

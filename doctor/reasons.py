@@ -27,7 +27,7 @@ _NO_RUNTIME = (
 _SOCKET = f"set agent.runtimeSocket: /run/k3s/containerd/containerd.sock on k3s and RKE2; {_INSTALL}"
 
 _ADVICE: tuple[tuple[str, str], ...] = (
-    # Of the node, before any GPU is offered (agent.plugins).
+    # Of the node, before any GPU is offered (agent.preparation, agent.plugins).
     ("CDI is off in", "set enable_cdi = true in containerd's configuration, restart it, delete the pod"),
     ("does not say whether CDI is on", "if you know that it is, set agent.cdiEnabled: true"),
     ("the container runtime was not asked", "check agent.runtimeSocket, or set agent.cdiEnabled: true"),
@@ -54,12 +54,31 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("the kubelet started again|closed the stream of devices|not registered with the kubelet yet", _WAIT),
     ("no GPU is offered yet", _WAIT),
     ("the agent has ended", "look for its pod on the node: kubectl get pods --output wide"),
+    # Of Dynamic Resource Allocation (agent.dra).
+    ("drain the node with agent.offer: dra", "set agent.offer: dra again, drain the node, then change it"),
+    (
+        "DRAConsumableCapacity",
+        "turn the feature gate on in API server and scheduler, or use agent.offer: device-plugin",
+    ),
+    ("its ResourceSlice is not published yet|its socket was removed", _WAIT),
+    (
+        "the API server answered 404",
+        "Kubernetes 1.34 or newer serves resource.k8s.io/v1: use agent.offer: device-plugin",
+    ),
+    (
+        "the API server answered|api server|resourceslices",
+        "check the rights of the agent's account, and the API server",
+    ),
     # Of a card (agent.health, agent.gpu, agent.state).
     ("it does not answer", "run nvidia-smi on the node; reset the GPU or reboot the node"),
     ("its driver asks for", "drain the GPU, do what the driver asks for, and it is offered again"),
     ("it is in MIG mode", "turn MIG off, or keep the agent away from the node"),
     ("its errors cannot be watched", "run nvidia-smi on the node, and read the agent's log"),
     ("holds it as", "wait until that pod has ended, or delete it: then the GPU is offered by itself"),
+    (
+        "DRA driver .* offers it too",
+        "set agent.offer on the nodes of one of the two drivers only, or uninstall one",
+    ),
     ("another device plugin offers it too", f"{_TWO_PLUGINS}, or leave the card out of agent.divide"),
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.

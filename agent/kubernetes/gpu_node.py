@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.container_use import ContainerUse
 from agent.gpu import Gpu
+from agent.options import Offer
 from agent.state import Held, Unlimited
 from kube.names import API_VERSION
 
@@ -24,7 +25,7 @@ MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
 YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
-YOUNG_OF_STATUS = ("unlimited", "driverLimits", "usage")
+YOUNG_OF_STATUS = ("unlimited", "driverLimits", "usage", "offer")
 """Fields that an older schema rejects."""
 
 
@@ -48,6 +49,8 @@ class NodeReport:
     """`agent.state.HELD`, or why the driver does not limit shares; None if it is not asked to."""
     uses: Collection[ContainerUse] | None = None
     """What containers have used of their shares; None if that is unknown."""
+    offer: Offer = "device-plugin"
+    """How the GPUs are offered."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -76,6 +79,8 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
         status["driverLimits"] = report.driver_limits[:MAX_REASON]
     if report.uses is not None:
         status["usage"] = _usage(report.uses)
+    if report.offer != "device-plugin":
+        status["offer"] = report.offer
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,

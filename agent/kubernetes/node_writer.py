@@ -129,6 +129,7 @@ class NodeWriter:
             state.unlimited,
             state.driver_limits,
             state.uses,
+            self._agent.options.offer,
         )
         return manifest(self._node, self._uid, gpus, report)
 

@@ -23,7 +23,7 @@ def why_not_ready(report: AgentReport | None, node: SeenNode) -> str | None:
         return "its agent has not reported since the node restarted"
     if not report.is_registered:
         return "its agent is not registered with the kubelet"
-    if report.has_healthy_cards and node.offers_nothing:
+    if report.has_healthy_cards and node.offers_nothing and not report.offers_by_dra:
         # The kubelet saw the agent's sockets close: a dead agent cannot update its own report.
         return "its agent is silent: the kubelet offers no slice of GPUs that it called healthy"
     return None

@@ -100,6 +100,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Containers that run without their limiter; none if the agent does not search for them."""
     uses: ReportedUses | None = None
     """What containers use of their shares; None if the agent does not measure it."""
+    offers_by_dra: bool = False
+    """Whether the agent is a DRA driver: the kubelet counts nothing of its GPUs."""
 
 
 class _Card(msgspec.Struct, gc=False):
@@ -121,6 +123,7 @@ class _Status(msgspec.Struct, gc=False):
     gpus: Annotated[list[_Card], msgspec.Meta(max_length=MAX_CARDS)] = []
     unlimited: UnlimitedContainers = UnlimitedContainers()
     usage: ReportedUses | None = None
+    offer: Annotated[str, msgspec.Meta(max_length=32)] = ""
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -173,6 +176,7 @@ def _report(found: _GpuNode) -> AgentReport:
         held=_held(shared),
         unlimited=status.unlimited,
         uses=status.usage,
+        offers_by_dra=status.offer == "dra",
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 import agent
 from agent.card_names import choose_names
 from agent.cdi import CdiError
+from agent.dra.serving import _NO_SHARES, _TWICE
 from agent.gpu import Gpu, GpuCondition
 from agent.options import AgentOptions
 from agent.runtime import Runtime, _problem_of, cdi_problem
@@ -16,9 +17,9 @@ from doctor.reasons import READ_LOG, advice_for, reasons_of
 
 SOURCES = Path(agent.__file__).parent
 ENDS_A_REASON = {
-    "CdiError": ("card_names.py", "card_specification.py", "cdi.py"),
+    "CdiError": ("card_names.py", "card_specification.py", "cdi.py", "dra/specifications.py"),
     "LibraryError": ("limiter_library.py",),
-    "NotPreparedError": ("plugins.py",),
+    "NotPreparedError": ("plugins.py", "preparation.py"),
     "UntrustedError": ("private_folder.py",),
     "KubeletError": ("registration.py",),
 }
@@ -85,6 +86,21 @@ def registration_reasons():
     ],
 )
 def test_each_reason_of_registration_has_advice(text):
+    assert advice_for(text) != READ_LOG
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _TWICE.format("gpu.nvidia.com, as gpu-0"),
+        _NO_SHARES,
+        "its socket was removed",
+        "its ResourceSlice is not published yet",
+        "the API server answered 403: resourceslices.resource.k8s.io is forbidden",
+        "the API server answered 404: the server could not find the requested resource",
+    ],
+)
+def test_each_reason_of_a_dra_driver_has_advice(text):
     assert advice_for(text) != READ_LOG
 
 

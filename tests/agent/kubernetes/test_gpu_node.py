@@ -80,7 +80,15 @@ def test_the_schema_knows_every_field_that_is_written():
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
     report = NodeReport(
-        {"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD, [use("a")]
+        {"GPU-a": "Xid 79"},
+        "no library",
+        "boot-1",
+        held,
+        {"GPU-a"},
+        [unlimited("a")],
+        HELD,
+        [use("a")],
+        "dra",
     )
     reported = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
     assert reported.keys() == known.keys()
@@ -145,6 +153,11 @@ def test_what_was_not_searched_or_requested_is_not_reported():
     reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", unlimited=(), driver_limits="x" * 999))
     assert reported["status"]["unlimited"] == {"count": 0, "containers": []}
     assert reported["status"]["driverLimits"] == "x" * MAX_REASON
+
+
+def test_how_the_gpus_are_offered_is_reported_where_it_is_not_by_a_device_plugin():
+    assert "offer" not in status()
+    assert manifest("n", "uid", [SMALL], NodeReport({}, None, "", offer="dra"))["status"]["offer"] == "dra"
 
 
 def test_the_reserved_memory_of_a_card_is_reported():

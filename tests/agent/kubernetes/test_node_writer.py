@@ -55,7 +55,7 @@ def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
     async def run():
         state = AgentState([GPU])
         source = SimpleNamespace(list_gpus=lambda: (GPU,))
-        options = SimpleNamespace(proc=str(proc), divide=divide)
+        options = SimpleNamespace(proc=str(proc), divide=divide, offer=more.get("offer", "device-plugin"))
         agent = SimpleNamespace(state=state, source=source, options=options)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
         for _ in range(10):
@@ -157,7 +157,9 @@ class OldApi(Api):
         status = body["status"]
         of_cards = {key for gpu in status["gpus"] for key in ("numaNode", "reservedMiB") if key in gpu}
         refused = [f".status.gpus[0].{key}" for key in sorted(of_cards)]
-        refused += [f".status.{key}" for key in ("unlimited", "driverLimits", "usage") if key in status]
+        refused += [
+            f".status.{key}" for key in ("unlimited", "driverLimits", "usage", "offer") if key in status
+        ]
         if refused:
             reported = " ".join(f"{path}: field not declared in schema" for path in refused)
             raise ApiServerError(
