@@ -35,6 +35,7 @@ class ApiServer:
         dropped: Fields of devices whose feature gates are off.
         writes: Of slices.
         is_away: Whether it answers nothing.
+        looks: How often slices were listed.
     """
 
     def __init__(self) -> None:
@@ -43,12 +44,14 @@ class ApiServer:
         self.dropped: set[str] = set()
         self.writes: list[dict[str, Any]] = []
         self.is_away = False
+        self.looks = 0
         self._versions = 0
 
     def get(self, path: str) -> dict[str, Any]:
         """Return an object, or a list of slices."""
         self._answer()
         if path.startswith(f"{PATH}?"):
+            self.looks += 1
             [selector] = parse_qs(urlsplit(path).query)["fieldSelector"]
             wanted = dict(each.split("=") for each in selector.split(","))
             fits = [each for each in self.slices.values() if _fits(each["spec"], wanted)]
