@@ -17,6 +17,7 @@ from cluster.watch_health import WatchHealth
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
+from controller.claims.claim_templates import COLLECT_SECONDS, ClaimTemplates
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
 from controller.node_agents.audit_loop import AuditLoop
@@ -55,6 +56,8 @@ class LeaderContext:
     served: WebhookPolicies
     reason_not_to_lead: Callable[[], str | None]
     """Returns why another replica should lead instead; None if none should."""
+    templates: ClaimTemplates | None = None
+    """Templates of claims; None if no policy has a mode of claims."""
 
 
 class LeaderTasks:
@@ -116,6 +119,7 @@ class LeaderTasks:
             BackgroundTask.without_period("publishing", self._publish),
             BackgroundTask.without_period("events", self._events.run),
             BackgroundTask.without_period("node events", of_nodes.run),
+            *self._of_claims(),
             *self._of_policies(),
             *self._of_geometry(),
             *self._of_agents(),
@@ -126,6 +130,11 @@ class LeaderTasks:
         context = self._context
         self._ledger_writer = GpuLedgerWriter(context.api, context.state, context.leadership, self._metrics)
         await self._ledger_writer.run()
+
+    def _of_claims(self) -> Iterator[BackgroundTask]:
+        templates = self._context.templates
+        if templates is not None:
+            yield self._repeated("claim templates", templates.collect, COLLECT_SECONDS)
 
     def _of_policies(self) -> Iterator[BackgroundTask]:
         context, policies = self._context, self._context.policies

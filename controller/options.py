@@ -211,6 +211,10 @@ class ControllerOptions:
             metavar="NAME",
         ),
     ] = DRA_DRIVER
+    claim_templates: Annotated[
+        bool,
+        Flag("Make the ResourceClaimTemplates of pods in mode dra (needs rights to create and delete them)."),
+    ] = False
     stop_delay: StopDelay = 10
     log_level: MinimumLevel = "info"
     log_format: LineFormat = "auto"

@@ -26,6 +26,7 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
+from controller.claims.claim_templates import ClaimTemplates
 from controller.policies.served_policies import WebhookPolicies
 from controller.publish.ledger_stream import backlog_json, ledger_json
 from controller.publish.metrics import ControllerMetrics
@@ -58,6 +59,9 @@ GATHER_SECONDS = 0.05
 """Changes within this time are sent together."""
 MAX_REFUSAL = 200
 """Characters of the reason why one request was refused."""
+_NO_TEMPLATES = (
+    "the controller makes no claims: ask the admin to install the chart with a policy of this mode"
+)
 _BEAT = b": beat\n\n"
 
 T = TypeVar("T")
@@ -70,13 +74,15 @@ _encode = msgspec.json.Encoder().encode
 class ControllerApi:
     """The HTTP API of one controller, for webhooks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 each is used by other requests
         self,
         state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         policies: Callable[[], PoliciesReply | None] = lambda: None,
         served: WebhookPolicies | None = None,
+        *,
+        templates: ClaimTemplates | None = None,
     ) -> None:
         """`policies` returns the last good set, for webhooks that start on a broken one."""
         self._state = state
@@ -84,6 +90,7 @@ class ControllerApi:
         self._metrics = metrics
         self._policies = policies
         self._served = served if served is not None else WebhookPolicies(time.monotonic)
+        self._templates = templates
         self._denials = DenialWindow()
         self._stopping = False
         self._log = get_logger("placement")
@@ -100,6 +107,7 @@ class ControllerApi:
         """Return the app of the TLS port."""
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
+        router.add_api_route("/claims", self._claims, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._take_denials, methods=["POST"], response_class=Response)
         router.add_api_route(
             "/served-policies", self._take_policies, methods=["POST"], response_class=Response
@@ -124,6 +132,29 @@ class ControllerApi:
         if answers is None:
             return _json(NotLeading(self._leadership.leader), status=409)
         return _json(Answers(answers))
+
+    async def _claims(self, request: Request) -> Response:
+        """Decide a batch of requests for claims, and make the templates of pods that are no dry run."""
+        batch = await _decoded(request, _batch, MAX_BODY, "batch of requests")
+        if isinstance(batch, Response):
+            return batch
+        if len(batch.asks) > MAX_ASKS:
+            return _text(400, f"{len(batch.asks)} requests are more than {MAX_ASKS}: send fewer at once")
+        if not self._leadership.leads:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        return _json(Answers(list(await asyncio.gather(*map(self._claim, batch.asks)))))
+
+    async def _claim(self, data: msgspec.Raw) -> Answered:
+        answer = self._answer(data)
+        if answer.placement is None:
+            return answer
+        if self._templates is None:
+            return Answered(refused=_NO_TEMPLATES)
+        request = read_request(data)
+        if request.accounting.reservation is None:
+            return answer
+        problem = await self._templates.ensure(request, answer.placement)
+        return answer if problem is None else Answered(refused=problem[:MAX_REFUSAL])
 
     async def _take_denials(self, request: Request) -> Response:
         """Add the recent denials of a webhook."""

@@ -20,6 +20,8 @@ from cluster.informer import Timing, Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
 from cluster.watch_health import WatchHealth
+from controller.claims.claim_templates import ClaimTemplates
+from controller.claims.template_objects import templates
 from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
@@ -31,6 +33,7 @@ from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.page_authorization import TokenAuthorizer
 from controller.publish.usage_metrics import UsageCollector
+from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
@@ -56,6 +59,8 @@ Task = Literal[
     "watch of pods",
     "watch of cards",
     "watch of DRA's slices",
+    "watch of claimable cards",
+    "watch of claim templates",
     "reservations",
     "mounted certificate",
     "own port",
@@ -63,6 +68,7 @@ Task = Literal[
     "election",
     "leader",
     "publishing",
+    "claim templates",
     "events",
     "node events",
     "replacement",
@@ -115,6 +121,11 @@ class ControllerProcess:
         )
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
         self._served_policies = WebhookPolicies(time.monotonic)
+        self._templates = (
+            ClaimTemplates(api, lambda: self._leadership.leads, time.monotonic)
+            if options.claim_templates
+            else None
+        )
         context = LeaderContext(
             api,
             self._state,
@@ -123,11 +134,17 @@ class ControllerProcess:
             self._watch_of_cards,
             served=self._served_policies,
             reason_not_to_lead=self._reason_not_to_lead,
+            templates=self._templates,
         )
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(
-            self._state, self._leadership, self._metrics, last_good, self._served_policies
+            self._state,
+            self._leadership,
+            self._metrics,
+            last_good,
+            self._served_policies,
+            templates=self._templates,
         )
         self._page = self._shown() if options.page else None
         self._page_socket = bind(options.page_host, options.page_port) if options.page else None
@@ -203,6 +220,7 @@ class ControllerProcess:
         )
         tasks = [
             *self._watch_of_dra(),
+            *self._watch_of_claims(),
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
             BackgroundTask.without_period("watch of cards", of_cards.run),
@@ -224,6 +242,15 @@ class ControllerProcess:
             watched = self._state.watched_slices
             watcher = Watcher(self._api, resource_slices(driver), watched, self._metrics, timing=timing)
             yield BackgroundTask.without_period("watch of DRA's slices", watcher.run)
+
+    def _watch_of_claims(self) -> Iterator[BackgroundTask]:
+        if self._templates is None:
+            return
+        api, metrics, timing = self._api, self._metrics, self._watch_timing
+        cards = Watcher(api, offered_slices(), self._state.watched_offers, metrics, timing=timing)
+        yield BackgroundTask.without_period("watch of claimable cards", cards.run)
+        watched = Watcher(api, templates(), self._templates.watched, metrics, timing=timing)
+        yield BackgroundTask.without_period("watch of claim templates", watched.run)
 
     async def _stand_for_election(self) -> None:
         """Run for leader once the ledger is complete; run the leader's tasks while leading."""

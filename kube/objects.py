@@ -143,6 +143,12 @@ class SchedulingGate(msgspec.Struct, gc=False):
     name: str
 
 
+class PodClaim(msgspec.Struct, frozen=True, gc=False):
+    """An entry of a pod's `resourceClaims`."""
+
+    name: str
+
+
 class PodSpec(msgspec.Struct, rename="camel", gc=False):
     """`spec` of a Pod."""
 
@@ -153,6 +159,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str | None = None
     affinity: Affinity | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
+    resource_claims: tuple[PodClaim, ...] | None = None
     priority: int | None = None
 
 

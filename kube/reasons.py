@@ -48,6 +48,7 @@ class Reason(StrEnum):
     OVER_QUOTA = "over-quota"
     QUOTA_UNKNOWN = "quota-unknown"
     QUOTA_GATE = "quota-gate"
+    CLAIM_TEMPLATE = "claim-template"
     NO_CONTROLLER = "controller-away"
     NO_POLICIES = "policies-broken"
     UNREADABLE = "unreadable-object"

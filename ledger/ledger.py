@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ledger.claims import OfferedCards, claimed
 from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
@@ -41,6 +42,8 @@ class Ledger(LedgerWriter):
         """`on_promise` is the attribute of this name."""
         super().__init__(most_reservations, on_promise)
         self._expected: dict[int, ExpectedPods] = {}
+        self.cards = OfferedCards()
+        """Cards that pods can claim; the scheduler counts what is free on them."""
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -51,6 +54,8 @@ class Ledger(LedgerWriter):
         with an existing placement is counted like any other, unless its reservation of an earlier review
         matches it.
         """
+        if request.share.mode_type.is_claimed:
+            return claimed(request, self.cards.sizes(request.share.driver or ""))
         result = self.allocate(request, now, known_until)
         return result.placement if isinstance(result, AllocatedShare) else result
 

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from kube.dra import DriverName
 from kube.names import GPU_PRODUCT_LABEL, MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints, Requirement, with_requirement
+from modes.claim import MAX_SIZES
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.instance import ONE_INSTANCE, Instance
@@ -114,6 +116,9 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     waits_for_quota: bool = False
     """Whether the pod must wait for a quota, with our scheduling gate: it has no node, and no quota counts
     it."""
+    cards: Annotated[tuple[_Amount, ...], msgspec.Meta(max_length=MAX_SIZES)] = ()
+    """MiB of the cards that the pod's claim may take a fraction of, the best first; empty without a claim,
+    and for claims whose amount is the same on each card."""
 
 
 class RequestedShare(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +138,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The kind of MIG instance to search for; the ledger tries one kind after the other."""
     reserve_mib: _Amount = 0
     """The policy's reserve: `fraction.mib` includes one for each container, on top of the request."""
+    driver: DriverName | None = None
+    """The driver of the pod's claim; None in modes without claims."""
 
     @property
     def asked_mib(self) -> int:

@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "amounts",
+    "claim",
     "facts",
     "fraction",
     "gpu_kinds",

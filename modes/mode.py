@@ -15,7 +15,7 @@ from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 from modes.units import POOL, Gpu, Pool, Profile, Unit
 
-ModeName = Literal["per-gpu", "pooled", "mig"]
+ModeName = Literal["per-gpu", "pooled", "dra", "mig"]
 """The modes' names in policies and placement requests."""
 DEFAULT_MODE: ModeName = "per-gpu"
 
@@ -74,6 +74,9 @@ class Mode(ABC):
     """Whether the GPU-operator values enable CDI unless the admin chooses otherwise."""
     takes: ClassVar[type[Gpu | Profile | Pool]]
     """What a share takes: GPUs that the placement chooses, instances of a profile, or slices of a pool."""
+    is_claimed: ClassVar[bool] = False
+    """Whether pods get a ResourceClaim instead of amounts of resources, and the scheduler chooses the GPUs.
+    `resource` is then the driver of their claims."""
     needs_limiter: ClassVar[bool] = True
     """Whether software must limit a share; otherwise what it takes has a limit of its own."""
 
@@ -104,6 +107,11 @@ class Mode(ABC):
     @abstractmethod
     def name_problem(resource: str) -> str | None:
         """Return why a policy of this mode cannot have this `resources.name`; None if it can."""
+
+    @classmethod
+    def limits_itself(cls, resource: str) -> bool:  # noqa: ARG003 most do not
+        """Whether what offers the GPUs always enforces a share, whatever `limits.from` of the policy."""
+        return False
 
     @staticmethod
     def index_prefix(resource: str) -> str | None:  # noqa: ARG004 one name

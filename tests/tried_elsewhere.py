@@ -13,6 +13,12 @@ TRIED_BY = {
         "agent/kubernetes/resource_claims.py",
         "agent/kubernetes/resource_slices.py",
     ],
+    "tests/control_plane/test_claims_of_shares.py": [
+        "controller/claims/pods_waiting.py",
+        "controller/claims/template_objects.py",
+        "controller/watch/claim_cards.py",
+        "webhook/placing/claims.py",
+    ],
     "tests/agent/kubernetes/test_node_writer.py": ["agent/kubernetes/api_server.py"],
     "tests/agent/test_card_names.py": ["agent/parallel_start.py"],
     "tests/agent/test_cdi.py": ["agent/cdi_reader.py"],

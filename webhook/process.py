@@ -50,6 +50,7 @@ TASKS = (
     "own port",
     "mounted certificate",
     "placement batches",
+    "claim batches",
     "controller snapshot",
     "denial reports",
     "policy reports",
@@ -175,7 +176,9 @@ class WebhookProcess:
             raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
         url = self._options.controller
         client = ControllerClient(url, lambda: certificate.client)
-        placer = self._controller_placer = ControllerPlacer(client, self._registry)
+        placer = self._controller_placer = ControllerPlacer(
+            client, self._registry, client_of_claims=ControllerClient(url, lambda: certificate.client)
+        )
         self._last_good = LastGoodPolicies(client, self._policies)
         denials = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
         client_of_reports = ControllerClient(url, lambda: certificate.client)

@@ -39,7 +39,7 @@ class Rules:
         if isinstance(validated, Denial):
             return validated
         kept = validated.kept
-        if kept is not None and not policy.quotas and not validated.keeps_assumption:
+        if kept is not None and not (policy.quotas or validated.keeps_assumption or policy.mode.is_claimed):
             return mutate(validated, kept)
         placing = placement_request(validated, accounting_of(request, resolved))
         if isinstance(placing, Denial):

@@ -64,6 +64,8 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     """Return how a labelled pod and its injection differ; None if they agree."""
     if injected.injected is None:
         return f"{injected.label} {injected.asked} has no effect: the pod was never injected"
+    if injected.has_claim and not fact.slices:
+        return None
     if injected.slices is not None and injected.slices != str(fact.slices):
         return f"the annotation says {injected.slices} slices, the pod's limits say {fact.slices}"
     indices = ",".join(str(index) for index, _ in fact.gpus)

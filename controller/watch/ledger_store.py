@@ -13,6 +13,7 @@ import msgspec
 
 from cluster.watched_resource import WatchedResource
 from controller.watch.agent_readiness import why_not_ready
+from controller.watch.claim_cards import OfferedSlice
 from controller.watch.dra_offers import DraOffers, with_offers
 from controller.watch.gpu_node import AgentReport, with_report
 from controller.watch.resource_slice import DraSlice
@@ -74,6 +75,14 @@ class LedgerStore:
             set=self.set_slice,
             remove=lambda key: self.remove_slice(key[1]),
             listed=self._slices_are_listed,
+            yielding=self.yielding,
+        )
+        self.watched_offers: WatchedResource[OfferedSlice] = WatchedResource(
+            key_of=lambda found: ("", found.name),
+            keys=lambda: [("", name) for name in self.ledger.cards.names],
+            set=lambda found: self.ledger.cards.put(found.name, found.driver, found.cards),
+            remove=lambda key: self.ledger.cards.remove(key[1]),
+            listed=self._nothing_waits,
             yielding=self.yielding,
         )
         self._offers = DraOffers()
@@ -214,6 +223,9 @@ class LedgerStore:
         """Remove a ResourceSlice."""
         for node in self._offers.remove(name):
             self._set_again(node)
+
+    async def _nothing_waits(self) -> None:
+        """Do nothing: until cards are known, pods that need to know them are denied."""
 
     async def _slices_are_listed(self) -> None:
         self.slices_listed.set()

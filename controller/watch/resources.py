@@ -11,6 +11,7 @@ from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from controller.watch.agent_taint import NodeTaints, taints_of
 from controller.watch.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from kube.dra import CLAIM_NAME
 from kube.names import (
     CORDON_ANNOTATION,
     FRACTION_LABEL,
@@ -75,7 +76,9 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gpu_index: str | None = None
     preferred_node: str | None = None
     limited_by_agent: bool = False
-    """Whether no MiB were written into it: only the agent of its node limits it."""
+    """Whether no MiB were written into it: only the agent of its node limits it, by the pod's slices."""
+    has_claim: bool = False
+    """Whether it claims its share, so that it requests no slices."""
     lacks_slices: bool = False
     """Whether the scheduler searched a node, and found some with too few free slices."""
     owner: Owner | None = None
@@ -232,6 +235,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
     if asked is None:
         return None
     notes = metadata.annotations or _PodAnnotations()
+    has_claim = any(claim.name == CLAIM_NAME for claim in pod.spec.resource_claims or ())
     conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
     return InjectedPod(
@@ -242,7 +246,10 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
         slices=notes.slices,
         gpu_index=notes.gpu_index,
         preferred_node=preferred_node(pod.spec.affinity.node_affinity if pod.spec.affinity else None),
-        limited_by_agent=notes.injected is not None and notes.memory_mib is None and _is_part(fact),
+        has_claim=has_claim,
+        limited_by_agent=(
+            notes.injected is not None and notes.memory_mib is None and not has_claim and _is_part(fact)
+        ),
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
     )

@@ -23,6 +23,7 @@ from policies.model.effective import (
     ImageChoice,
     InitContainer,
     LibraryVolume,
+    LimitsFrom,
     MemoryBounds,
 )
 from policies.model.schema import Allow, Limiter, Policy
@@ -82,7 +83,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         aliases=policy.aliases.systems,
         gpucores=policy.aliases.gpucores,
         compute=policy.compute,
-        limits_from=policy.limits.source,
+        limits_from=limits_source(policy),
         instance_mode=_instance_mode(policy, names),
         gives_share=policy.share == "label",
     )
@@ -154,8 +155,14 @@ def mode_of(policy: Policy) -> type[Mode]:
 
 
 def resource_of(policy: Policy) -> str:
-    """Return the policy's `resources.name`, or its mode's default."""
-    return policy.resources.name or mode_of(policy).default_resource
+    """Return the policy's `resources.name`, or its mode's default; in a mode of claims, their driver."""
+    resources = policy.resources
+    return resources.driver or resources.name or mode_of(policy).default_resource
+
+
+def limits_source(policy: Policy) -> LimitsFrom:
+    """Return what limits the policy's shares."""
+    return "agent" if mode_of(policy).limits_itself(resource_of(policy)) else policy.limits.source
 
 
 def resource_names(policies: Iterable[Policy]) -> ResourceNames:
@@ -164,7 +171,7 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
     for policy in policies:
-        if mode_of(policy).takes is Profile:
+        if mode_of(policy).takes is Profile or mode_of(policy).is_claimed:
             continue
         resource = resource_of(policy)
         prefix = mode_of(policy).index_prefix(resource)

@@ -11,7 +11,8 @@ from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.units import EIGHTHS, Profile
-from policies.loading.build import memory_bounds, mode_of, resource_of
+from policies.loading.build import limits_source, memory_bounds, mode_of, resource_of
+from policies.loading.claim_checks import claim_problems
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.problems import Problem, did_you_mean, quoted
@@ -30,7 +31,8 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     yield from _mode_problems(policy, mode_of(policy), source)
-    if policy.limits.source == "agent":
+    yield from claim_problems(policy, source)
+    if limits_source(policy) == "agent":
         yield from _agent_problems(policy, source, parts)
     if policy.compute != "none":
         yield from _compute_problems(policy, source, parts)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from modes.fraction import Fraction
 from modes.registry import MODES
-from policies.loading.build import resource_of
+from policies.loading.build import limits_source, mode_of, resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import Source
 from policies.model.problems import Problem
-from policies.model.schema import Limiter
+from policies.model.schema import Limiter, Policy
 
 
 def lint(policy_set: PolicySet) -> list[Problem]:
@@ -29,21 +29,26 @@ def _containers(policy_set: PolicySet) -> Iterator[Problem]:
 
 def _memory(policy_set: PolicySet) -> Iterator[Problem]:
     for policy, source in policy_set.parts.policies.values():
-        if policy.memory.allowed and policy.limits.source == "agent":
+        if policy.memory.allowed and policy.limits.source == "agent" and not mode_of(policy).is_claimed:
             rule = "with limits.from agent, a pod's limit is the fewest slices that hold its request"
             yield source.problem(rule, "memory", "allowed")
+
+
+def _limits_exactly(policy: Policy) -> bool:
+    """Whether a share that is no whole number of slices is limited to its text."""
+    return limits_source(policy) == "admission" or mode_of(policy).is_claimed
 
 
 def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
     """Yield what each text that is not a whole number of slices leaves unused."""
     parts = policy_set.parts
     tables = [
-        (policy.fractions, policy.slices_per_gpu, policy.limits.source == "admission", source)
+        (policy.fractions, policy.slices_per_gpu, _limits_exactly(policy), source)
         for policy, source in parts.policies.values()
     ]
     for queue, (entry, source) in parts.queues.items():
         effective = [each.effective for key, each in policy_set.compiled.items() if key[0] == queue]
-        under = {(each.slices_per_gpu, each.writes_limits) for each in effective}
+        under = {(each.slices_per_gpu, each.writes_limits or each.mode.is_claimed) for each in effective}
         tables += [(entry.fractions, *each, source) for each in under]
     for table, slices_per_gpu, writes_limits, source in tables:
         for text in table or ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ledger.queue_names import sanitised
-from policies.loading.build import mode_of, resource_of
+from policies.loading.build import limits_source, mode_of, resource_of
 from policies.loading.checks import (
     fraction_problems,
     limiter_name_problems,
@@ -89,7 +89,7 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     if entry.prefer is not None:
         for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
-    if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
+    if entry.limiter is not None and any(limits_source(policy) == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
+from kube.dra import DriverName
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
@@ -47,7 +48,11 @@ class ResourcesPart(Part):
 
     mode: ModeName = DEFAULT_MODE
     """`per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
-`mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md)."""
+`mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
+the scheduler chooses the card (docs/operating/dra.md)."""
+    driver: DriverName | None = None
+    """DRA driver of mode `dra`. `gpu.clearml-injector.io`, the default: the agent, which enforces the share \
+on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod."""
     prefer: Prefer | None = None
     """Both slices and MIG instances, in order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
 the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."""
@@ -56,7 +61,7 @@ the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
     name: Text | None = None
     """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
-do not set it for `mig`."""
+do not set it for `mig` and `dra`."""
 
 
 class Memory(Part):
@@ -285,12 +290,15 @@ class Modes(Part):
     """In per-gpu mode."""
     pooled: ModePart = Field(default_factory=ModePart)
     """In pooled mode."""
+    dra: ModePart = Field(default_factory=ModePart)
+    """In dra mode with NVIDIA's driver; the agent's driver adds the limiter itself."""
     mig: ModePart = Field(default_factory=ModePart)
     """In mig mode, where pods get no limiter: leave it out."""
 
     def of(self, mode: ModeName) -> ModePart:
         """Return the part of one mode."""
-        parts: dict[ModeName, ModePart] = {"per-gpu": self.per_gpu, "pooled": self.pooled, "mig": self.mig}
+        parts: dict[ModeName, ModePart] = {"per-gpu": self.per_gpu, "pooled": self.pooled}
+        parts |= {"dra": self.dra, "mig": self.mig}
         return parts[mode]
 
 

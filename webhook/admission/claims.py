@@ -7,6 +7,8 @@ must contain the class, and the second lock checks the claim that is created fro
 
 from __future__ import annotations
 
+from kube.dra import CLAIM_NAME
+from modes.claim import sizes_of_name
 from policies.model.allowances import Allowances
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import LABEL, PodSpec, ResourceClaim
@@ -15,20 +17,34 @@ _QUOTED = 40
 """Characters of a claim's name in a denial."""
 
 
-def refuse_claims(spec: PodSpec, allow: Allowances) -> Denial | None:
-    """Refuse claims that may be GPUs."""
+def refuse_claims(spec: PodSpec, allow: Allowances, *, has_own: bool) -> Denial | None:
+    """Refuse claims that may be GPUs. With `has_own`, the pod may have the claim of its share already."""
     if not spec.resource_claims:
         return None
-    names = allow.claims
+    for claim in spec.resource_claims:
+        if has_own and _is_own(claim):
+            # A second one of the name is refused.
+            has_own = False
+            continue
+        refused = _refuse(claim, allow.claims)
+        if refused is not None:
+            return refused
+    return None
+
+
+def _is_own(claim: ResourceClaim) -> bool:
+    """Whether an earlier review can have written the claim; its template is compared, and replaced."""
+    template = claim.resource_claim_template_name
+    is_ours = claim.name == CLAIM_NAME and template is not None and sizes_of_name(template) is not None
+    return is_ours and claim.resource_claim_name is None
+
+
+def _refuse(claim: ResourceClaim, names: frozenset[str]) -> Denial | None:
     if not names:
         return _denial(
             f"resourceClaims may be GPUs and cannot be combined with {LABEL}: remove them, or ask the admin"
             " to list their DeviceClass in allow.deviceClasses"
         )
-    return next((denial for claim in spec.resource_claims if (denial := _refuse(claim, names))), None)
-
-
-def _refuse(claim: ResourceClaim, names: frozenset[str]) -> Denial | None:
     said = f'resource claim "{cut_text(claim.name or "", _QUOTED)}"'
     if claim.name not in names:
         return _denial(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from kube.dra import CLAIM_NAME
 from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, DEFAULT_CONTAINER_ANNOTATION
 from policies.model.effective import EffectivePolicy
 from policies.model.sidecars import is_sidecar
@@ -32,7 +33,7 @@ def choose(
     wanted = (metadata.annotations or {}).get(CONTAINER_ANNOTATION)
     if wanted is not None:
         return _named(wanted, running)
-    asking = [ref for ref in running if ref.gpu_amounts and ref.asks_for_gpu]
+    asking = [ref for ref in running if ref.asks_for_gpu]
     if len(asking) > 1:
         return both_ask(asking[0], asking[1])
     candidates = asking or [ref for ref in running if not ref.is_init]
@@ -88,7 +89,7 @@ def _named(wanted: str, running: Sequence[ContainerRef]) -> ContainerRef | Denia
 def both_ask(first: ContainerRef, second: ContainerRef) -> Denial:
     """Deny a second container that requests a GPU; only containers that run at the same time can share."""
     share = f", or divide the share in {CONTAINERS_ANNOTATION}" if second.runs_concurrently else ""
-    if not (first.gpu_amounts and first.asks_for_gpu):
+    if not first.asks_for_gpu:
         return Denial.of(Reason.SEVERAL_GPU_CONTAINERS, f"{_only_one_asks(first, second)}{share}")
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
@@ -99,9 +100,8 @@ def both_ask(first: ContainerRef, second: ContainerRef) -> Denial:
 
 def _only_one_asks(chosen: ContainerRef, other: ContainerRef) -> str:
     role, name = "sidecar" if other.is_init else "container", other.container.name
-    resource = next(
-        resource for resource, amount, kind in other.gpu_amounts if kind.asks and amount not in {"0", 0}
-    )
+    asked = [resource for resource, amount, kind in other.gpu_amounts if kind.asks and amount not in {"0", 0}]
+    resource = asked[0] if asked else f"claim {CLAIM_NAME}"
     gets = f'{role} "{name}" requests {resource}, but the share is for container "{chosen.container.name}"'
     return f"{gets}: remove it from the {role}"
 

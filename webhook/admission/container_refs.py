@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kube.dra import CLAIM_NAME
 from modes.mode import Mode
 from modes.resource_kinds import ResourceKind
 from webhook.admission.host_paths import normalised
@@ -24,10 +25,14 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Paths in it that do not come from its image, mounts first: as written, and normalised."""
     gpu_amounts: list[GpuAmount]
     """GPU resources in limits, then in requests."""
+    has_claim: bool = False
+    """Whether it uses the claim of the pod's share, in a mode of claims."""
 
     @property
     def asks_for_gpu(self) -> bool:
-        """Whether it requests more than zero of a GPU resource, the user's or ours."""
+        """Whether it requests more than zero of a GPU resource, the user's or ours, or uses our claim."""
+        if self.has_claim:
+            return True
         for _, amount, kind in self.gpu_amounts:  # noqa: SIM110 any() with a generator takes twice as long
             if kind.asks and amount not in {"0", 0}:
                 return True
@@ -49,6 +54,7 @@ def container_refs(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[Conta
             is_init,
             _paths(container),
             _gpu_amounts(container.resources, mode),
+            mode.is_claimed and _has_claim(container.resources),
         )
         for place, containers, is_init in lists
         if containers
@@ -63,6 +69,10 @@ def _paths(container: Container) -> list[tuple[str, str]]:
     if container.termination_message_path is not None:
         found.append(container.termination_message_path)
     return [(path, normalised(path)) for path in found]
+
+
+def _has_claim(resources: Resources | None) -> bool:
+    return any(used.name == CLAIM_NAME for used in (resources.claims if resources else None) or ())
 
 
 def _gpu_amounts(resources: Resources | None, mode: Mode) -> list[GpuAmount]:

@@ -69,7 +69,7 @@ def choose_containers(
     if isinstance(chosen, Denial):
         return chosen
     sharing = {chosen.path, *(part.ref.path for part in parts)}
-    asking = [ref for ref in every if ref.gpu_amounts and ref.asks_for_gpu]
+    asking = [ref for ref in every if ref.asks_for_gpu]
     refused = _one_too_many(chosen, every, sharing, asking)
     if refused is not None:
         return refused

@@ -10,12 +10,13 @@ from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import hide_gpus, limit_env
-from webhook.admission.gpu_resources import replace_amounts
+from webhook.admission.gpu_resources import replace_amounts, take_out_amounts
 from webhook.admission.images import choose_image
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
 from webhook.admission.quota_gate import close_gate
 from webhook.admission.share import PodShare, share_of
+from webhook.admission.share_claim import write_claim
 from webhook.admission.sizes import bounded
 from webhook.admission.validate import Validated
 
@@ -61,7 +62,8 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         *_gpu_containers(validated, share),
         *_others(validated),
         *_pod(validated),
-        *bind_node(validated.spec, placement, validated.kinds),
+        *bind_node(validated.spec, placement, validated.kinds_of_node),
+        *write_claim(validated, placement),
         *close_gate(validated.spec, placement),
         *_limiter_volumes(validated),
     ]
@@ -75,6 +77,8 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
 
 def as_placed(validated: Validated, placement: Placement) -> Validated | None:
     """Return a pod with its actual share on the GPUs of a placement; None if these are too small."""
+    if validated.mode.is_claimed:
+        return validated
     instance = placement.instance
     asked = validated.fraction.apart() if placement.containers else validated.fraction
     fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
@@ -108,10 +112,10 @@ def annotations_of(share: PodShare, containers: str, reservation: str | None) ->
 
 
 def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:
-    operations: list[Operation] = []
+    operations, mode = list[Operation](), validated.mode
     for ref in validated.containers.gpu:
         own = share.of(ref)
-        operations += replace_amounts(ref, own.amounts)
+        operations += take_out_amounts(ref) if mode.is_claimed else replace_amounts(ref, own.amounts)
         operations += limit_env(ref, own.env.of(ref.container.name), validated.limiter.preload)
     return operations
 

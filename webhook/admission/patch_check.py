@@ -25,6 +25,7 @@ from webhook.admission.mutate import annotations_of, as_placed, mutate
 from webhook.admission.patched import UnsoundPatchError, apply_patch, rule_of
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 from webhook.admission.share import ContainerShare, PodShare, share_of
+from webhook.admission.share_claim import has_claim
 from webhook.admission.validate import Validated, validate
 
 _decode = msgspec.json.Decoder().decode
@@ -101,7 +102,8 @@ def _findings(validated: Validated, placement: Placement) -> Iterator[tuple[str,
         yield "environment", is_hidden or not validated.policy.hide_gpus_from_others
     limiter, spec, policy = validated.limiter, validated.spec, validated.policy
     yield "limiter", is_in_place(validated.containers.gpu, limiter, validated.existing_injection)
-    yield "affinity", binds_node(spec, placement, validated.kinds)
+    yield "affinity", binds_node(spec, placement, validated.kinds_of_node)
+    yield "share_claim", has_claim(validated, placement)
     yield "quota_gate", validated.is_gated or not placement.waits_for_quota
     yield "mutate", bool(spec.host_pid) or not limiter.host_pid
     yield "mutate", spec.runtime_class_name is not None or policy.runtime_class_name is None

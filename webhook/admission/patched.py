@@ -57,6 +57,7 @@ _RULES = {
     "env": "environment",
     "volumeMounts": "limiter",
     "volumes": "limiter",
+    "resourceClaims": "share_claim",
     "resources": "gpu_resources",
     "image": "images",
     "initContainers": "limiter",

@@ -11,6 +11,7 @@ from ledger.placement_request import Accounting, Placement, PlacementRequest, Re
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
+from webhook.admission.kept_claim import driver_of
 from webhook.admission.pod import PodSpec
 from webhook.admission.scheduling_demands import refuse_many_demands
 from webhook.admission.validate import Validated
@@ -52,6 +53,7 @@ def placement_request(
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
+        driver=driver_of(policy),
     )
     demands = msgspec.structs.replace(
         policy.demands,

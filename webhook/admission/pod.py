@@ -26,11 +26,18 @@ class EnvEntry(msgspec.Struct, rename="camel", gc=False):
     value_from: Present | None = None
 
 
+class UsedClaim(msgspec.Struct, gc=False):
+    """A resource claim of the pod that a container uses."""
+
+    name: str | None = None
+
+
 class Resources(msgspec.Struct, gc=False):
-    """Amounts by resource name, as Kubernetes quantities."""
+    """Amounts by resource name, as Kubernetes quantities, and resource claims."""
 
     limits: dict[str, str | int] | None = None
     requests: dict[str, str | int] | None = None
+    claims: list[UsedClaim] | None = None
 
 
 class VolumeMount(msgspec.Struct, rename="camel", gc=False):

@@ -48,7 +48,7 @@ def refuse_pod(
     return (
         _refuse_annotations(metadata)
         or _refuse_resources(every)
-        or refuse_claims(spec, policy.allow)
+        or refuse_claims(spec, policy.allow, has_own=policy.mode.is_claimed)
         or _refuse_host_pid(spec, limiter)
         or _refuse_host_ipc(spec, policy.allow)
         or _refuse_host_paths(spec, policy)

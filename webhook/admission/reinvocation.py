@@ -213,6 +213,8 @@ def _mib_of_label(value: str) -> int | None:
 
 def _binds_memory(policy: EffectivePolicy, fraction: Fraction) -> bool:
     """Whether a placement of slices binds the pod to GPU memory values, by `is_bound_by_memory`."""
+    if policy.mode.is_claimed:
+        return False
     return not fraction.is_whole and (policy.writes_limits or fraction.mib > 0)
 
 

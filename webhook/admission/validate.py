@@ -24,6 +24,7 @@ from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.instances import named_instance, refuse_instances
+from webhook.admission.kept_claim import kept_claim
 from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
@@ -56,6 +57,11 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def resource(self) -> str:
         """The MIG instance that the pod requests by name; empty if it names none."""
         return named_instance(self.containers)
+
+    @property
+    def kinds_of_node(self) -> GpuKinds:
+        """The kinds of GPU that node labels must state; none if the claim states them."""
+        return EVERY_KIND if self.mode.is_claimed else self.kinds
 
     @property
     def is_gated(self) -> bool:
@@ -121,6 +127,9 @@ def _kept(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
 ) -> tuple[Fraction, Placement | None]:
     """Return the share at the placement of an earlier review, and that placement, if it is valid."""
+    if policy.mode.is_claimed:
+        is_injected = _says_injected(pod.metadata)
+        return fraction, kept_claim(pod, policy, fraction, containers, kinds) if is_injected else None
     if pod.spec is None or not _says_injected(pod.metadata) or not demands_models(pod.spec, kinds):
         return fraction, None
     kept = kept_placement(pod, policy, fraction, containers, policy.mode)

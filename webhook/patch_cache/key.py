@@ -77,7 +77,9 @@ class KeyReader:
         self._variables = HarmlessNames(lambda name: name in names or is_reserved(name))
         self._paths = HarmlessNames(lambda path: _is_one_of(normalised(path), places))
         self._uses_namespace = uses_namespace(variables)
-        self._has_keys = not (limiter.image_pattern or limiter.images or holds_mark(policy))
+        self._has_keys = not (
+            policy.mode.is_claimed or limiter.image_pattern or limiter.images or holds_mark(policy)
+        )
 
     def read(self, pod: PartialPod, namespace: str) -> SizedKey | None:
         """Return the key of a labelled pod; None if the rules must check the pod itself."""

@@ -63,6 +63,10 @@ class ControllerClient:
         """
         return _answers.decode(await self._post("/v1/placements", _encode(batch)))
 
+    async def claim(self, batch: Batch) -> Answers:
+        """Return the leader's results for a batch of pods that get claims; raises as `report` does."""
+        return _answers.decode(await self._post("/v1/claims", _encode(batch)))
+
     async def report(self, denials: DenialReport) -> None:
         """Report denials to the leader.
 

@@ -23,6 +23,7 @@ from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
+from webhook.placing.claims import ClaimPlacer
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Placed, Unanswered
@@ -51,9 +52,12 @@ class ControllerPlacer:
         client: ControllerClient,
         registry: CollectorRegistry,
         clock: Callable[[], float] = time.monotonic,
+        client_of_claims: ControllerClient | None = None,
     ) -> None:
+        """`client_of_claims` has its own connection; without it, pods get no claims."""
         self._client = client
         self._clock = clock
+        self._claims = ClaimPlacer(client_of_claims, clock) if client_of_claims is not None else None
         self._fallback = Fallback(clock)
         self._follower = SnapshotFollower(client, self._fallback)
         self._waiting: list[_Waiting] = []
@@ -81,6 +85,8 @@ class ControllerPlacer:
 
     def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Return the leader's result; after 250 ms without one, a result from its last snapshot."""
+        if request.share.mode_type.is_claimed and self._claims is not None:
+            return self._claims.place(request)
         if self._clock() < self._away_until:
             return self._fallback.place(request)
         body = write_request(request)
@@ -116,7 +122,8 @@ class ControllerPlacer:
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the background tasks by name."""
-        return {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
+        tasks = {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
+        return tasks if self._claims is None else {**tasks, "claim batches": self._claims.send_batches}
 
     async def _send_batches(self) -> None:
         while True:

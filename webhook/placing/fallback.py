@@ -57,6 +57,8 @@ class Fallback:
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
+        if request.share.mode_type.is_claimed:
+            return Unanswered(Reason.NO_CONTROLLER, "only the controller makes claims: try again")
         accounting = request.accounting
         shut = next((quota for quota in accounting.quotas if quota.shuts_by is not None), None)
         if shut is not None and shut.shuts_by is not None:

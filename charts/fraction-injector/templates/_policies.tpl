@@ -8,13 +8,15 @@ limits stand here a second time; a test compares them with the presets.
 hami-core:
   per-gpu: ["CUDA_DEVICE_MEMORY_LIMIT_0={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
   pooled: ["CUDA_DEVICE_MEMORY_LIMIT={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
+  dra: ["CUDA_DEVICE_MEMORY_LIMIT={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
   mig: ["LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
 nvidia-driver:
   per-gpu: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
   pooled: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
+  dra: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
   mig: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}"]
-clearml-image: {per-gpu: [], pooled: [], mig: []}
-none: {per-gpu: [], pooled: [], mig: []}
+clearml-image: {per-gpu: [], pooled: [], dra: [], mig: []}
+none: {per-gpu: [], pooled: [], dra: [], mig: []}
 {{- end -}}
 
 {{/* The same for one limiter in one mode, own files first: (dict "root" $ "limiter" NAME "mode" MODE). */}}
@@ -55,6 +57,7 @@ none: {per-gpu: [], pooled: [], mig: []}
 {{- define "fraction-injector.modes" -}}
 per-gpu: {resource: "nvidia.com/gpu-{index}"}
 pooled: {resource: nvidia.com/gpu}
+dra: {resource: gpu.clearml-injector.io}
 mig: {resource: "nvidia.com/mig-{profile}"}
 {{- end -}}
 

@@ -1,0 +1,201 @@
+"""Makes the template of a share before its pod is admitted: one for equal shares of a namespace.
+
+A template has the name of its content, so that a leader needs to remember nothing: what it finds under the
+name is either the same, or somebody else's, which no pod gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.listing import list_all
+from cluster.watched_resource import ObjectKey, WatchedResource
+from controller.claims.pods_waiting import template_users
+from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template
+from kube.names import is_namespace
+from ledger.placement_request import Placement, PlacementRequest
+from modes.claim import ClaimedShare, template_name, template_spec
+from service.log import get_logger
+from service.yielding import CooperativeYield
+
+MAX_IN_NAMESPACE = 128
+"""Templates of one namespace: pods' authors choose their amounts."""
+UNUSED_SECONDS = 3600.0
+WRITE_SECONDS = 1.5
+"""Timeout of a request: a review waits for it."""
+COLLECT_SECONDS = 60.0
+GATE_IS_OFF = (
+    "the API server dropped `capacity` from the claim's template: its feature gate DRAConsumableCapacity is"
+    " off, ask the admin"
+)
+_NO_ANSWER = (*TRANSPORT_ERRORS, msgspec.MsgspecError)
+
+
+class _Known(msgspec.Struct):
+    """A template that exists."""
+
+    spec: Any
+    used: float
+    """When a pod last got it."""
+
+
+class ClaimTemplates:
+    """The templates of all namespaces, as watched; made and collected by the leader.
+
+    Args:
+        api: the API server.
+        leads: whether this replica may write.
+        clock: seconds of a monotonic clock.
+    """
+
+    def __init__(self, api: ApiServer, leads: Callable[[], bool], clock: Callable[[], float]) -> None:
+        self._api = api
+        self._leads = leads
+        self._clock = clock
+        self._known: dict[ObjectKey, _Known] = {}
+        self._in_namespace: Counter[str] = Counter()
+        self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
+        self._log = get_logger("claims")
+        self.watched: WatchedResource[SeenTemplate] = WatchedResource(
+            key_of=lambda found: (found.namespace, found.name),
+            keys=lambda: self._known,
+            set=self._seen,
+            remove=self._gone,
+            listed=self._is_listed,
+            yielding=CooperativeYield(),
+        )
+
+    async def ensure(self, request: PlacementRequest, placement: Placement) -> str | None:
+        """Make the template of a placed pod if it is missing; return why it cannot be made, for the user."""
+        share, namespace = request.share, request.accounting.namespace
+        if share.driver is None or not is_namespace(namespace):
+            return "the request names no driver or no namespace"
+        try:
+            claimed = ClaimedShare(share.driver, share.fraction, placement.cards, request.demands.kinds)
+            key, spec = (namespace, template_name(claimed)), template_spec(claimed)
+        except ValueError as error:
+            return str(error)
+        return await self._ensure(key, spec)
+
+    async def collect(self) -> None:
+        """Delete templates that no pod got for an hour, and that no pod without a node names."""
+        before = self._clock() - UNUSED_SECONDS
+        unused = [key for key, known in self._known.items() if known.used <= before]
+        users = {namespace: await self._users(namespace) for namespace in {key[0] for key in unused}}
+        for key in unused:
+            known, named = self._known.get(key), users[key[0]]
+            if known is not None and known.used <= before and self._leads() and key[1] not in named:
+                self._forget(key)
+                await self._delete(key)
+
+    async def settled(self) -> None:
+        """Wait until every template that is being made is made, or has failed."""
+        await asyncio.gather(*self._making.values())
+
+    async def _users(self, namespace: str) -> set[str]:
+        return set().union(*await list_all(self._api, template_users(namespace)))
+
+    async def _ensure(self, key: ObjectKey, spec: Any) -> str | None:
+        known = self._known.get(key)
+        if known is not None:
+            known.used = self._clock()
+            return None if known.spec == spec else _somebody_elses(key)
+        if self._in_namespace[key[0]] >= MAX_IN_NAMESPACE:
+            return (
+                f"namespace {key[0]} has {MAX_IN_NAMESPACE} different shares already: use an amount that"
+                " other pods have, or wait an hour"
+            )
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = asyncio.ensure_future(self._make(key, spec))
+            making.add_done_callback(lambda _: self._making.pop(key, None))
+        return await asyncio.shield(making)
+
+    async def _make(self, key: ObjectKey, spec: Any) -> str | None:
+        """Create a template and read back what the API server keeps of it."""
+        try:
+            stored = await self._create(key, spec)
+        except ApiError as error:
+            return _refused(error)
+        except _NO_ANSWER as error:
+            return f"the API server did not answer in time ({type(error).__name__}): try again"
+        if stored.spec == spec:
+            self._remember(key, spec)
+            return None
+        if _asks_capacity(spec) and not _asks_capacity(stored.spec):
+            await self._delete(key)
+            return GATE_IS_OFF
+        return _somebody_elses(key)
+
+    async def _create(self, key: ObjectKey, spec: Any) -> SeenTemplate:
+        namespace, name = key
+        try:
+            body = manifest(namespace, name, spec)
+            path = path_of(namespace)
+            data = await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            data = await self._api.request("GET", path_of(namespace, name), seconds=WRITE_SECONDS)
+        return read_template(data)
+
+    async def _delete(self, key: ObjectKey) -> None:
+        try:
+            await self._api.request("DELETE", path_of(*key), seconds=WRITE_SECONDS)
+        except (ApiError, *_NO_ANSWER) as error:
+            self._log.warning("a template was not deleted", name="/".join(key), error=str(error))
+
+    def _seen(self, found: SeenTemplate) -> None:
+        key = found.namespace, found.name
+        known = self._known.get(key)
+        if known is None:
+            self._remember(key, found.spec)
+        else:
+            known.spec = found.spec
+
+    def _gone(self, key: ObjectKey) -> None:
+        """Forget a template that was deleted; make it again if pods got it: they may still wait for it."""
+        known = self._known.get(key)
+        self._forget(key)
+        if known is not None and self._leads() and known.used > self._clock() - UNUSED_SECONDS:
+            self._log.warning("a template in use was deleted and is made again", name="/".join(key))
+            self._making[key] = healing = asyncio.ensure_future(self._make(key, known.spec))
+            healing.add_done_callback(lambda _: self._making.pop(key, None))
+
+    def _remember(self, key: ObjectKey, spec: Any) -> None:
+        """Add a template; the inverse of `_forget`."""
+        if key not in self._known:
+            self._in_namespace[key[0]] += 1
+        self._known[key] = _Known(spec, self._clock())
+
+    def _forget(self, key: ObjectKey) -> None:
+        if self._known.pop(key, None) is not None:
+            self._in_namespace[key[0]] -= 1
+            if not self._in_namespace[key[0]]:
+                del self._in_namespace[key[0]]
+
+    async def _is_listed(self) -> None:
+        """Do nothing: a template that is not known yet is found when it is made."""
+
+
+def _asks_capacity(spec: Any) -> bool:
+    return '"capacity"' in msgspec.json.encode(spec).decode()
+
+
+def _somebody_elses(key: ObjectKey) -> str:
+    return f"ResourceClaimTemplate {key[1]} exists, with another content: delete it in namespace {key[0]}"
+
+
+def _refused(error: ApiError) -> str:
+    if error.status == HTTPStatus.NOT_FOUND:
+        return "the API server serves no resource.k8s.io/v1, or the namespace is gone: ask the admin"
+    if error.status == HTTPStatus.FORBIDDEN:
+        return "the controller may not make the claim's template in this namespace: ask the admin"
+    return f"the API server rejected the claim's template ({error.status}): ask the admin"

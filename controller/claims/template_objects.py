@@ -1,0 +1,88 @@
+"""ResourceClaimTemplates as the controller writes and watches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cluster.listing import Resource
+from cluster.object_reader import ObjectReader
+from kube.dra import TEMPLATE_LABEL
+from service.log import get_logger
+
+API_VERSION = "resource.k8s.io/v1"
+ALL_PATH = f"/apis/{API_VERSION}/resourceclaimtemplates"
+_log = get_logger("claims")
+
+
+class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
+    """A template with our label, whoever wrote it."""
+
+    namespace: str
+    name: str
+    spec: Any
+    """Its `spec`, as decoded JSON."""
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Template(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    spec: Any = None
+
+
+_decode = msgspec.json.Decoder(_Template).decode
+
+
+def templates() -> Resource[SeenTemplate]:
+    """All templates with our label."""
+    return Resource(
+        "resourceclaimtemplates",
+        ALL_PATH,
+        ObjectReader(_Template, _seen, _log_unreadable),
+        fields={"labelSelector": TEMPLATE_LABEL},
+        is_optional=True,
+    )
+
+
+def read_template(data: bytes) -> SeenTemplate:
+    """Read one template.
+
+    Raises:
+        msgspec.MsgspecError: it is none.
+    """
+    return _seen(_decode(data))
+
+
+def path_of(namespace: str, name: str = "") -> str:
+    """Return the API path of the templates of a namespace, or of one of them."""
+    path = f"/apis/{API_VERSION}/namespaces/{namespace}/resourceclaimtemplates"
+    return f"{path}/{name}" if name else path
+
+
+def manifest(namespace: str, name: str, spec: Any) -> dict[str, Any]:
+    """Return a template to create."""
+    metadata = {"name": name, "namespace": namespace, "labels": {TEMPLATE_LABEL: "share"}}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceClaimTemplate",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def _seen(found: _Template) -> SeenTemplate:
+    spec = found.spec
+    if isinstance(spec, dict) and not spec.get("metadata"):
+        # The API server adds the empty metadata of the claims to be made.
+        spec = {name: value for name, value in spec.items() if name != "metadata"}
+    return SeenTemplate(found.metadata.namespace, found.metadata.name, spec)
+
+
+def _log_unreadable(name: str, reason: str) -> None:
+    _log.error("a ResourceClaimTemplate cannot be read and is ignored", name=name, error=reason)

@@ -1,0 +1,83 @@
+"""Mode dra: the scheduler chooses the card, by a ResourceClaim of each pod (Dynamic Resource Allocation)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from modes.facts import NodeFact
+from modes.fraction import Fraction
+from modes.gpu_names import STANDARD_INDEX
+from modes.mode import GpuCount, Mode, ModeName, OperatorValues
+from modes.resource_kinds import ResourceKinds
+from modes.units import Pool
+
+
+@dataclass(frozen=True)
+class Dra(Mode):
+    """A pod gets a claim on memory of a card instead of amounts of resources; `resource` is the driver."""
+
+    name: ClassVar[ModeName] = "dra"
+    takes: ClassVar = Pool
+    default_resource: ClassVar[str] = DRIVER
+    is_claimed: ClassVar[bool] = True
+    prices_node_classes: ClassVar[bool] = False
+    unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "slices", "percent"})
+    replace_waiting_problem: ClassVar[str | None] = (
+        "pods of mode dra have no index to wait on: leave it out, or use mode per-gpu"
+    )
+    several_gpus_problem: ClassVar[str | None] = None
+    several_containers_problem: ClassVar[str | None] = (
+        "in mode dra a pod has one claim, for one container: remove it"
+    )
+    needs_cdi: ClassVar[bool] = True
+
+    @cached_property
+    def kinds(self) -> ResourceKinds:
+        """NVIDIA's names are requests that the claim replaces; names of single GPUs are denied."""
+        return ResourceKinds(STANDARD_INDEX, None, self.counted, self.allowed)
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 a claim
+        """Return no amounts: the pod's claim requests its share."""
+        return {}
+
+    def share_text(self, fraction: Fraction) -> str:
+        """Return what the claim asks of the driver."""
+        return f"{fraction.slices} of {fraction.slices_per_gpu} slices of GPU memory, from {self.resource}"
+
+    @classmethod
+    def name_problem(cls, resource: str) -> str | None:
+        """Return a problem for every name of a resource: pods get a claim."""
+        if resource in {DRIVER, NVIDIA_DRIVER}:
+            return None
+        return "is not for mode dra, in which pods get a claim and no resource: leave it out, or set driver"
+
+    @classmethod
+    def limits_itself(cls, resource: str) -> bool:
+        """Whether the driver enforces the amount of a claim; NVIDIA's does not."""
+        return resource == DRIVER
+
+    @staticmethod
+    def gpu_count(node: NodeFact) -> GpuCount | None:  # noqa: ARG004 drivers report cards elsewhere
+        """Return None: nodes offer cards by ResourceSlices, which the ledger does not count."""
+        return None
+
+    @staticmethod
+    def slices(node: NodeFact) -> int:  # noqa: ARG004 as above
+        """Return none, as `gpu_count`."""
+        return 0
+
+    @staticmethod
+    def fit(node: NodeFact, fraction: Fraction) -> int:  # noqa: ARG004 as above
+        """Return none, as `gpu_count`."""
+        return 0
+
+    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both are wrong
+        """Return why the GPU operator's device plugin has no values for the mode."""
+        return "mode dra: cards are offered by a DRA driver, and no device plugin may offer them too"
+
+    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 no device plugin
+        """Return values without time slicing; `operator_problem` comes first."""
+        return OperatorValues("A DRA driver offers the cards.", (), (), (), is_shared=False)

@@ -1,0 +1,322 @@
+"""Mode dra on a real control plane: the scheduler counts, on ResourceSlices as the agent writes them."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+import pytest
+
+from certs.authority import make_authority
+from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
+from kube.names import RESOURCE_SLICES_PATH
+from testbed.api import ApiError
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.kubernetes_version import UNDER_TEST
+from testbed.process import eventually
+from testbed.registration import labelled_pod
+
+API = "resource.k8s.io/v1"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+POLICY = "{kind: Policy, name: default, resources: {mode: dra}, fractions: {'1': 8, '0.125': 1, '0.5': 4,"
+POLICY += " '0.625': 5}, memory: {allowed: true}}"
+COUNTS_CAPACITY = UNDER_TEST.is_at_least("1.36")
+"""Whether claims of a part of a device's capacity need no feature gate."""
+
+pytestmark = pytest.mark.skipif(
+    not COUNTS_CAPACITY, reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
+)
+
+
+def device(number, mib):
+    memory = {
+        "value": f"{mib}Mi",
+        "requestPolicy": {
+            "default": f"{mib}Mi",
+            "validRange": {"min": "1Mi", "step": "1Mi", "max": f"{mib}Mi"},
+        },
+    }
+    return {
+        "name": f"gpu-{number}",
+        "allowMultipleAllocations": True,
+        "attributes": {
+            "type": {"string": "gpu"},
+            "uuid": {"string": f"GPU-{number}"},
+            "productName": {"string": f"NVIDIA A100-SXM4-{mib // 1024}GB"},
+        },
+        "capacity": {"memory": memory},
+    }
+
+
+@pytest.fixture
+def device_class(control_plane):
+    body = {
+        "apiVersion": API,
+        "kind": "DeviceClass",
+        "metadata": {"name": DRIVER},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+    }
+    try:
+        control_plane.api.call("POST", CLASSES, body)
+    except ApiError as error:
+        if error.code != 409:
+            raise
+
+
+@pytest.fixture
+def offer(control_plane, nodes, device_class):
+    """Add nodes whose cards the agent's driver offers: `offer([81920, 40960])` has one with two cards."""
+    api, written = control_plane.api, []
+
+    def write(*cards):
+        names = nodes(*[GpuNode(gpus=0)] * len(cards))
+        for name, sizes in zip(names, cards, strict=True):
+            spec = {
+                "driver": DRIVER,
+                "nodeName": name,
+                "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
+                "devices": [device(number, mib) for number, mib in enumerate(sizes)],
+            }
+            metadata = {"name": f"{name}-claims"}
+            api.call(
+                "POST",
+                RESOURCE_SLICES_PATH,
+                {"apiVersion": API, "kind": "ResourceSlice", "metadata": metadata, "spec": spec},
+            )
+            written.append(metadata["name"])
+        return names
+
+    yield write
+    for name in written:
+        api.call("DELETE", f"{RESOURCE_SLICES_PATH}/{name}")
+
+
+@pytest.fixture
+def start(control_plane, namespace, tmp_path):
+    """Start controllers that make templates: `start("a")`."""
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
+    with ExitStack() as stack:
+
+        def one(name):
+            more = [*SHORT_LEASE, "--claim-templates"]
+            options = {"lease": f"claims-{namespace}", "name": name, "more": more}
+            running = Controller(control_plane.kubeconfig, tmp_path, tls, **options)
+            stack.callback(running.stop)
+            return running
+
+        yield one
+
+
+@pytest.fixture
+def policies(tmp_path):
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "all.yaml").write_text(POLICY)
+    return folder
+
+
+@pytest.fixture
+def webhook(control_plane, namespace, start, policies, tmp_path):
+    """The webhook and its controller, for the test's namespace."""
+    controller = start("a")
+    controller.until_leading()
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as running:
+        yield running
+
+
+def create(control_plane, namespace, names, fraction="0.125", **spec):
+    """Create labelled pods at once, and repeat those for which no card is known yet."""
+    spec = {"terminationGracePeriodSeconds": 0, **spec}
+
+    def one(name):
+        pod = labelled_pod(name, fraction, **spec)
+
+        def created():
+            try:
+                return control_plane.api.create(pod, namespace)
+            except ApiError as error:
+                if "offers no card yet" in str(error) or "try again" in str(error):
+                    return None
+                raise
+
+        return eventually(created, f"{name} is created")
+
+    with ThreadPoolExecutor(4) as clients:
+        return list(clients.map(one, names))
+
+
+def running(control_plane, namespace):
+    return {
+        pod["metadata"]["name"]
+        for pod in control_plane.api.list("Pod", namespace)
+        if pod["spec"].get("nodeName")
+    }
+
+
+def unschedulable(control_plane, namespace):
+    def refused(pod):
+        conditions = pod["status"].get("conditions", [])
+        return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+    return {pod["metadata"]["name"] for pod in control_plane.api.list("Pod", namespace) if refused(pod)}
+
+
+def allocated(control_plane, namespace):
+    """(node, device, request, memory) of each allocated part."""
+    results = []
+    for claim in control_plane.api.list("ResourceClaim", namespace, API):
+        found = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
+        results += [
+            (each["pool"], each["device"], each["request"], each.get("consumedCapacity", {}).get("memory"))
+            for each in found
+        ]
+    return results
+
+
+def templates(control_plane, namespace):
+    return control_plane.api.list("ResourceClaimTemplate", namespace, API)
+
+
+def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
+    control_plane, namespace, offer, webhook
+):
+    [node] = offer([81920, 81920])
+    names = [f"pod-{number}" for number in range(16)]
+    create(control_plane, namespace, names)
+    eventually(lambda: running(control_plane, namespace) == set(names), "all 16 run")
+    found = Counter(allocated(control_plane, namespace))
+    assert found == {(node, "gpu-0", "gpu/m81920", "10Gi"): 8, (node, "gpu-1", "gpu/m81920", "10Gi"): 8}
+    create(control_plane, namespace, ["late"])
+    eventually(lambda: unschedulable(control_plane, namespace) == {"late"}, "the 17th waits")
+    assert len(templates(control_plane, namespace)) == 1
+    control_plane.api.delete("Pod", "pod-3", namespace)
+    eventually(lambda: "late" in running(control_plane, namespace), "the 17th follows")
+
+
+def test_of_five_eighths_exactly_one_is_on_each_card(control_plane, namespace, offer, webhook):
+    first, second = offer([81920, 81920], [81920, 81920])
+    names = {f"pod-{number}" for number in range(8)}
+    create(control_plane, namespace, sorted(names), "0.625")
+    eventually(
+        lambda: running(control_plane, namespace) | unschedulable(control_plane, namespace) == names,
+        "each pod runs or waits",
+    )
+    parts = Counter((node, device) for node, device, *_ in allocated(control_plane, namespace))
+    assert parts == {(node, f"gpu-{at}"): 1 for node in (first, second) for at in range(2)}
+
+
+def test_a_fraction_is_of_the_card_that_the_pod_gets(control_plane, namespace, offer, webhook):
+    offer([40960], [81920])
+    create(control_plane, namespace, ["known"])
+    eventually(lambda: len(templates(control_plane, namespace)) == 1, "the controller knows cards")
+    eventually(lambda: running(control_plane, namespace) == {"known"}, "the first runs")
+    names = [f"pod-{number}" for number in range(3)]
+    pods = create(control_plane, namespace, names, "0.5")
+    [claim] = pods[0]["spec"]["resourceClaims"]
+    assert claim["name"] == CLAIM_NAME
+    assert claim["resourceClaimTemplateName"].startswith("gpu-fraction-4of8-m40960-m81920-")
+    eventually(lambda: set(names) <= running(control_plane, namespace), "all run")
+    halves = Counter((request, memory) for _, _, request, memory in allocated(control_plane, namespace))
+    assert halves == {("gpu/m40960", "5Gi"): 1, ("gpu/m40960", "20Gi"): 1, ("gpu/m81920", "40Gi"): 2}
+
+
+def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, namespace, offer, webhook):
+    [small, large] = offer([40960], [81920, 81920])
+    pod = labelled_pod("memory")
+    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "1431Mi"}
+    pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
+    create(control_plane, namespace, ["first"])
+    control_plane.api.create(pod, namespace)
+    several = labelled_pod("several", "0.5")
+    several["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
+    control_plane.api.create(several, namespace)
+    eventually(lambda: len(running(control_plane, namespace)) == 3, "all run")
+    parts = allocated(control_plane, namespace)
+    assert [part for part in parts if part[3] == "1431Mi" and part[0] == large and part[2] == "gpu"]
+    assert sorted(part[1] for part in parts if part[3] == "40Gi") == ["gpu-0", "gpu-1"]
+    control_plane.api.create(labelled_pod("whole", "1"), namespace)
+    eventually(lambda: "whole" in unschedulable(control_plane, namespace), "no card is empty")
+    for name in ("first", "memory", "several"):
+        control_plane.api.delete("Pod", name, namespace)
+    eventually(lambda: "whole" in running(control_plane, namespace), "a card is empty")
+    assert small  # its card was taken in part, too
+
+
+def test_a_dry_run_makes_no_template(control_plane, namespace, offer, webhook, kubectl):
+    offer([81920])
+    create(control_plane, namespace, ["real"])
+    before = templates(control_plane, namespace)
+    ran = kubectl("run", "dry", "--image=i", "--labels=clearml-injector/fraction=0.5", "--dry-run=server")
+    assert ran.code == 0, ran.stderr
+    assert [each["metadata"]["name"] for each in templates(control_plane, namespace)] == [
+        each["metadata"]["name"] for each in before
+    ]
+    assert all(each["metadata"]["labels"] == {TEMPLATE_LABEL: "share"} for each in before)
+
+
+def test_a_template_that_is_deleted_is_made_again(control_plane, namespace, offer, webhook):
+    offer([81920])
+    create(control_plane, namespace, ["pod"])
+    [template] = templates(control_plane, namespace)
+    name, uid = template["metadata"]["name"], template["metadata"]["uid"]
+    control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
+    eventually(
+        lambda: [each["metadata"]["uid"] != uid for each in templates(control_plane, namespace)] == [True],
+        "it is there again",
+    )
+
+
+def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, webhook):
+    offer([81920])
+    create(control_plane, namespace, ["pod"])
+    [template] = templates(control_plane, namespace)
+    name = template["metadata"]["name"]
+    other = {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}}
+    other["metadata"]["labels"] = {TEMPLATE_LABEL: "share"}
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+    other["spec"] = {"spec": {"devices": {"requests": [request]}}}
+
+    def replaced():
+        """Delete it and be faster than the controller, sooner or later."""
+        try:
+            control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
+            control_plane.api.create(other, namespace)
+        except ApiError:
+            return False
+        return True
+
+    eventually(replaced, "another template has its name")
+
+    def denied():
+        try:
+            control_plane.api.create(labelled_pod("next", "0.125"), namespace, dry_run=False)
+        except ApiError as error:
+            return str(error)
+        control_plane.api.delete("Pod", "next", namespace)
+        return ""
+
+    said = eventually(denied, "pods are denied")
+    assert f"ResourceClaimTemplate {name} exists, with another content" in said
+
+
+def test_two_controllers_that_are_killed_in_turn_make_each_template_once(  # noqa: PLR0913, PLR0917 fixtures
+    control_plane, namespace, offer, start, policies, tmp_path
+):
+    offer([81920])
+    first, second = start("a"), start("b")
+    eventually(lambda: first.leads or second.leads, "one leads")
+    with registered_webhook(control_plane.api, namespace, first, tmp_path, policies):
+        create(control_plane, namespace, ["one"])
+        for killed, name in ((second, "two"), (second, "three")):
+            if killed.leads:
+                killed.kill()
+                killed.start_again()
+            create(control_plane, namespace, [name], "0.125")
+        first.kill()
+        eventually(lambda: second.leads, "the other leads")
+        first.start_again()
+        create(control_plane, namespace, ["four"], "0.5")
+    eventually(lambda: running(control_plane, namespace) == {"one", "two", "three", "four"}, "all run")
+    assert len(templates(control_plane, namespace)) == 2

@@ -1,0 +1,174 @@
+"""Templates are made once, read back, bounded, collected, and never taken from somebody else."""
+
+import asyncio
+import copy
+import json
+
+import pytest
+
+from cluster.kube_client import ApiError
+from controller.claims.claim_templates import GATE_IS_OFF, MAX_IN_NAMESPACE, UNUSED_SECONDS, ClaimTemplates
+from controller.claims.template_objects import SeenTemplate
+from kube.dra import DRIVER
+from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
+from modes.fraction import Fraction
+from modes.registry import MODES
+from tests.cluster.objects import listed
+
+[CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
+PLACED = Placement((), 0, (), cards=(81920,))
+
+
+class Api:
+    """An API server with templates: `stored` by path, `asked` in order, `keeps` what it keeps of a spec."""
+
+    def __init__(self):
+        self.stored, self.asked, self.pods = {}, [], []
+        self.keeps = copy.deepcopy
+        self.error = None
+
+    async def request(self, method, path, *, body=None, query=None, **_):
+        self.asked.append((method, path))
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        if path.endswith("/pods"):
+            assert query["fieldSelector"] == "spec.nodeName="
+            return json.dumps(listed(*self.pods)).encode()
+        if method == "POST":
+            path = f"{path}/{body['metadata']['name']}"
+            if path in self.stored:
+                raise ApiError(409, "exists")
+            # As the API server does, with metadata of the claims.
+            self.stored[path] = {**body, "spec": {"metadata": {}, **self.keeps(body["spec"])}}
+        if method == "DELETE":
+            return json.dumps(self.stored.pop(path)).encode()
+        return json.dumps(self.stored[path]).encode()
+
+
+@pytest.fixture
+def api():
+    return Api()
+
+
+@pytest.fixture
+def now():
+    return [0.0]
+
+
+@pytest.fixture
+def templates(api, now):
+    return ClaimTemplates(api, lambda: True, lambda: now[0])
+
+
+def request(slices=4, namespace="a", mib=0):
+    fraction = Fraction.of_memory(mib, 8) if mib else Fraction(slices, 8)
+    share = RequestedShare(fraction, CLAIMED, writes_limits=False, driver=DRIVER)
+    return PlacementRequest(share, Demands(), Accounting(namespace=namespace))
+
+
+def ensure(templates, *requests):
+    async def every():
+        return await asyncio.gather(*[templates.ensure(each, PLACED) for each in requests])
+
+    return asyncio.run(every())
+
+
+def test_equal_shares_of_a_namespace_have_one_template(api, templates):
+    assert ensure(templates, *[request()] * 5, request(namespace="b")) == [None] * 6
+    assert ensure(templates, request()) == [None]
+    assert [method for method, _ in api.asked] == ["POST", "POST"]
+
+
+def test_what_another_leader_made_is_taken_if_it_is_equal(api, templates):
+    ensure(templates, request())
+    assert ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request()) == [None]
+    assert [method for method, _ in api.asked] == ["POST", "POST", "GET"]
+
+
+def test_somebody_elses_template_is_not_taken(api, templates):
+    ensure(templates, request())
+    [path] = api.stored
+    api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["firstAvailable"][0]["count"] = 7
+    [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
+    assert "exists, with another content" in said
+    changed = SeenTemplate("a", path.rpartition("/")[2], {"spec": {}})
+    templates.watched.set(changed)
+    [said] = ensure(templates, request())
+    assert "exists, with another content" in said
+
+
+def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
+    def dropped(spec):
+        spec = copy.deepcopy(spec)
+        for each in spec["spec"]["devices"]["requests"][0]["firstAvailable"]:
+            del each["capacity"]
+        return spec
+
+    api.keeps = dropped
+    assert ensure(templates, request()) == [GATE_IS_OFF]
+    assert api.stored == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApiError(404, ""), "serves no resource.k8s.io/v1"),
+        (ApiError(403, ""), "may not make the claim's template"),
+        (ApiError(500, ""), "rejected the claim's template (500)"),
+        (TimeoutError(), "did not answer in time"),
+    ],
+)
+def test_a_template_that_cannot_be_made_denies_the_pod_and_is_tried_again(api, templates, error, said):
+    api.error = error
+    assert said in ensure(templates, request())[0]
+    api.error = None
+    assert ensure(templates, request()) == [None]
+
+
+def test_a_namespace_has_a_bounded_number(templates):
+    many = [request(mib=1 + number) for number in range(MAX_IN_NAMESPACE)]
+    assert ensure(templates, *many) == [None] * MAX_IN_NAMESPACE
+    [said] = ensure(templates, request())
+    assert f"has {MAX_IN_NAMESPACE} different shares already" in said
+    assert len(said) <= 200
+    assert ensure(templates, many[0], request(namespace="b")) == [None, None]
+
+
+def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
+    ensure(templates, request(), request(5), request(6))
+    names = [path.rpartition("/")[2] for path in api.stored]
+    now[0] = UNUSED_SECONDS
+    ensure(templates, request(5))
+    waiting = {"name": "c", "resourceClaimTemplateName": names[2]}
+    api.pods = [{"metadata": {"name": "p", "namespace": "a"}, "spec": {"resourceClaims": [waiting]}}]
+    asyncio.run(templates.collect())
+    assert [path.rpartition("/")[2] for path in api.stored] == names[1:]
+    api.pods = []
+    asyncio.run(templates.collect())
+    assert [path.rpartition("/")[2] for path in api.stored] == names[1:2]
+
+
+def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
+    leads = [True]
+    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
+    ensure(templates, request())
+    [path] = api.stored
+
+    async def deleted():
+        del api.stored[path]
+        templates.watched.remove(("a", path.rpartition("/")[2]))
+        await templates.settled()
+
+    asyncio.run(deleted())
+    assert list(api.stored) == [path]
+    leads[0] = False
+    asyncio.run(deleted())
+    assert api.stored == {}
+
+
+def test_a_request_without_a_driver_or_a_namespace_makes_nothing(api, templates):
+    share = RequestedShare(Fraction(4, 8), CLAIMED)
+    said = ensure(templates, PlacementRequest(share), request(namespace="../x"))
+    assert said == ["the request names no driver or no namespace"] * 2
+    assert api.asked == []

@@ -1,0 +1,85 @@
+"""Which cards a claim may take: those that drivers offer, or that the policy assumes."""
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from ledger.claims import OfferedCards
+from ledger.ledger import Ledger
+from ledger.placement_request import (
+    Assumption,
+    Demands,
+    Placement,
+    PlacementRequest,
+    RequestedShare,
+    Unschedulable,
+)
+from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from modes.registry import MODES
+
+HALF = Fraction(4, 8)
+[CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
+
+
+def place(cards, fraction=HALF, driver=DRIVER, **demands):
+    ledger = Ledger()
+    ledger.cards.put("slice", driver, cards)
+    writes = driver == NVIDIA_DRIVER
+    share = RequestedShare(fraction, CLAIMED, writes_limits=writes, driver=driver)
+    return ledger.place(PlacementRequest(share, Demands(**demands)), 0.0)
+
+
+def test_the_smallest_cards_come_first():
+    assert place({81920: 3, 40960: 1}).cards == (40960, 81920)
+
+
+def test_of_many_sizes_the_most_frequent_are_taken():
+    assert place({1000 + size: size + 1 for size in range(12)}).cards == tuple(range(1004, 1012))
+
+
+def test_a_limit_that_is_written_needs_one_size():
+    placed = place({81920: 3, 40960: 1}, driver=NVIDIA_DRIVER)
+    assert (placed.cards, placed.gpu_mib) == ((81920,), 81920)
+
+
+def test_only_large_enough_cards_count():
+    assert place({81920: 1, 40960: 1}, kinds=GpuKinds(min_mib=50000)).cards == (81920,)
+    denied = place({40960: 1}, kinds=GpuKinds(min_mib=50000))
+    assert isinstance(denied, Unschedulable)
+    assert denied.why == "no card has 50000 MiB of memory, the largest has 40960"
+    assert isinstance(place({40960: 1}, Fraction.of_memory(50000, 8)), Unschedulable)
+
+
+def test_memory_and_whole_cards_need_no_sizes():
+    assert place({40960: 1}, Fraction.of_memory(100, 8)) == Placement((), 0, ())
+    assert place({}, Fraction(8, 8)) == Placement((), 0, ())
+
+
+def test_without_offers_the_assumed_size_is_taken_or_the_pod_denied():
+    assert place({}, assume=Assumption(1, 24576)).cards == (24576,)
+    denied = place({})
+    assert isinstance(denied, Unschedulable)
+    assert "offers no card yet" in denied.why
+
+
+def test_a_placement_of_an_earlier_review_stays():
+    existing = Placement((), 0, (), cards=(12345,))
+    assert place({81920: 1}, existing=existing) == existing
+
+
+def test_nothing_is_reserved():
+    ledger = Ledger()
+    ledger.cards.put("slice", DRIVER, {81920: 1})
+    request = PlacementRequest(RequestedShare(HALF, CLAIMED, writes_limits=False, driver=DRIVER))
+    assert ledger.place(request, 0.0).reservation is None
+    assert ledger.reservations == 0
+
+
+def test_what_is_removed_is_as_if_it_had_never_been_added():
+    cards = OfferedCards()
+    cards.put("a", DRIVER, {81920: 2})
+    cards.put("b", DRIVER, {81920: 1, 40960: 4})
+    cards.put("b", DRIVER, {24576: 1})
+    assert cards.sizes(DRIVER) == {81920: 2, 24576: 1}
+    for name in cards.names:
+        cards.remove(name)
+    cards.remove("never")
+    assert (cards.sizes(DRIVER), cards.names) == ({}, [])

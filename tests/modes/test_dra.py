@@ -1,0 +1,41 @@
+"""Mode dra: a claim instead of amounts, of one of two drivers."""
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from modes.dra import Dra
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
+from tests.ledger.cluster import gpu_node
+
+MODE = Dra(DRIVER, ResourceNames(), frozenset())
+
+
+def test_a_pod_gets_no_amounts():
+    assert MODE.amounts(Fraction(4, 8), ()) == {}
+    assert MODE.is_claimed
+
+
+def test_what_the_pod_requests_of_nvidia_is_replaced_and_single_gpus_are_denied():
+    assert MODE.kinds["nvidia.com/gpu"].is_replaced
+    assert MODE.kinds["clear.ml/fraction-1"].is_replaced
+    assert MODE.kinds["nvidia.com/gpu-3"].is_index
+    assert MODE.kinds["nvidia.com/mig-1g.5gb"].is_other_system
+
+
+def test_only_the_agents_driver_limits_by_itself():
+    assert [Dra.limits_itself(name) for name in (DRIVER, NVIDIA_DRIVER)] == [True, False]
+
+
+def test_no_resource_name_is_for_the_mode():
+    assert Dra.name_problem(DRIVER) is None
+    assert "pods get a claim" in Dra.name_problem("nvidia.com/gpu")
+
+
+def test_the_ledger_counts_nothing_of_a_node():
+    node = gpu_node("node", 2, 81920)
+    assert (Dra.gpu_count(node), Dra.slices(node), Dra.fit(node, Fraction(1, 8))) == (None, 0, 0)
+
+
+def test_no_device_plugin_fits():
+    assert "no device plugin" in MODE.operator_problem(cdi=True)
+    assert not MODE.operator_values(1).is_shared
+    assert DRIVER in MODE.share_text(Fraction(4, 8))

@@ -1,0 +1,63 @@
+"""Mode dra: a claim of an earlier review is kept only if all of the pod agrees with it."""
+
+import copy
+
+import pytest
+
+from kube.dra import DRIVER
+from modes.claim import ClaimedShare, template_name
+from modes.fraction import Fraction
+from tests.webhook.admission.test_share_claim import claims, webhook
+from tests.webhook.support import pod
+
+KEPT = template_name(ClaimedShare(DRIVER, Fraction(4, 8), (24576,)))
+
+
+@pytest.fixture
+def injected():
+    """A pod that was injected when the cluster had other cards."""
+    return webhook({24576: 1}).decide(pod()).stored
+
+
+def template(decided):
+    return claims(decided)[0]["resourceClaimTemplateName"]
+
+
+def test_the_sizes_of_an_earlier_review_stay(injected):
+    decided = webhook().decide(injected)
+    assert decided.allowed
+    assert decided.patch == []
+    assert template_of(injected) == KEPT
+
+
+def template_of(found):
+    return found["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("clearml-injector/slices", "5"),
+        ("clearml-injector/gpu-container", "other"),
+        ("clearml-injector/injected", "other@0"),
+        ("clearml-injector/gpu-index", "0"),
+        ("clearml-injector/memory-mib", "1"),
+    ],
+)
+def test_another_annotation_makes_it_a_new_pod(injected, name, value):
+    changed = copy.deepcopy(injected)
+    changed["metadata"]["annotations"][name] = value
+    assert template(webhook().decide(changed)) != KEPT
+
+
+def test_another_label_makes_it_a_new_pod(injected):
+    changed = copy.deepcopy(injected)
+    changed["metadata"]["labels"]["clearml-injector/fraction"] = "0.250"
+    assert "-2of8-" in template(webhook().decide(changed))
+
+
+@pytest.mark.parametrize("size", ["m0", "m1", "m999999999"])
+def test_invented_sizes_get_no_more_than_their_part_of_such_cards(injected, size):
+    changed = copy.deepcopy(injected)
+    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = KEPT.replace("m24576", size)
+    assert template(webhook().decide(changed)) != KEPT.replace("m24576", size)

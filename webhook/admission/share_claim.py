@@ -1,0 +1,47 @@
+"""The claim of a pod's share, in modes of claims: `resourceClaims`, and `resources.claims` of GPU containers.
+
+The claim's template is named by what it asks for (modes/claim.py); the controller makes it before the pod is
+admitted.
+"""
+
+from __future__ import annotations
+
+from kube.dra import CLAIM_NAME
+from ledger.placement_request import Placement
+from modes.claim import template_name
+from webhook.admission.container_refs import ContainerRef
+from webhook.admission.json_patch import Operation, add, append
+from webhook.admission.kept_claim import claimed_share, position_of_claim
+from webhook.admission.validate import Validated
+
+
+def write_claim(validated: Validated, placement: Placement) -> list[Operation]:
+    """Return the operations that give the GPU containers the claim of the pod's share."""
+    spec = validated.spec
+    if not validated.mode.is_claimed:
+        return []
+    name = template_name(
+        claimed_share(validated.policy, validated.fraction, validated.kinds, placement.cards)
+    )
+    operations = [each for ref in validated.containers.gpu for each in _use(ref)]
+    position = position_of_claim(spec)
+    if position is None:
+        claim = {"name": CLAIM_NAME, "resourceClaimTemplateName": name}
+        return [*operations, *append("/spec/resourceClaims", spec.resource_claims, [claim])]
+    if (spec.resource_claims or [])[position].resource_claim_template_name == name:
+        return operations
+    return [*operations, add(f"/spec/resourceClaims/{position}/resourceClaimTemplateName", name)]
+
+
+def has_claim(validated: Validated, placement: Placement) -> bool:
+    """Whether a pod has all that `write_claim` writes."""
+    return not write_claim(validated, placement)
+
+
+def _use(ref: ContainerRef) -> list[Operation]:
+    resources, use = ref.container.resources, {"name": CLAIM_NAME}
+    if resources is None:
+        return [add(f"{ref.path}/resources", {"claims": [use]})]
+    if ref.has_claim:
+        return []
+    return append(f"{ref.path}/resources/claims", resources.claims, [use])
