@@ -74,7 +74,12 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 
 {{- define "fraction-injector.resource" -}}
 {{- $modes := include "fraction-injector.modes" . | fromYaml -}}
-{{- dig "resources" "name" "" . | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
+{{- dig "resources" "driver" "" . | default (dig "resources" "name" "" .) | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
+{{- end -}}
+
+{{/* Not empty if a policy's pods get claims: its resource is then the driver of these, whose name has no slash. */}}
+{{- define "fraction-injector.claims" -}}
+{{- range $policy := .Values.policies -}}{{- if not (contains "/" (include "fraction-injector.resource" $policy)) -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
 {{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
@@ -192,7 +197,7 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{- define "fraction-injector.celLimitedByAgent" -}}
 {{- $out := list -}}
 {{- range $name, $policy := .Values.policies -}}
-{{- if eq (dig "limits" "from" "admission" $policy) "agent" -}}{{- $out = append $out $name -}}{{- end -}}
+{{- if or (eq (dig "limits" "from" "admission" $policy) "agent") (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") -}}{{- $out = append $out $name -}}{{- end -}}
 {{- end -}}
 {{- $out | toJson -}}
 {{- end -}}

@@ -157,6 +157,7 @@ def no_webhook(lock, control_plane):
         "either": created(api, labelled_pod("either", "0.125"), "lock-either"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
         "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),
+        "claimed": created(api, labelled_pod("claimed", "0.500"), "lock-claimed"),
     }
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
     eventually(lambda: not decides(probe(api, OLD)), "the webhook is out of effect")

@@ -61,6 +61,13 @@ POLICIES = {
     "apart": {"namespaces": ["lock-apart"], "containers": "any-gpu"},
     "nics": {"namespaces": ["lock-nics"], "allow": {"deviceClasses": ["rdma.example.com"]}},
     "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
+    "claimed": {
+        "namespaces": ["lock-claimed"],
+        "resources": {"mode": "dra"},
+        "assume": {"gpusPerNode": 2, "gpuMemoryMiB": 81920},
+        "fractions": {"0.125": 1, "0.2": 2, "0.500": 4, "2.0": 16},
+        "memory": {"allowed": True},
+    },
     "waiting": {"namespaces": ["lock-waiting"], "quotas": {"whenOverQuota": "wait"}},
 }
 LIMITERS = {

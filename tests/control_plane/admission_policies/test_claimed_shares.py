@@ -1,0 +1,140 @@
+"""Mode dra under the second lock: label, annotations and claim agree, and nobody else claims shares."""
+
+import copy
+import json
+
+import pytest
+
+from kube.dra import DRIVER
+from testbed.api import ApiError
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
+from testbed.registration import asking_for_memory, labelled_pod
+from tests.control_plane.admission_policies.support import refused, unlabelled_pod
+from tests.control_plane.admission_policies.test_claims import API, claim, of_class, one_of, template
+
+IN = "lock-claimed"
+SHARE = {"name": "gpu-fraction", "resourceClaimTemplateName": "gpu-fraction-4of8-m81920-0123456789abcdef"}
+OF_SHARES = (
+    "gpu.clearml-injector.io: claims and templates of shares are made for labelled pods alone: label the pod"
+    " with clearml-injector/fraction, and remove the claim"
+)
+
+pytestmark = pytest.mark.skipif(not HAS_RESOURCE_CLAIMS, reason=f"this Kubernetes serves no {API}")
+
+
+def dry(control_plane, pod, namespace=IN):
+    return control_plane.api.create(pod, namespace, dry_run=True)
+
+
+def on_two(pod):
+    pod["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("pod", "begins"),
+    [
+        (labelled_pod("half", "0.500"), "gpu-fraction-4of8-m81920-"),
+        (labelled_pod("exact", "0.2"), "gpu-fraction-1of5-m81920-"),
+        (labelled_pod("whole", "2.0"), "gpu-fraction-whole-x2-"),
+        (on_two(labelled_pod("halves", "0.500")), "gpu-fraction-4of8-x2-m81920-"),
+        (asking_for_memory("1431Mi"), "gpu-fraction-1431mi-"),
+    ],
+)
+def test_what_the_webhook_makes_of_a_pod_passes(lock, control_plane, pod, begins):
+    made = dry(control_plane, pod)
+    [share] = made["spec"]["resourceClaims"]
+    assert share["resourceClaimTemplateName"].startswith(begins)
+
+
+def another_template(name):
+    def change(pod):
+        pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
+
+    return change
+
+
+def without_claim(pod):
+    del pod["spec"]["resourceClaims"]
+    del pod["spec"]["containers"][0]["resources"]["claims"]
+
+
+def with_another_label(pod):
+    pod["metadata"]["labels"]["clearml-injector/fraction"] = "0.125"
+
+
+def with_a_second_user(pod):
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "second"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_template("mine"),
+        another_template("gpu-fraction-7of8-m81920-0123456789abcdef"),
+        another_template("gpu-fraction-4of8-x2-m81920-0123456789abcdef"),
+        another_template("gpu-fraction-whole-0123456789abcdef"),
+        another_template("gpu-fraction-999999mi-0123456789abcdef"),
+        without_claim,
+        with_another_label,
+        with_a_second_user,
+    ],
+)
+def test_a_pod_whose_parts_do_not_agree_is_refused(no_webhook, control_plane, change):
+    pod = copy.deepcopy(no_webhook["claimed"])
+    dry(control_plane, pod)
+    change(pod)
+    with pytest.raises(ApiError) as error:
+        dry(control_plane, pod)
+    assert "second-lock" in str(error.value) or "injected" in str(error.value)
+
+
+def test_pods_of_other_modes_have_no_such_claim(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["spec"]["resourceClaims"] = [SHARE]
+    with pytest.raises(ApiError, match="only in mode dra"):
+        dry(control_plane, pod, "lock-default")
+
+
+@pytest.mark.parametrize("name", ["gpu-fraction", "other"])
+def test_an_unlabelled_pod_has_no_such_claim(lock, control_plane, name):
+    with pytest.raises(ApiError, match="is for pods with the label"):
+        dry(control_plane, unlabelled_pod(resourceClaims=[{**SHARE, "name": name}]))
+
+
+@pytest.mark.parametrize("requests", [[of_class(DRIVER)], [one_of("other.example.com", DRIVER)]])
+def test_nobody_but_the_controller_makes_templates_of_shares(lock, control_plane, requests):
+    with refused("claimed-shares", OF_SHARES):
+        control_plane.api.create(template(*requests), IN)
+    named = template(of_class("other.example.com"))
+    named["metadata"]["name"] = SHARE["resourceClaimTemplateName"]
+    with refused("claimed-shares", OF_SHARES):
+        control_plane.api.create(named, IN)
+
+
+def test_no_claim_of_a_share_is_made_by_hand(lock, control_plane):
+    by_hand = claim("other", of_class(DRIVER))
+    with refused("claimed-shares", OF_SHARES):
+        control_plane.api.create(by_hand, IN)
+    control_plane.api.create(claim("other", of_class("other.example.com")), IN, dry_run=True)
+
+
+def test_the_annotation_alone_makes_no_claim_of_a_share(lock, control_plane):
+    """Kubernetes' own components may write the status of claims; who may edit a namespace may not."""
+    forged = claim("gpu-fraction", of_class(DRIVER))
+    control_plane.api.create(forged, IN, dry_run=True)  # as a component that may do everything
+    rules = [{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["*"]}]
+    rbac = "rbac.authorization.k8s.io/v1"
+    role = {"apiVersion": rbac, "kind": "Role", "metadata": {"name": "claimant"}, "rules": rules}
+    subject = {"kind": "User", "name": "claimant", "apiGroup": "rbac.authorization.k8s.io"}
+    reference = {"kind": "Role", "name": "claimant", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = {**role, "kind": "RoleBinding", "subjects": [subject], "roleRef": reference}
+    del binding["rules"]
+    for made in (role, binding):
+        control_plane.api.create(made, IN)
+    ended = control_plane.kubectl(
+        "create", "--as=claimant", f"--namespace={IN}", "--filename=-", stdin=json.dumps(forged)
+    )
+    assert OF_SHARES in ended.stderr
+    for kind in ("Role", "RoleBinding"):
+        control_plane.api.delete(kind, "claimant", IN, rbac)
