@@ -98,10 +98,23 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if facts["profile"] is not None:
         yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
         return
+    if facts["claim"] is not None:
+        yield f"container {facts['container']}: claim of template {facts['claim']['template']}{memory}:"
+        yield from _template(facts["claim"])
+        return
     limited = _by_agent(explanation) if by_agent else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
     yield f"container {facts['container']}: {share}"
     yield from _parts(explanation, facts)
+
+
+def _template(claim: dict[str, Any]) -> Iterator[str]:
+    for request in claim["spec"]["spec"]["devices"]["requests"]:
+        for asked in request.get("firstAvailable") or [request["exactly"]]:
+            amount = asked.get("capacity", {}).get("requests", {}).get("memory", "all memory")
+            yield f"  {amount} of each of {asked['count']} {asked['deviceClassName']}"
+            for selector in asked.get("selectors", ()):
+                yield f"    where {selector['cel']['expression']}"
 
 
 def _by_agent(explanation: Explanation) -> str:

@@ -16,6 +16,7 @@ from cli.gpu_kinds import remaining_kinds
 from cli.pod_templates import pod_templates, refuse_label
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
+from modes.claim import template_name, template_spec
 from policies.loading.policy_set import PolicySet
 from webhook.admission_request import Request
 from webhook.decision import Outcome
@@ -59,6 +60,7 @@ class Explanation:
             "slices": injection.slices if injection is not None else None,
             "index": indices if is_list else next(iter(indices), None),
             "profile": self._profile(),
+            "claim": self._claim(),
             "prefer": list(policy.demands.prefer) if policy is not None else [],
             "passedOver": placement.passed_over if placement is not None else "",
             "hasRoom": self._has_room(),
@@ -92,6 +94,13 @@ class Explanation:
         if policy is None:
             return None
         return "none" if self._is_whole or self._profile() is not None else policy.limiter.name
+
+    def _claim(self) -> dict[str, Any] | None:
+        """Return the template of the pod's claim; None in modes without claims."""
+        injection = self.outcome.injection
+        if injection is None or injection.claim is None:
+            return None
+        return {"template": template_name(injection.claim), "spec": template_spec(injection.claim)}
 
     def _profile(self) -> str | None:
         """Return the MIG profile of the pod's instance; None if it gets slices."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledger.placement_request import Placement
+from modes.claim import ClaimedShare
 from policies.model.effective import NO_LIMITER
 from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
@@ -16,7 +17,7 @@ from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
 from webhook.admission.quota_gate import close_gate
 from webhook.admission.share import PodShare, share_of
-from webhook.admission.share_claim import write_claim
+from webhook.admission.share_claim import claim_of, write_claim
 from webhook.admission.sizes import bounded
 from webhook.admission.validate import Validated
 
@@ -36,6 +37,8 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Indices of its GPUs, as in the annotation; None if the kubelet chooses them."""
     alias: str | None = None
     """Description of the translation, for a pod in another system's syntax."""
+    claim: ClaimedShare | None = None
+    """What its claim asks for; None in modes without claims."""
 
 
 def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
@@ -72,7 +75,8 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         return patch
     mib = share.memory_mib if placement.instance is None else placement.instance.mib
     index = share.annotations.get(GPU_INDEX)
-    return Injection(patch, names, validated.fraction.slices, placement, mib, index)
+    claim = claim_of(validated, placement)
+    return Injection(patch, names, validated.fraction.slices, placement, mib, index, claim=claim)
 
 
 def as_placed(validated: Validated, placement: Placement) -> Validated | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kube.dra import CLAIM_NAME
 from ledger.placement_request import Placement
-from modes.claim import template_name
+from modes.claim import ClaimedShare, template_name
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.kept_claim import claimed_share, position_of_claim
@@ -17,20 +17,25 @@ from webhook.admission.validate import Validated
 
 def write_claim(validated: Validated, placement: Placement) -> list[Operation]:
     """Return the operations that give the GPU containers the claim of the pod's share."""
-    spec = validated.spec
-    if not validated.mode.is_claimed:
+    spec, claim = validated.spec, claim_of(validated, placement)
+    if claim is None:
         return []
-    name = template_name(
-        claimed_share(validated.policy, validated.fraction, validated.kinds, placement.cards)
-    )
+    name = template_name(claim)
     operations = [each for ref in validated.containers.gpu for each in _use(ref)]
     position = position_of_claim(spec)
     if position is None:
-        claim = {"name": CLAIM_NAME, "resourceClaimTemplateName": name}
-        return [*operations, *append("/spec/resourceClaims", spec.resource_claims, [claim])]
+        added = {"name": CLAIM_NAME, "resourceClaimTemplateName": name}
+        return [*operations, *append("/spec/resourceClaims", spec.resource_claims, [added])]
     if (spec.resource_claims or [])[position].resource_claim_template_name == name:
         return operations
     return [*operations, add(f"/spec/resourceClaims/{position}/resourceClaimTemplateName", name)]
+
+
+def claim_of(validated: Validated, placement: Placement) -> ClaimedShare | None:
+    """Return what the claim of a placed pod asks for; None in modes without claims."""
+    if not validated.mode.is_claimed:
+        return None
+    return claimed_share(validated.policy, validated.fraction, validated.kinds, placement.cards)
 
 
 def has_claim(validated: Validated, placement: Placement) -> bool:

@@ -17,7 +17,7 @@ ROOM_OF_INVENTORY = 15
 """Pods of 0.750: one for each of its GPUs."""
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
 OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds", "alias"]
-OURS += ["profile", "prefer", "passedOver", "hasRoom"]
+OURS += ["profile", "claim", "prefer", "passedOver", "hasRoom"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -70,6 +70,7 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "slices": None,
         "index": None,
         "profile": None,
+        "claim": None,
         "prefer": [],
         "passedOver": "",
         "hasRoom": None,
@@ -325,3 +326,26 @@ def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
     assert "queue services gives no share: label and GPU limits are removed" in out
     assert "  -    clearml-injector/fraction: '0.500'" in out.splitlines()
     assert "  -        nvidia.com/gpu: '1'" in out.splitlines()
+
+
+def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
+    policy = (
+        "{kind: Policy, name: default, resources: {mode: dra}, assume: {gpusPerNode: 1, gpuMemoryMiB: 81920}}"
+    )
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "all.yaml").write_text(policy)
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: half, labels: {clearml-injector/fraction: '0.500'}},"
+        " spec: {containers: [{name: main, image: i}]}}"
+    )
+    options = "--policies", str(tmp_path / "policies"), str(tmp_path / "pod.yaml")
+    ended = invoke(*options)
+    assert ended.exit_code == 0, ended.output
+    assert "container main: claim of template gpu-fraction-4of8-m81920-" in ended.stdout
+    assert "40Gi of each of 1 gpu.clearml-injector.io" in ended.stdout
+    assert "quantity('81920Mi')) >= 0" in ended.stdout
+    [facts] = json.loads(invoke("--output=json", *options).stdout)
+    [claim] = facts["pod"]["spec"]["resourceClaims"]
+    assert facts["claim"]["template"] == claim["resourceClaimTemplateName"]
+    [request] = facts["claim"]["spec"]["spec"]["devices"]["requests"]
+    assert request["firstAvailable"][0]["capacity"] == {"requests": {"memory": "40Gi"}}
