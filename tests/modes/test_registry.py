@@ -20,11 +20,12 @@ OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
     ("bench/mig.py", "mig"),
     ("controller/watch/resource_slice.py", "mig"),
+    ("kube/__init__.py", "dra"),
     ("policies/model/types.py", "mig"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
 """A field of the GpuNode: whether a card is divided; a bench of dividing cards; a type of NVIDIA's DRA
-devices; a part of the names of DeviceClasses; a word of HAMi's."""
+devices; the module of names; a part of the names of DeviceClasses; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():

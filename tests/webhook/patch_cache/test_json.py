@@ -157,7 +157,7 @@ def test_white_space_changes_nothing():
 
 def test_a_pod_nested_as_deep_as_can_just_be_read_is_no_internal_error():
     reviewer, outcomes = reviewer_and_outcomes()
-    found = pod(containers=[container(resources={"claims": "HERE"})])
+    found = pod(containers=[container(resources={"unread": "HERE"})])
     for depth in range(sys.getrecursionlimit() - 150, sys.getrecursionlimit()):
         body = as_body(review_of(found)).replace(b'"HERE"', b"[" * depth + b"]" * depth)
         for _ in range(2):

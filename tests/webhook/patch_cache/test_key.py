@@ -71,7 +71,12 @@ def rare():
     terms = [{"matchExpressions": [expression], "matchFields": [expression]}]
     return review_of(
         pod(
-            containers=[container(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
+            containers=[
+                container(
+                    volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}],
+                    resources={"claims": [{"name": "nic"}]},
+                )
+            ],
             metadata={"annotations": {OURS + "container": "train"}},
             affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}},
             volumes=[{"name": "logs", "hostPath": {"path": "/var/log"}}],

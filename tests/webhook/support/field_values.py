@@ -300,6 +300,8 @@ VALUES: dict[str, list[Any]] = {
     "HostPath.path": HOST_PATHS,
     "Resources.limits": AMOUNTS,
     "Resources.requests": AMOUNTS,
+    "Resources.claims": [GONE, None, [], [{"name": "gpu"}], [{"name": CLAIM["name"]}]],
+    "UsedClaim.name": [GONE, None, "", "gpu-fraction", MARK],
     "Affinity.node_affinity": NODE_AFFINITIES,
     "NodeAffinity.required": [GONE, None, {}, {"nodeSelectorTerms": [{}]}, {"nodeSelectorTerms": [TERM, {}]}],
     "NodeAffinity.preferred": [GONE, None, [], [{"weight": 1}]],
