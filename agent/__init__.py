@@ -8,6 +8,7 @@ PUBLIC = (
     "files",
     "gpu",
     "limits",
+    "node_lock",
     "nvml",
     "options",
     "policy_compiler",
