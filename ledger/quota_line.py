@@ -129,8 +129,12 @@ class QuotaLine:
         """Whether another pod may go now; `policies` identifies the policies in force."""
         return self._version(policies) != self._checked
 
-    def due(self, quotas_of: QuotasOf, policies: object) -> Iterator[PodFact | None]:
+    def due(
+        self, quotas_of: QuotasOf, policies: object, passed_over: Callable[[str], bool] = lambda _: False
+    ) -> Iterator[PodFact | None]:
         """Yield the pods that may go, in order; None where the caller should let other tasks run.
+
+        Pods of a namespace that is `passed_over` neither go nor stop others.
 
         The caller removes each pod from the line and counts it before it continues; otherwise this ends.
         """
@@ -145,6 +149,8 @@ class QuotaLine:
             self.steps += 1
             if self.steps % STEPS_AT_ONCE == 0:
                 yield None
+            if passed_over(group.namespace):
+                continue
             if self._first(group) == first:
                 if not self._may_go(group, quotas_of, closed, kept):
                     continue

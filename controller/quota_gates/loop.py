@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
@@ -37,7 +38,9 @@ RETRY_SECONDS = 1.0
 """Until a request without an answer is repeated; twice as long after each further one."""
 MOST_RETRY_SECONDS = 120.0
 MAX_STUCK = 8
-"""Pods whose requests fail at the same time: then the fault is hardly theirs, and no other one is tried."""
+"""Pods of one namespace whose requests fail at the same time: then no other one of it is tried."""
+MAX_STUCK_IN_ALL = 64
+"""The same of all namespaces together: then the fault is hardly theirs, and no other pod is tried."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 
 
@@ -111,7 +114,14 @@ class QuotaGateLoop:
 
     @property
     def _are_many_stuck(self) -> bool:
-        return len(self._unknown) + len(self._held) >= MAX_STUCK
+        return len(self._unknown) + len(self._held) >= MAX_STUCK_IN_ALL
+
+    def _stuck_namespaces(self) -> frozenset[str]:
+        counted = Counter(namespace for namespace, _ in (*self._unknown, *self._held))
+        return frozenset(namespace for namespace, pods in counted.items() if pods >= MAX_STUCK)
+
+    def _is_stuck(self, namespace: str) -> bool:
+        return namespace in self._stuck_namespaces()
 
     async def _ask_again(self) -> None:
         """Repeat requests without an answer, until one has none again."""
@@ -121,12 +131,12 @@ class QuotaGateLoop:
 
     async def _let_due_go(self) -> bool:
         """Let pods go whose turn it is; return False if more may be due."""
-        digest, left = self._policies.digest, MAX_AT_ONCE
-        if not self._line.has_changed(digest):
+        rules, left = (self._policies.digest, self._stuck_namespaces()), MAX_AT_ONCE
+        if not self._line.has_changed(rules):
             return True
         if self._are_many_stuck:
             return False
-        for pod in self._line.due(self._policies.quotas_of, digest):
+        for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck):
             if pod is None:
                 await self._state.yielding.step()
                 continue

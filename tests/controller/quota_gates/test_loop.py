@@ -10,6 +10,7 @@ from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import (
     MAX_AT_ONCE,
     MAX_STUCK,
+    MAX_STUCK_IN_ALL,
     MOST_RETRY_SECONDS,
     REFUSED_SECONDS,
     SETTLE_SECONDS,
@@ -272,6 +273,28 @@ def test_while_the_api_server_rejects_all_a_bounded_number_is_tried():
         for _ in range(2 * MAX_STUCK):
             asked += await world.step(*[refusal(403, "Forbidden")] * MAX_STUCK, after=0.25)
         assert len(asked) == MAX_STUCK
+
+    in_world(check)
+
+
+def test_one_namespace_whose_gates_cannot_be_removed_stops_no_other():
+    async def check(world):
+        world.policies.quotas = ()
+        team = [waiting(f"p-{n:02}") for n in range(3 * MAX_STUCK)]
+        world.add(*team, waiting("last", second=9, namespace="blue"))
+        asked = await world.step(*[refusal(403, "Forbidden")] * MAX_STUCK, *DONE)
+        assert len([path for _, path in asked if "/team/" in path]) == MAX_STUCK
+        assert ("PATCH", "/api/v1/namespaces/blue/pods/last") in asked
+
+    in_world(check)
+
+
+def test_many_such_namespaces_together_are_bounded_too():
+    async def check(world):
+        world.policies.quotas = ()
+        world.add(*(waiting(f"p-{n:03}", namespace=f"n-{n // 10}") for n in range(200)))
+        asked = await world.step(*[refusal(403, "Forbidden")] * 200)
+        assert len(asked) == MAX_STUCK_IN_ALL
 
     in_world(check)
 
