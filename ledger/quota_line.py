@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
@@ -20,6 +21,8 @@ from modes.facts import PodFact, PodKey
 
 STEPS_AT_ONCE = 256
 """Groups that are looked at before other tasks run."""
+GROUPS_OF_A_PLACE = 256
+"""Groups that are looked at for the place of one pod. Pods' authors can make any number of groups."""
 LineState = Literal["off", "settling", "open"]
 """`off`: nobody removes gates here, so pods over a quota are denied. `settling`: a new leader does not know
 the line yet, so every pod under a quota waits. `open`: only those wait that have to."""
@@ -43,6 +46,8 @@ class LinePlace(NamedTuple):
     position: int
     """1 is the first."""
     length: int
+    is_exact: bool
+    """False if there are too many groups to look at: position and length are then the least possible."""
     over: OverQuota | None
     """The quota that lacks room for the pod; None if it waits only for those before it."""
     quota: Quota | None
@@ -171,9 +176,13 @@ class QuotaLine:
         full = [(over, quota) for quota in quotas if (over := self._over(quota, group.need, {}))]
         shut = [(None, quota) for quota in quotas if quota in self._closed]
         over, quota = [*full, *shut, *((None, quota) for quota in quotas), (None, None)][0]
-        lines = [orders for other, orders in self._groups.items() if self._shares(other, quota, quotas_of)]
+        others = (each for each in self._groups if each != group)
+        looked_at = [group, *islice(others, GROUPS_OF_A_PLACE)]
+        self.steps += len(looked_at)
+        lines = [self._groups[each] for each in looked_at if self._shares(each, quota, quotas_of)]
         before = sum([bisect_left(orders, _order(pod)) for orders in lines])
-        return LinePlace(before + 1, sum(map(len, lines)), over, quota)
+        is_exact = len(looked_at) == len(self._groups)
+        return LinePlace(before + 1, sum(map(len, lines)), is_exact, over, quota)
 
     def place_text(self, key: PodKey, quotas_of: QuotasOf) -> str | None:
         """Return `place` in words; None if the pod does not wait."""
@@ -233,7 +242,10 @@ def place_in_words(place: LinePlace) -> str:
     quota, over = place.quota, place.over
     if quota is None:
         return "its turn comes in a moment: no quota applies to it any more"
-    line = f"{place.position} of {place.length} in the line of the quota of {quota.scope} {quota.name}"
+    position, length = str(place.position), str(place.length)
+    if not place.is_exact:
+        position, length = f"{position} or later", f"{length} or more"
+    line = f"{position} of {length} in the line of the quota of {quota.scope} {quota.name}"
     if over is None:
         return f"{line}: it waits for the pods before it"
     unit = "MiB of GPU memory" if over.unit == "MiB" else over.unit

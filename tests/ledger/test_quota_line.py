@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.ledger import Ledger
 from ledger.placement_request import AllocatedShare, OverQuota, Placement, Quota, Unschedulable
 from ledger.queue_names import names_of_keys, queue_keys
-from ledger.quota_line import place_in_words
+from ledger.quota_line import GROUPS_OF_A_PLACE, place_in_words
 from modes.facts import PodFact, QuotaWait
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
@@ -158,6 +158,18 @@ def placed(ledger: Ledger, slices: int, **fields: object) -> Placement:
     answer = ledger.place(eighths(slices, **(ASKED | fields)), 0.0)
     assert isinstance(answer, Placement)
     return answer
+
+
+def test_the_place_of_a_pod_among_any_number_of_groups_is_found_in_bounded_steps() -> None:
+    groups = 3 * GROUPS_OF_A_PLACE
+    pods = tuple([waiting(f"p-{n:04}", 1, 0, n % 60, f"queue-{n}") for n in range(groups)])
+    ledger = ledger_of(gpu_node("a"), holders=pods)
+    before = ledger.line.steps
+    place = ledger.line.place(pods[-1].key, lambda *_: (RED,))
+    assert ledger.line.steps - before <= GROUPS_OF_A_PLACE + 1
+    assert place is not None
+    assert (place.is_exact, place.length) == (False, GROUPS_OF_A_PLACE + 1)
+    assert " or later of 257 or more in the line of the quota of namespace red: " in place_in_words(place)
 
 
 def test_a_pod_over_its_quota_waits_at_an_index_without_a_node_and_without_counting() -> None:
