@@ -26,7 +26,7 @@ SEED = os.environ.get("SHUFFLE", "")
 SECOND_LOCK = f"{CONTROL_PLANE}admission_policies/"
 SECOND_HALF = f"{SECOND_LOCK}test_d"
 """Begins the second half of that folder, the longest on a control plane: two workers can take it."""
-FOLDERS = (NODES, IMAGE, SECOND_LOCK, f"{CONTROL_PLANE}controller_writes/")
+FOLDERS = (NODES, IMAGE, SECOND_LOCK, f"{CONTROL_PLANE}controller_writes/", f"{CONTROL_PLANE}kueue/")
 """Their files share what takes long to make and is taken away when a worker turns to another folder."""
 WITH_NODES_OF_ITS_OWN = {
     f"{NODES}test_{name}.py": together

@@ -1,0 +1,68 @@
+"""Kueue's own manager next to the control plane, set up as docs/operating/kueue.md says."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.kueue import parts
+from testbed.kueue.manager import kueue
+from testbed.kueue.manifests import MANAGED
+from testbed.process import eventually
+from testbed.registration import labelled_pod
+from tests.control_plane.kueue import page
+from tests.control_plane.kueue.support import QUEUE_LABEL, Team, delete_jobs, is_gated
+
+FAIR = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]}
+
+
+@pytest.fixture(scope="package")
+def manager(control_plane, say, tmp_path_factory) -> Iterator[None]:
+    """Kueue with the page's Configuration, and with fair sharing."""
+    reason = parts.why_not()
+    if reason and os.environ.get("CI"):
+        pytest.fail(f"CI must run these tests: {reason}")
+    if reason:
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("kueue")
+    with kueue(control_plane, parts.build(say), folder, {**page.settings(), "fairSharing": FAIR}):
+        yield
+
+
+@pytest.fixture
+def apply(control_plane, manager):
+    """Apply YAML as an administrator does; it is deleted when the test ends."""
+    applied = []
+
+    def run(text):
+        ended = control_plane.kubectl("apply", "--filename=-", stdin=text)
+        assert ended.code == 0, ended.stderr
+        applied.append(text)
+
+    yield run
+    for text in reversed(applied):
+        # Kueue lets a flavor go after the queues that name it; the next test may create both again.
+        options = ("--ignore-not-found", "--timeout=180s", "--filename=-")
+        control_plane.kubectl("delete", *options, stdin=text)
+
+
+@pytest.fixture
+def managed(control_plane, manager, namespace):
+    """The test's namespace, which Kueue sees to; its pods lose Kueue's finalizer while Kueue runs."""
+    control_plane.api.patch("Namespace", namespace, {"metadata": {"labels": MANAGED}})
+    pod = labelled_pod("probe")
+    pod["metadata"]["labels"] = {QUEUE_LABEL: "none"}
+    eventually(
+        lambda: is_gated(control_plane.api.create(pod, namespace, dry_run=True)),
+        "Kueue sees to the namespace",
+    )
+    yield namespace
+    delete_jobs(control_plane, namespace)
+    control_plane.api.delete_all("Pod", namespace)
+    eventually(lambda: not control_plane.api.list("Pod", namespace), "the pods are gone")
+
+
+@pytest.fixture
+def team(control_plane, managed, apply) -> Team:
+    """A team with the test's namespace."""
+    return Team(control_plane.api, managed, apply)

@@ -1,0 +1,111 @@
+"""Queues of a team, and what Kueue makes of its pods."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kube.quantity import parse_quantity
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.registration import labelled_pod
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+GATE = "kueue.x-k8s.io/admission"
+SLICES, MEMORY = "example.com/gpu-slices", "example.com/gpu-memory"
+
+
+def is_gated(pod: Object) -> bool:
+    """Whether Kueue holds a pod back."""
+    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates", ()))
+
+
+def slices_of(pod: Object) -> dict[str, str]:
+    """The slices in a pod's limits."""
+    limits = pod["spec"]["containers"][0]["resources"]["limits"]
+    return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/")}
+
+
+def delete_jobs(control_plane: Cluster, namespace: str) -> None:
+    """Delete all Jobs of a namespace with their pods, which the API server by itself leaves behind."""
+    ended = control_plane.kubectl("delete", "jobs", "--all", f"--namespace={namespace}")
+    assert ended.code == 0, ended.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A namespace with queues.
+
+    Attributes:
+        api: The API server.
+        namespace: Of its pods.
+        apply: Applies a text of YAML until the test ends.
+    """
+
+    api: Api
+    namespace: str
+    apply: Callable[[str], None]
+
+    def queue(
+        self, slices: int, *, flavors: Mapping[str, Mapping[str, str]] | None = None, **spec: object
+    ) -> str:
+        """Create a LocalQueue with a ClusterQueue of its own, of this many slices of each flavor.
+
+        Args:
+            slices: Of each flavor.
+            flavors: Labels of the nodes of each flavor, by its name; None for one of any node.
+            spec: More fields of the ClusterQueue.
+        """
+        names = {f"{self.namespace}-{name}": labels for name, labels in (flavors or {"any": {}}).items()}
+        number = len(self.api.list("LocalQueue", self.namespace, KUEUE))
+        name = f"{self.namespace}-{number}"
+        quotas = [{"name": SLICES, "nominalQuota": slices}, {"name": MEMORY, "nominalQuota": f"{slices}Ti"}]
+        group = {
+            "coveredResources": [SLICES, MEMORY],
+            "flavors": [{"name": flavor, "resources": quotas} for flavor in names],
+        }
+        queue = {"namespaceSelector": {}, "resourceGroups": [group], **spec}
+        objects = [
+            *(_made("ResourceFlavor", flavor, {"nodeLabels": dict(each)}) for flavor, each in names.items()),
+            _made("ClusterQueue", name, queue),
+            _made("LocalQueue", name, {"clusterQueue": name}, self.namespace),
+        ]
+        self.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        return name
+
+    def pod(
+        self, name: str, queue: str, fraction: str = "0.500", *, priority: str = "", **spec: object
+    ) -> Object:
+        """Create a labelled pod in a queue."""
+        pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
+        pod["metadata"]["labels"][QUEUE_LABEL] = queue
+        if priority:
+            pod["spec"]["priorityClassName"] = priority
+        return self.api.create(pod, self.namespace)
+
+    def running(self) -> list[str]:
+        """Names of the pods with a node."""
+        pods = self.api.list("Pod", self.namespace)
+        return sorted(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName"))
+
+    def waiting(self) -> list[str]:
+        """Names of the pods that Kueue holds back."""
+        return sorted(
+            pod["metadata"]["name"] for pod in self.api.list("Pod", self.namespace) if is_gated(pod)
+        )
+
+    def reserved(self, queue: str) -> int:
+        """Slices that are reserved in a ClusterQueue."""
+        return reserved(self.api, queue).get(SLICES, 0)
+
+
+def reserved(api: Api, queue: str) -> dict[str, int]:
+    """What is reserved in a ClusterQueue of one flavor, by resource; memory in bytes."""
+    status = api.get("ClusterQueue", queue, api=KUEUE).get("status", {})
+    found = [each for flavor in status.get("flavorsReservation", ()) for each in flavor["resources"]]
+    return {each["name"]: int(parse_quantity(each["total"])) for each in found}
+
+
+def _made(kind: str, name: str, spec: Object, namespace: str = "") -> Object:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": KUEUE, "kind": kind, "metadata": metadata, "spec": spec}
