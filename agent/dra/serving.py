@@ -51,10 +51,10 @@ def offer_by_dra(api: ApiServerClient) -> MakeOffering:
     Args:
         api: the API server.
     """
-    return lambda parts: Dra(parts, api)
+    return lambda parts: DraOffer(parts, api)
 
 
-class Dra:
+class DraOffer:
     """Prepares the node, then keeps its cards offered.
 
     Args:
@@ -84,7 +84,7 @@ class Dra:
         self._can_taint = True
         self._again = asyncio.Event()
         """Set when the slice must be looked at."""
-        self._log = get_logger("dra")
+        self._log = get_logger("DRA driver")
         metrics.add_resource(DRIVER)
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
