@@ -15,7 +15,7 @@ from service.http.serving import Listener, run, serve
 from service.http.sockets import bind
 from service.log import get_logger
 from web.page import Page
-from web.source import About, LocalSource, LoopbackAuthorizer
+from web.source import About, LocalSource, LoopbackAuthorizer, WaitingReason
 
 HOST = "127.0.0.1"
 POLL_SECONDS = 1.0
@@ -72,10 +72,10 @@ class MachinePage:
         seconds = (task.started_at or task.submitted_at) if task is not None else None
         return datetime.fromtimestamp(seconds, UTC).isoformat() if seconds is not None else ""
 
-    async def _why(self, waiting: PendingView) -> str:
+    async def _why(self, waiting: PendingView) -> WaitingReason:
         task = self._tasks.get(waiting.name)
         queue = task.submission.queue if task is not None else ""
-        return f"queue {queue} asks for {self._shares.get(queue, '')}"
+        return WaitingReason(f"queue {queue} asks for {self._shares.get(queue, '')}")
 
 
 def start_page(folder: Path, port: int) -> None:

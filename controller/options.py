@@ -20,6 +20,7 @@ from service.options import (
     StopDelay,
     TlsNames,
 )
+from web.source import Link, read_link
 
 
 def _address(url: str) -> str:
@@ -46,6 +47,13 @@ def _config_map(text: str) -> tuple[str, str]:
         example = "gpu-operator/fraction-injector-mig"
         raise ValueError(f'--mig-config-map "{text}" is not NAMESPACE/NAME, such as {example}')
     return namespace, name
+
+
+def _link(text: str) -> Link:
+    try:
+        return read_link(text)
+    except ValueError as error:
+        raise ValueError(f"--page-link {error}") from error
 
 
 def _names(text: str) -> ResourceNames:
@@ -98,6 +106,11 @@ class ControllerOptions:
         ),
     ] = LOOPBACK
     page_port: Annotated[int, Flag("Port of the page; 0 takes a free one.", min=0, max=65535)] = 9081
+    cluster_name: Annotated[str, Flag("Name of the cluster, which the page shows.", metavar="NAME")] = ""
+    page_links: Annotated[
+        tuple[Link, ...],
+        Flag("Link on the page.", name="--page-link", metavar="TEXT=URL", default="none", parse=_link),
+    ] = ()
     policies: Annotated[
         Path | None,
         Flag(

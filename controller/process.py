@@ -8,6 +8,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Literal, get_args
 
@@ -326,6 +327,7 @@ class ControllerProcess:
         names, denials = self._options.names, self._served.denials
         reasons = page.WaitingReasons(self._state, names, PodDemands(self._api).of, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
+        facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         authorizer = TokenAuthorizer(self._api) if self._exposes_page else LoopbackAuthorizer()
         return Page(self._state, facts, authorizer)
 

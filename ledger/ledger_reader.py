@@ -14,7 +14,7 @@ from ledger.placement_request import Quota
 from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
-from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
+from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
 from modes.units import Unit
 
 MAX_CLAIMS_OF_REPLICAS = 1024
@@ -51,11 +51,14 @@ class LedgerReader:
         claims = [self._pending.claims.get(key) for key in keys]
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
-    def first_pending(self, count: int, namespace: str | None = None) -> tuple[PendingView, ...]:
-        """Return the first pending claims of one namespace (None: of all), in the order of their arrival."""
+    def first_pending(self, count: int, namespace: str | None = None) -> tuple[tuple[PendingView, str], ...]:
+        """Return the first pending claims of one namespace (None: of all), in the order of their arrival.
+
+        Each comes with the key of its ClearML queue; empty without one.
+        """
         claims = self._pending.claims.values()
         found = (claim for claim in claims if namespace in {None, claim.namespace})
-        return tuple([pending_view(claim) for claim in islice(found, count)])
+        return tuple([(pending_view(claim), queue_of(claim)) for claim in islice(found, count)])
 
     def pending_count(self, namespace: str | None = None) -> int:
         """Return the number of pending claims of one namespace (None: of all)."""

@@ -215,8 +215,12 @@ def _shares(account: NodeAccount, crowd: Crowd, unit: Unit, most: int) -> _Share
 
 
 def _holding(claim: Claim, unit: Unit) -> Holding:
-    queue = claim.queues[0] if claim.queues else ""
-    return Holding(claim.namespace, claim.name, _kind(claim), dict(claim.takes)[unit], queue)
+    return Holding(claim.namespace, claim.name, _kind(claim), dict(claim.takes)[unit], queue_of(claim))
+
+
+def queue_of(claim: Claim) -> str:
+    """Return the key of a claim's ClearML queue; empty without one."""
+    return claim.queues[0] if claim.queues else ""
 
 
 def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:

@@ -20,7 +20,7 @@ from modes.units import Profile, unit_of
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
-from web.source import About, PageSource, UnlimitedPrograms, Viewer
+from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, Viewer, WaitingReason
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
@@ -29,6 +29,10 @@ MAX_QUOTAS = 100
 """The fullest quotas."""
 MAX_UNLIMITED = 50
 """Containers that run without their limiter, per viewer."""
+_NO_ROOM = WaitingReason(
+    "no node had room when it was admitted",
+    "It was admitted when no node had room; its pod has not appeared yet.",
+)
 MAX_DENIALS = 50
 """Reasons by namespace, per viewer: the latest."""
 
@@ -40,8 +44,12 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     name: str
     kind: str
     slices: int
-    why: str
+    cause: str
+    """A few words, the same for all that wait for the same."""
+    why: str = ""
+    """A paragraph on this pod."""
     created: str = ""
+    queue: str = ""
     profile: str = ""
     """Profile of the MIG instance for which it waits."""
 
@@ -153,17 +161,28 @@ class PanelMaker:
 
     async def _waiting(self, viewer: Viewer) -> tuple[WaitingRow, ...]:
         found = self._source.ledger.first_pending(MAX_WAITING, viewer.namespace)
-        return tuple([await self._waiting_pod(pending) for pending in found])
+        return tuple([await self._waiting_pod(pending, queue) for pending, queue in found])
 
-    async def _waiting_pod(self, pending: PendingView) -> WaitingRow:
-        namespace, name = pending.namespace, pending.name
-        why = "was admitted when no node had room; its pod has not appeared yet"
+    async def _waiting_pod(self, pending: PendingView, queue: str) -> WaitingRow:
+        namespace = pending.namespace
         if pending.kind == "pod":
             why = await self._about.why_waiting(pending)
-        created = self._about.created(namespace, name)
+            pod = AdmittedPod(pending.name, self._about.created(namespace, pending.name))
+        else:
+            why, pod = _NO_ROOM, self._about.admitted(pending.name)
         units = map(unit_of, pending.indices)
         profile = next((unit.name for unit in units if isinstance(unit, Profile)), "")
-        return WaitingRow(namespace, name, pending.kind, pending.slices, why, created, profile)
+        return WaitingRow(
+            namespace,
+            pod.name,
+            pending.kind,
+            pending.slices,
+            why.cause,
+            why.text,
+            pod.created,
+            queue,
+            profile,
+        )
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
         found: list[QuotaUse] = []

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from ledger.use import ShareUse, UseKey
-from ledger.view import GpuView, NodeView
+from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
-from web.source import Viewer
+from web.source import About, AdmittedPod, NodeNotes, Viewer
 
 OTHER = "other"
-CreatedAt = Callable[[str, str], str]
-Uses = Mapping[UseKey, ShareUse]
 
 
 class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -54,6 +53,10 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     shares: tuple[HeldShare, ...] = ()
     twice: bool = False
     """A DRA driver offers it too, so that it is `cordoned`."""
+    unhealthy: bool = False
+    """Its node's agent reports a fault. A GPU whose device plugin reports one has the capacity 0."""
+    mib: int = 0
+    """MiB of the card, if it is not that of the node's others."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,17 +65,34 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     node: str
     gone: bool = False
     usable: bool = True
+    held: bool = False
+    """Its agent does not serve, so that a taint keeps new pods away."""
     product: str = ""
     mib: int = 0
     gpus: tuple[GpuCell, ...] = ()
 
 
-def node_row(view: NodeView, viewer: Viewer, created: CreatedAt, uses: Uses) -> NodeRow:
+def node_row(view: NodeView, viewer: Viewer, about: About) -> NodeRow:
     """Return a node as a viewer may see it."""
-    gpus = tuple([_cell(view, gpu, viewer, created, uses) for gpu in view.gpus])
+    known = _Known(about, about.uses(view.name), about.notes(view.name))
+    gpus = tuple([_cell(view, gpu, viewer, known) for gpu in view.gpus])
     return NodeRow(
-        view.name, usable=view.usable, product=view.product or "", mib=view.gpu_mib or 0, gpus=gpus
+        view.name,
+        usable=view.usable,
+        held=known.notes.is_held,
+        product=view.product or "",
+        mib=view.gpu_mib or 0,
+        gpus=gpus,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the process knows of one node besides the ledger."""
+
+    about: About
+    uses: Mapping[UseKey, ShareUse]
+    notes: NodeNotes
 
 
 def _profile(view: NodeView, gpu: GpuView) -> Profile | None:
@@ -88,26 +108,45 @@ def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, i
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 
-def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt, uses: Uses) -> GpuCell:
+def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, known: _Known) -> GpuCell:
     profile = _profile(view, gpu)
-    mib, per_gpu = size = _size(view, gpu, profile)
+    size = _size(view, gpu, profile)
     own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
-    shares = [
-        HeldShare(
-            share.kind,
-            share.slices,
-            share.namespace,
-            share.name,
-            share.queue,
-            mib * share.slices // per_gpu,
-            created(share.namespace, share.name),
-            **_use_of(uses.get((share.namespace, share.name, gpu.index))),
-        )
-        for share in own
-    ]
+    shares = [_share(share, gpu.index, size, known) for share in own]
     shares += _others(gpu, len(own), viewer, size)
     index, name = (gpu.index, "") if profile is None else (None, profile.name)
-    return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares), gpu.offered_twice)
+    return GpuCell(
+        gpu.capacity,
+        index,
+        name,
+        gpu.cordoned,
+        gpu.over,
+        tuple(shares),
+        gpu.offered_twice,
+        unhealthy=index in known.notes.unhealthy,
+        mib=size[0] if profile is None and size[0] != (view.gpu_mib or 0) else 0,
+    )
+
+
+def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Known) -> HeldShare:
+    mib, per_gpu = size
+    namespace = share.namespace
+    is_pod = share.kind != "reservation"
+    pod = (
+        AdmittedPod(share.name, known.about.created(namespace, share.name))
+        if is_pod
+        else known.about.admitted(share.name)
+    )
+    return HeldShare(
+        share.kind,
+        share.slices,
+        namespace,
+        pod.name,
+        share.queue,
+        mib * share.slices // per_gpu,
+        pod.created,
+        **_use_of(known.uses.get((namespace, share.name, index)) if is_pod else None),
+    )
 
 
 def _use_of(use: ShareUse | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -85,8 +86,80 @@ def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:
     return (), 0
 
 
-async def _no_reason(_waiting: PendingView) -> str:
-    return "waits for the scheduler"
+@dataclass(frozen=True, slots=True)
+class WaitingReason:
+    """Why a pod waits."""
+
+    cause: str
+    """A few words, the same for all pods that wait for the same."""
+    text: str = ""
+    """One paragraph on this pod; empty if there is no more to say."""
+
+
+async def _no_reason(_waiting: PendingView) -> WaitingReason:
+    return WaitingReason("waits for the scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNotes:
+    """What is known of a node besides its account in the ledger."""
+
+    is_held: bool = False
+    """Whether its agent does not serve, so that a taint keeps new pods away."""
+    unhealthy: frozenset[int] = frozenset()
+    """Indices of GPUs that the node's agent reports as unhealthy."""
+
+
+NO_NOTES = NodeNotes()
+
+
+def _no_notes(_node: str) -> NodeNotes:
+    return NO_NOTES
+
+
+@dataclass(frozen=True, slots=True)
+class AdmittedPod:
+    """A pod that was admitted and has not appeared."""
+
+    name: str = ""
+    """Empty if unknown; ends with "*" if the API server completes it."""
+    created: str = ""
+    """When it was admitted, in RFC 3339; empty if unknown."""
+
+
+def _no_pod(_reservation: str) -> AdmittedPod:
+    return AdmittedPod()
+
+
+MAX_LINKS = 8
+MAX_LINK_TEXT = 40
+MAX_ADDRESS = 2000
+
+
+class Link(msgspec.Struct, frozen=True, gc=False):
+    """A link that the page shows, such as a dashboard."""
+
+    text: str
+    address: str
+
+
+def read_link(text: str) -> Link:
+    """Read `TEXT=URL`.
+
+    Raises:
+        ValueError: it is something else, or no address of http or https.
+    """
+    name, _, address = text.partition("=")
+    parts = urlsplit(address)
+    if not name.strip() or parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(
+            f'"{text}" is not TEXT=URL with https or http, such as Grafana=https://grafana.example.com'
+        )
+    if len(name) > MAX_LINK_TEXT or len(address) > MAX_ADDRESS:
+        raise ValueError(
+            f"a link has at most {MAX_LINK_TEXT} characters of text and {MAX_ADDRESS} of address"
+        )
+    return Link(name.strip(), address)
 
 
 class UnlimitedPrograms(msgspec.Struct, frozen=True, gc=False):
@@ -113,13 +186,20 @@ class About:
     """Which process this is, and what it is doing."""
     created: Callable[[str, str], str] = _no_age
     """When a pod was created, by namespace and name, in RFC 3339; empty if unknown."""
-    why_waiting: Callable[[PendingView], Awaitable[str]] = _no_reason
-    """Why a pod waits, as text."""
+    why_waiting: Callable[[PendingView], Awaitable[WaitingReason]] = _no_reason
     quotas: Callable[[], Sequence[Quota]] = tuple
     denials: Denials = no_denials
     unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = _nothing_unlimited
     """Programs without their limiter, by name, and how many containers have some."""
     uses: UsesOf = _no_uses
+    notes: Callable[[str], NodeNotes] = _no_notes
+    """What is known of a node, by its name."""
+    admitted: Callable[[str], AdmittedPod] = _no_pod
+    """For which pod a reservation is, by the reservation's name."""
+    cluster: str = ""
+    """Name of the cluster, for people with several pages; empty for none."""
+    links: tuple[Link, ...] = ()
+    """The first `MAX_LINKS` are shown."""
 
 
 @dataclass(frozen=True, slots=True)

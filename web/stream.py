@@ -23,7 +23,7 @@ from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
 from web.places import NoPlaceError, Place, Places
 from web.rows import NodeRow, node_row
-from web.source import About, Authorizer, PageRefusedError, PageSource, Viewer
+from web.source import MAX_LINKS, About, Authorizer, PageRefusedError, PageSource, Viewer
 
 GATHER_SECONDS = 0.25
 """Changes within this time are sent together."""
@@ -100,6 +100,7 @@ class Streams:
         shown = None
         sent: dict[str, int] = {}
         yield _event("begin", viewer.namespace)
+        yield _event("about", {"cluster": self._about.cluster, "links": self._about.links[:MAX_LINKS]})
         async for part in self._rows(changes, viewer, sent):
             yield part
         yield _event("whole", None)
@@ -126,7 +127,7 @@ class Streams:
         if view is None:
             # Clusters that grow and shrink give every node a new name, so nothing is kept of removed nodes.
             return _encode(NodeRow(name, gone=True)) if sent.pop(name, None) is not None else None
-        row = _encode(node_row(view, viewer, self._about.created, self._about.uses(name)))
+        row = _encode(node_row(view, viewer, self._about))
         before, sent[name] = sent.get(name), hash(row)
         return row if before != sent[name] else None
 

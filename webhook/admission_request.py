@@ -164,6 +164,14 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             digest.update(b"%d:" % len(bytes(part)) + bytes(part))
         return digest.hexdigest()
 
+    def pod_name(self) -> str:
+        """Return the name of a labelled pod; with generateName only its beginning, and "*".
+
+        Fields of a wrong type, which an API server never sends, give an empty name.
+        """
+        metadata = _named_review.decode(self.body).request.object.metadata
+        return _text(metadata.name) or (f"{start}*" if (start := _text(metadata.generate_name)) else "")
+
     def owner(self, queues: tuple[str, ...]) -> str:
         """Return the key of the owner whose replica a labelled pod is; empty without an owner.
 
@@ -201,6 +209,11 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             return dict(_anything.decode(self.body)["request"]["object"])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return unreadable(error)
+
+
+def _text(raw: msgspec.Raw) -> str:
+    found = msgspec.json.decode(raw) if bytes(raw) else ""
+    return found if isinstance(found, str) else ""
 
 
 def unreadable(error: Exception) -> Denial:

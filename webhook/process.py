@@ -30,7 +30,7 @@ from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
 from webhook.metrics import WebhookMetrics
 from webhook.options import WebhookOptions
-from webhook.page import RecentDenials
+from webhook.page import AdmittedPods, RecentDenials
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
@@ -112,7 +112,7 @@ class WebhookProcess:
                 self._listeners, self._tasks(), on_stopping=stop, last=self._workers.gone
             )
 
-    def _make_page(self, ledger: Ledger, denials: RecentDenials) -> Page:
+    def _make_page(self, ledger: Ledger, denials: RecentDenials, admitted: AdmittedPods) -> Page:
         """Make the page of the ledger in this process."""
         from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never use
 
@@ -120,6 +120,7 @@ class WebhookProcess:
             role=lambda: "standalone webhook",
             quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
             denials=denials.of_last_hour,
+            admitted=admitted.of,
         )
         return Page(LocalSource(ledger), facts, LoopbackAuthorizer())
 
@@ -130,8 +131,8 @@ class WebhookProcess:
             return _both(log, self._reports), None
         if ledger is None or self._options.page_port is None:
             return log, None
-        denials = RecentDenials()
-        return _both(log, denials), self._make_page(ledger, denials)
+        denials, admitted = RecentDenials(), AdmittedPods()
+        return _both(log, _both(denials, admitted)), self._make_page(ledger, denials, admitted)
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [

@@ -15,18 +15,20 @@ from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import InjectedPod, SeenPod
-from kube.names import QUOTA_GATE
+from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
-from ledger.why import TOO_LONG, why
+from ledger.why import OWN_DEMANDS, TOO_LONG, needs, why
 from modes.resource_names import ResourceNames
-from web.source import About, Denials, UnlimitedPrograms, no_denials
+from web.source import About, Denials, NodeNotes, UnlimitedPrograms, WaitingReason, no_denials
 
 KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
 """Remembered requests of pods."""
+MAX_CAUSE = 200
+"""Characters."""
 MAX_UNLIMITED = 1000
 """Containers without their limiter that the page names."""
 DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
@@ -49,8 +51,23 @@ def about(
         return seen.created if seen is not None else ""
 
     quotas = policies.quotas if policies is not None else tuple
+
+    def notes(node: str) -> NodeNotes:
+        seen, report = state.nodes.get(node), state.agents.get(node)
+        return NodeNotes(
+            is_held=seen is not None and any(taint.key == AGENT_TAINT for taint in seen.fact.taints),
+            unhealthy=frozenset(report.unhealthy if report is not None else ()),
+        )
+
     return About(
-        role, created, reasons.of, quotas, denials, lambda: unlimited(state.agents.values()), state.uses
+        role,
+        created,
+        reasons.of,
+        quotas,
+        denials,
+        lambda: unlimited(state.agents.values()),
+        state.uses,
+        notes,
     )
 
 
@@ -91,16 +108,32 @@ class WaitingReasons:
         self._kept: OrderedDict[Hashable, tuple[float, FreeNodes]] = OrderedDict()
         self._next_walk = 0.0
 
-    async def of(self, waiting: PendingView) -> str:
+    async def of(self, waiting: PendingView) -> WaitingReason:
         """Return one paragraph: what the pod requested, what it waits for, and what would help."""
         seen = self._state.pods.get((waiting.namespace, waiting.name))
         if seen is None:
-            return "is gone"
+            return WaitingReason("is gone")
         if seen.fact.quota_wait is not None:
-            return self._in_line(seen)
+            return WaitingReason("the quota is used up", self._in_line(seen))
         free = await self._free(seen)
         if free is None:
-            return "waits for slices; free slices are being searched"
+            return WaitingReason("waits for slices; free slices are being searched")
+        return WaitingReason(self._cause(seen, free)[:MAX_CAUSE], self._text(seen, free))
+
+    def _cause(self, seen: SeenPod, free: FreeNodes) -> str:
+        """Return a few words that are the same for all pods that wait for the same."""
+        if seen.injected is not None and not seen.injected.lacks_slices:
+            return "the scheduler has not tried yet, or has another reason than slices"
+        if free.has_room:
+            return "a node has room: the scheduler has another reason, or tries again"
+        if not free.most:
+            return (
+                f"its own {OWN_DEMANDS} exclude all nodes" if free.shut_out or free.not_compared else _NO_GPU
+            )
+        elsewhere = "; another GPU has room" if free.elsewhere is not None else ""
+        return f"needs {needs(seen.fact, self._names)}{elsewhere}"
+
+    def _text(self, seen: SeenPod, free: FreeNodes) -> str:
         if seen.injected is not None:
             return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
         # For a pod without the label, the controller does not keep the scheduler's message.

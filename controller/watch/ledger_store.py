@@ -198,7 +198,8 @@ class LedgerStore:
         before = self.agents.get(report.node)
         self.agents[report.node] = report
         self._set_again(report.node)
-        if (before.uses if before is not None else None) != report.uses:
+        shown = (report.uses, report.unhealthy)
+        if ((before.uses, before.unhealthy) if before is not None else (None, ())) != shown:
             self._mark_uses(report.node)
 
     def remove_agent(self, name: str) -> None:

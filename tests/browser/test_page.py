@@ -52,10 +52,14 @@ def test_each_gpu_is_one_box_that_says_who_holds_it(webhook, open_page):
     assert tab.locator(".gpu").count() == 24
     label = cell(tab, "a100-0", 0).get_attribute("aria-label")
     assert label == (
-        "a100-0 GPU 0; 1 of 8 slices free; other/infer 2 slices, 20480 MiB, queue quarter; "
-        "team/train 5 slices, 51200 MiB, queue half"
+        "a100-0 GPU 0; 1 of 8 slices free; other/infer 2 slices, 20 GiB, queue quarter; "
+        "team/train 5 slices, 50 GiB, queue half"
     )
+    assert cell(tab, "a100-0", 0).inner_text() == "7/8"
     assert "cordoned" in cell(tab, "a100-1", 2).get_attribute("aria-label")
+    assert tab.locator(".model").all_inner_texts() == [
+        "NVIDIA-A100-SXM4-80GB80 GiB · 3 nodes · fits now: 17 whole, 38 halves, 76 quarters, 153 eighths"
+    ]
     cell(tab, "a100-0", 0).hover()
     assert "team/train" in tab.inner_text("#shares")
 
@@ -73,14 +77,14 @@ def test_mig_instances_are_called_instances(tmp_path, open_page):
         tab.wait_for_selector(LIVE)
         labels = [each.get_attribute("aria-label") for each in tab.locator(".gpu").all()]
         assert labels == [
-            "mig-0 1g.10gb; 2 of 3 instances free; team/one 1 instance, 9728 MiB",
-            "mig-0 3g.40gb; 0 of 1 instance free; team/all 1 instance, 40192 MiB",
+            "mig-0 1g.10gb; 2 of 3 instances free; team/one 1 instance, 9.5 GiB",
+            "mig-0 3g.40gb; 0 of 1 instance free; team/all 1 instance, 39.3 GiB",
         ]
         tab.wait_for_selector("#waiting b")
-        assert "1 instance: " in tab.inner_text("#waiting")
+        assert "1 instance" in tab.inner_text("#waiting")
         cell(tab, "mig-0", 0).hover()
         assert "2 of 3 instances free" in tab.inner_text("#which")
-        assert "1 instance, 9728 MiB" in tab.inner_text("#shares")
+        assert "1 instance, 9.5 GiB" in tab.inner_text("#shares")
     finally:
         running.stop()
 
@@ -88,7 +92,13 @@ def test_mig_instances_are_called_instances(tmp_path, open_page):
 def test_panels_say_what_fits_and_who_waits(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector("#blocks dd")
-    blocks = re.findall(r"(\w[\w ]+)\n+(\d+)", tab.inner_text("#blocks"))
+    blocks = list(
+        zip(
+            tab.locator("#blocks dt").all_inner_texts(),
+            tab.locator("#blocks dd").all_inner_texts(),
+            strict=True,
+        )
+    )
     # 17 GPUs are free and not cordoned; 1 slice is left on one more, 4 on four.
     assert blocks == [("whole GPUs", "17"), ("halves", "38"), ("quarters", "76"), ("eighths", "153")]
     assert "team/waits" in tab.inner_text("#waiting")
@@ -106,33 +116,84 @@ def test_a_denial_is_shown_as_its_author_read_it_and_stays_text(webhook, open_pa
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_filters_stand_in_the_address_and_hide_what_does_not_fit(webhook, open_page):
+def test_the_search_stands_in_the_address_and_hides_what_does_not_match(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    tab.fill("[name=node]", "a100-*")
+    tab.fill("[name=q]", "node:a100-*")
     assert shown(tab) == ["a100-0", "a100-1"]
-    tab.fill("[name=queue]", "half")
+    tab.fill("[name=q]", "node:a100-* queue:half")
     assert shown(tab) == ["a100-0"]
-    tab.select_option("[name=colour]", "queue")
-    assert tab.url.endswith("?node=a100-*&queue=half&colour=queue")
-    assert re.search(r"half\s*5", tab.inner_text("#legend"))
+    tab.select_option("[name=colour]", "namespace")
+    assert tab.url.endswith("?q=node%3Aa100-*+queue%3Ahalf&colour=namespace")
     again = open_page(tab.url).tab
     again.wait_for_selector(LIVE)
     assert shown(again) == ["a100-0"]
-    assert again.input_value("[name=queue]") == "half"
+    assert again.input_value("[name=q]") == "node:a100-* queue:half"
     again.click("[type=reset]")
     again.wait_for_selector(".row:not([hidden]) >> nth=2")
     assert again.url == webhook.page
-    again.fill("[name=namespace]", "other")
+    again.fill("[name=q]", "namespace:other")
     assert shown(again) == ["a100-0", "a100-1"]
-    again.fill("[name=node]", "nothing")
+    again.fill("[name=q]", "nothing")
     assert again.is_visible("#empty")
+
+
+def test_addresses_of_older_versions_still_work(webhook, open_page):
+    tab = open_page(f"{webhook.page}?node=a100-*&queue=half").tab
+    tab.wait_for_selector(LIVE)
+    assert shown(tab) == ["a100-0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("train", ["a100-0"]),
+        ("TRAIN half", ["a100-0"]),
+        ("train quarter", []),
+        ("pod:train queue:quarter", []),
+        ('queue:"hal"', []),
+        ('queue:"half"', ["a100-0"]),
+        ("state:cordoned", ["a100-1"]),
+        ("state:whole", list(NODES)),
+        ("free:4 pod:waits", []),
+        ("model:a100 h100", ["h100-0"]),
+    ],
+)
+def test_all_words_of_a_search_must_match_the_same_share(webhook, open_page, text, names):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    tab.fill("[name=q]", text)
+    assert shown(tab) == names
+
+
+def test_the_search_narrows_waiting_pods_too(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector("#waiting :text('team/waits')")
+    tab.fill("[name=q]", "namespace:other")
+    assert tab.locator("#waiting > li").count() == 0
+    assert tab.inner_text("#waiting-count") == "0 of 1"
+    tab.fill("[name=q]", "waits")
+    assert "team/waits" in tab.inner_text("#waiting")
+
+
+def test_the_legend_names_queues_and_searches_for_one(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    assert re.search(r"half\s*5", tab.inner_text("#legend"))
+    tab.click("#legend button:has-text('quarter')")
+    assert tab.input_value("[name=q]") == 'queue:"quarter"'
+    assert shown(tab) == ["a100-0"]
+
+
+def before_boxes(tab):
+    """Focus what comes before the boxes in the order of the Tab key."""
+    tab.evaluate("[...document.querySelectorAll('#legend button:not([disabled])')].at(-1).focus()")
 
 
 def test_the_keyboard_reaches_every_gpu(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    tab.focus("[type=reset]")
+    before_boxes(tab)
     focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
     tab.keyboard.press("Tab")
     assert focused().startswith("a100-0 GPU 0;")
@@ -156,9 +217,9 @@ def test_the_keyboard_reaches_the_gpus_that_filters_leave(webhook, open_page):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
     focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
-    for name, first in (("h100", "h100-0 GPU 0;"), ("a100-1", "a100-1 GPU 0;"), ("", "a100-1 GPU 0;")):
-        tab.fill("[name=node]", name)
-        tab.focus("[type=reset]")
+    for name, first in (("a100-0", "a100-0 GPU 0;"), ("train", "a100-0 GPU 0;"), ("", "a100-0 GPU 0;")):
+        tab.fill("[name=q]", name)
+        before_boxes(tab)
         tab.keyboard.press("Tab")
         assert focused().startswith(first)
 
@@ -195,7 +256,7 @@ def test_hostile_names_stay_text(webhook, open_page, hostile):
 def test_a_pattern_stands_for_names_of_nodes(webhook, open_page, pattern, names):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    tab.fill("[name=node]", pattern)
+    tab.fill("[name=q]", f"node:{pattern}")
     assert shown(tab) == names
 
 
@@ -215,7 +276,7 @@ def test_axe_finds_nothing(webhook, open_page, scheme):
 
     tab = open_page(webhook.page, color_scheme=scheme).tab
     tab.wait_for_selector(LIVE)
-    tab.fill("[name=namespace]", "team")
+    tab.fill("[name=q]", "namespace:team")
     tab.select_option("[name=colour]", "namespace")
     cell(tab, "a100-0", 0).hover()
     assert tab.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
@@ -236,7 +297,9 @@ def test_everything_comes_from_the_page_s_own_server(webhook, open_page):
     opened = open_page(webhook.page)
     opened.tab.wait_for_selector(LIVE)
     assert {request.startswith(webhook.page) for request in opened.requests} == {True}
-    assert {"page.js", "page.css", "stream"} <= {request.rpartition("/")[2] for request in opened.requests}
+    assert {"page.js", "nodes.js", "page.css", "stream"} <= {
+        request.rpartition("/")[2] for request in opened.requests
+    }
 
 
 def test_a_stream_that_breaks_is_said_until_it_is_back(webhook, open_page):

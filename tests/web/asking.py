@@ -34,9 +34,9 @@ class Source:
         self.ledger.set_node(fact)
         self.mark(name)
 
-    def set_pod(self, name, node="a", namespace="team", index=0, slices=4):
+    def set_pod(self, name, node="a", namespace="team", index=0, slices=4, **more):
         """Take in a pod."""
-        fact = PodFact(namespace=namespace, name=name, node=node, takes=((index, slices),))
+        fact = PodFact(namespace=namespace, name=name, node=node, takes=((index, slices),), **more)
         self.ledger.set_pod(fact)
         self.mark(node)
 

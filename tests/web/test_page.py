@@ -27,7 +27,10 @@ def page():
     return page_of(Source("a"))
 
 
-@pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/icon.svg"])
+MODULES = sorted(file.name for file in FILES.glob("*.js"))
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/icon.svg", *[f"/{name}" for name in MODULES]])
 def test_every_part_is_ours_and_carries_a_policy_that_lets_nothing_else_in(page, path):
     answer = get(page, path)
     assert answer.status == 200
@@ -43,8 +46,10 @@ def test_the_document_has_no_script_or_style_of_its_own(page):
     assert not re.search(r"<style|\sstyle=|\son\w+=", text)
 
 
-def test_the_module_never_sets_markup():
-    text = (FILES / "page.js").read_text()
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_never_sets_markup_and_is_short(module):
+    text = (FILES / module).read_text()
+    assert text.count("\n") < 400
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text
     )

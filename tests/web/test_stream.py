@@ -14,13 +14,26 @@ from ledger.view import MAX_SHARES
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE
+from tests.ledger.cluster import eighths
 from tests.service.loop_steps import Steps
-from tests.web.asking import Request, Source, is_whole, page_of, panels, rows, watching
+from tests.web.asking import Request, Source, get, is_whole, page_of, panels, rows, watching
 from tests.web.test_page import TokenAuthorizer
 from web import stream
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING, PanelMaker
 from web.rows import node_row
-from web.source import About, UnlimitedPrograms, Viewer
+from web.source import (
+    MAX_LINKS,
+    About,
+    AdmittedPod,
+    Link,
+    NodeNotes,
+    UnlimitedPrograms,
+    Viewer,
+    WaitingReason,
+    read_link,
+)
+
+ABOUT = About(role=lambda: "leading")
 
 
 def test_all_nodes_come_first_and_then_only_those_that_change():
@@ -206,10 +219,10 @@ def test_panels_say_what_fits_who_waits_and_what_quotas_hold():
     source.set_node("off", usable=False)
     source.set_node("half", cordoned=frozenset({1}))
     source.set_pod("x", slices=5)
-    source.set_pod("w", node=None, slices=2)
+    source.set_pod("w", node=None, slices=2, queues=("half",))
 
     async def why(pending):
-        return f"{pending.name} waits for room"
+        return WaitingReason("no room", f"{pending.name} waits for room")
 
     page = page_of(
         source, why_waiting=why, quotas=lambda: [Quota("namespace", "team", 10, 4, memory_mib=163840)]
@@ -219,7 +232,15 @@ def test_panels_say_what_fits_who_waits_and_what_quotas_hold():
     # Free: 3 and 8 on a, 8 on half, whose other GPU is cordoned.
     assert fits == {1: 2, 2: 4, 4: 9, 8: 19}
     assert found["waiting"] == [
-        {"namespace": "team", "name": "w", "kind": "pod", "slices": 2, "why": "w waits for room"}
+        {
+            "namespace": "team",
+            "name": "w",
+            "kind": "pod",
+            "slices": 2,
+            "cause": "no room",
+            "why": "w waits for room",
+            "queue": "half",
+        }
     ]
     assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
         # Nothing tells yet how much of a card the pod gets that waits.
@@ -324,7 +345,7 @@ def test_no_step_of_the_loop_makes_more_than_a_slice_of_the_rows(monkeypatch, vi
 
 def test_a_row_is_as_small_as_what_it_says():
     source = Source("a", gpus=8)
-    row = node_row(source.ledger.node("a"), Viewer(), lambda _namespace, _pod: "", {})
+    row = node_row(source.ledger.node("a"), Viewer(), ABOUT)
     assert len(msgspec.json.encode(row)) < 400
 
 
@@ -332,10 +353,7 @@ def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_ot
     source = Source("a")
     for number in range(10_000):
         source.set_pod(f"p{number}", namespace="team" if number % 2 else "hidden", slices=1)
-    seen = [
-        node_row(source.ledger.node("a"), viewer, lambda _namespace, _pod: "", {})
-        for viewer in (Viewer(), Viewer("team"))
-    ]
+    seen = [node_row(source.ledger.node("a"), viewer, ABOUT) for viewer in (Viewer(), Viewer("team"))]
     for row in seen:
         assert len(row.gpus[0].shares) <= MAX_SHARES + 1
         assert sum(share.slices for share in row.gpus[0].shares) == 10_000
@@ -344,3 +362,68 @@ def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_ot
     assert rest[0].pods == 10_001 - len(seen[0].gpus[0].shares)
     # How many pods others have is not shown.
     assert rest[1].pods == 0
+
+
+def test_what_a_node_lacks_is_in_its_row():
+    source = Source("a", "b")
+    notes = {"a": NodeNotes(is_held=True, unhealthy=frozenset({1}))}
+    page = page_of(source, notes=lambda node: notes.get(node, NodeNotes()))
+    found = rows(watching(page, lambda request: request.until(is_whole)))
+    assert (found["a"]["held"], [gpu.get("unhealthy") for gpu in found["a"]["gpus"]]) == (True, [None, True])
+    assert found["b"].keys() == {"node", "mib", "gpus"}
+    assert not any("unhealthy" in gpu for gpu in found["b"]["gpus"])
+
+
+def test_a_card_of_another_size_than_its_node_says_so():
+    source = Source()
+    source.set_node("a", gpus=2, cards=((0, 40000), (1, 80000)))
+    [row] = rows(watching(page_of(source), lambda request: request.until(rows))).values()
+    assert [gpu.get("mib") for gpu in row["gpus"]] == [40000, None]
+
+
+def test_a_reservation_is_shown_by_the_name_of_its_pod_and_never_by_its_own():
+    source = Source("a")
+    for name in ("known-uid", "other-uid"):
+        source.ledger.place(eighths(4, namespace="team", reservation=name), 0.0)
+    pods = {"known-uid": AdmittedPod("train", "2026-01-01T00:00:00Z")}
+    page = page_of(source, admitted=lambda name: pods.get(name, AdmittedPod()))
+
+    async def watch(request):
+        return await request.until(is_whole), request.answer.body
+
+    events, body = watching(page, watch)
+    shares = [share for gpu in rows(events)["a"]["gpus"] for share in gpu.get("shares", ())]
+    assert {(share["kind"], share.get("pod"), share.get("created")) for share in shares} == {
+        ("reservation", "train", "2026-01-01T00:00:00Z"),
+        ("reservation", None, None),
+    }
+    assert b"uid" not in body
+
+
+def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_document_does_not():
+    link = Link("Grafana", "https://grafana.example.com")
+    page = page_of(Source("a"), TokenAuthorizer(), cluster="berlin-1", links=(link,) * (MAX_LINKS + 1))
+    events = watching(page, lambda request: request.until(is_whole), authorization="Bearer admin")
+    sent = {"text": "Grafana", "address": "https://grafana.example.com"}
+    assert events[1] == ("about", {"cluster": "berlin-1", "links": [sent] * MAX_LINKS})
+    assert b"berlin" not in get(page).body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Grafana",
+        "=https://x.example",
+        "Grafana=javascript:alert(1)",
+        "Grafana=data:text/html,x",
+        "Grafana=//x.example",
+        "Grafana=https://",
+        f"Grafana=https://x.example/{'x' * 3000}",
+        f"{'x' * 50}=https://x.example",
+    ],
+)
+def test_a_link_leads_to_a_server(text):
+    assert read_link("Grafana=https://x.example/d?a=b") == Link("Grafana", "https://x.example/d?a=b")
+    with pytest.raises(ValueError, match=r"TEXT=URL|at most"):
+        read_link(text)

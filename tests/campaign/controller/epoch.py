@@ -268,8 +268,9 @@ class Epoch(WatchedObjects):
         msgspec.json.decode(whole, type=LedgerReply)
         msgspec.json.decode(await backlog_json(self.store), type=StreamEvent)
         for waiting in self.store.ledger.view().backlog[:5]:
-            text = await self.reasons.of(waiting)
-            if not text or len(text) > 4000 or "\n" in text:
+            why = await self.reasons.of(waiting)
+            text = f"{why.cause} {why.text}"
+            if not why.cause or len(text) > 4000 or "\n" in text:
                 raise FoundError(f"why a pod waits: {text!r}")
 
     # What must hold.

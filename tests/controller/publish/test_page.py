@@ -26,7 +26,8 @@ def reasons(state, clock, *names, demands=nothing):
     gone = SimpleNamespace(namespace="team", name="gone")
 
     async def main():
-        return [await made.of(pending.get(name, gone)) for name in names]
+        found = [await made.of(pending.get(name, gone)) for name in names]
+        return [why.text or why.cause for why in found]
 
     return asyncio.run(main())
 
@@ -58,7 +59,7 @@ def reason_of_a_labelled_pod(folder, owner):
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
     policies = WatchedPolicies(folder)
-    return asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending))
+    return asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending)).text
 
 
 def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
@@ -98,8 +99,10 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
         return first, await why("w5")
 
     first, later = asyncio.run(main())
-    assert first[0] == first[1] == later.replace("5 slices", "4 slices")
-    assert first[2] == "waits for slices; free slices are being searched"
+    assert first[0] == first[1]
+    assert first[0].text == later.text.replace("5 slices", "4 slices")
+    assert first[0].cause == "needs 4 slices of GPU 0; another GPU has room"
+    assert first[2].cause == "waits for slices; free slices are being searched"
     assert walks == ["w4", "w5"]
 
 

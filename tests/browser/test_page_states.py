@@ -1,0 +1,165 @@
+"""The page in a real browser, in every state that it can show: testbed/page_example.py."""
+
+import subprocess
+import sys
+
+import pytest
+
+from testbed.product import CHECKOUT
+
+LIVE = "#state:text-is('live')"
+WIDTHS = (1440, 1024, 390)
+
+
+@pytest.fixture(scope="module")
+def address_of():
+    """Starts the page of a scene once, and returns its address."""
+    running = {}
+
+    def address(scene):
+        if scene not in running:
+            command = [sys.executable, "-m", "testbed.page_example", scene]
+            process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE)
+            running[scene] = process, int(process.stdout.readline())
+        return f"http://localhost:{running[scene][1]}/"
+
+    yield address
+    for process, _ in running.values():
+        process.terminate()
+        process.wait()
+
+
+def opened(open_page, address, width=1440, **options):
+    tab = open_page(address, viewport={"width": width, "height": 900}, **options).tab
+    tab.wait_for_selector(LIVE)
+    tab.wait_for_selector("#blocks dd")
+    return tab
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("scene", ["empty", "small", "large"])
+def test_axe_finds_nothing_in_any_state(address_of, open_page, scene, width, scheme):
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed only for these tests
+
+    tab = opened(open_page, address_of(scene), width, color_scheme=scheme)
+    if scene != "empty":
+        tab.locator(".gpu").nth(9).focus()
+    for view in ("gpus", "pods"):
+        tab.click(f"[data-view={view}]")
+        for panel in tab.locator(".panels > details:not([open]):visible > summary").all():
+            panel.click()
+        found = Axe().run(tab).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_figures_come_first_and_say_what_is_used_free_waiting_denied_and_broken(address_of, open_page):
+    tab = opened(open_page, address_of("large"))
+    tab.wait_for_selector("#out:not(:text-is('0'))")
+    names = tab.locator("#figures span").all_inner_texts()
+    assert names == ["used", "whole GPUs free", "waiting", "denied", "out of service"]
+    assert tab.inner_text("#waits") == "14"
+    assert tab.inner_text("#denied") == "6"
+    broken = tab.inner_text("#out-more")
+    assert broken == "1 unhealthy, 2 cordoned, 1 node held, 1 node off, 1 without limit"
+    tab.click("[data-goes=out]")
+    assert tab.locator(".row:not([hidden]) .name").all_inner_texts() == [
+        "a100-03",
+        "a100-07",
+        "h100-05",
+        "l40s-02",
+    ]
+    tab.click("[data-goes=whole]")
+    free = tab.locator(".row:not([hidden]) .gpu:not(.dim)").all_inner_texts()
+    assert (set(free), f"{len(free)}") == ({"0/8"}, tab.inner_text("#whole"))
+
+
+def test_states_are_told_by_text_and_not_only_by_colour(address_of, open_page):
+    tab = opened(open_page, address_of("large"))
+    label = lambda text: tab.locator(f".gpu[aria-label^='{text};']").get_attribute("aria-label")  # noqa: E731
+    assert "; unhealthy" in label("h100-05 GPU 6")
+    assert tab.locator(".gpu[aria-label^='h100-05 GPU 6;']").inner_text() == "×"  # noqa: RUF001
+    assert "; cordoned" in label("a100-03 GPU 2")
+    assert "; node is held: its agent does not serve" in label("a100-07 GPU 0")
+    assert "; node takes no pods: cordoned or not ready" in label("l40s-02 GPU 0")
+    states = tab.locator(".name[data-state]").evaluate_all(
+        "(all) => all.map((e) => [e.textContent, e.dataset.state])"
+    )
+    assert states == [["a100-07", "held"], ["l40s-02", "off"]]
+
+
+def test_nodes_are_grouped_by_model_with_what_fits_there(address_of, open_page):
+    tab = opened(open_page, address_of("large"))
+    models = tab.locator(".model b").all_inner_texts()
+    assert models == ["NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3", "NVIDIA-L40S"]
+    fits = [int(text.split("fits now: ")[1].split()[0]) for text in tab.locator(".model").all_inner_texts()]
+    assert f"{sum(fits)}" == tab.inner_text("#whole")
+
+
+def test_equal_causes_are_one_group_and_the_paragraph_comes_on_demand(address_of, open_page):
+    tab = opened(open_page, address_of("large"))
+    tab.wait_for_selector("#waiting > li")
+    causes = tab.locator("#waiting > li > b").all_inner_texts()
+    assert causes == [
+        "needs 8 slices of GPU 3 on a node with GPUs of 81920 MiB (12)",
+        "the quota is used up (2)",
+    ]
+    paragraph = tab.locator("#waiting p").first
+    assert not paragraph.is_visible()
+    tab.click("#waiting summary >> nth=0")
+    assert paragraph.inner_text().startswith("Pod vision/clearml-id-000000 requested")
+    tab.click("#waiting > li:first-child > button")
+    assert tab.locator("#waiting > li:first-child summary").count() == 12
+    assert paragraph.is_visible()
+
+
+def test_the_pods_table_is_sorted_by_any_column_from_the_address_too(address_of, open_page):
+    tab = opened(open_page, f"{address_of('large')}?view=pods&q=node:a100-00")
+    column = lambda number: tab.locator(f"#holders tr td:nth-child({number})").all_inner_texts()  # noqa: E731
+    tab.wait_for_selector("#holders tr")
+    slices = [int(text.split()[0]) for text in column(4)]
+    assert slices == sorted(slices, reverse=True)
+    for name, number in (("Pod", 1), ("Namespace", 2)):
+        tab.click(f"#headings button:has-text('{name}')")
+        assert column(number) == sorted(column(number))
+        assert tab.locator(f"#headings th:nth-child({number})").get_attribute("aria-sort") == "ascending"
+        tab.click(f"#headings button:has-text('{name}')")
+        assert column(number) == sorted(column(number), reverse=True)
+    assert "sort=-namespace" in tab.url
+    assert any(text.startswith("uses ") for text in (each.strip() for each in column(5)))
+    assert tab.inner_text("#shown") == f"{len(slices)} pods"
+
+
+def test_of_many_pods_the_first_are_shown_until_more_are_asked_for(address_of, open_page):
+    tab = opened(open_page, f"{address_of('large')}?view=pods")
+    tab.wait_for_selector("#holders tr >> nth=199")
+    assert tab.locator("#holders tr").count() == 200
+    tab.click("#more")
+    assert tab.locator("#holders tr").count() == 400
+
+
+def test_the_cluster_and_links_out_are_in_the_head(address_of, open_page):
+    tab = opened(open_page, address_of("large"))
+    assert tab.title() == "berlin-1: GPU fractions"
+    links = tab.locator("#links a").evaluate_all("(all) => all.map((a) => [a.textContent, a.href, a.rel])")
+    assert links == [
+        ["Grafana", "https://grafana.example.com/d/gpus", "noreferrer"],
+        ["Runbook", "https://runbook.example.com/", "noreferrer"],
+    ]
+
+
+def test_on_a_phone_the_details_come_when_a_box_is_chosen_and_go_again(address_of, open_page):
+    tab = opened(open_page, address_of("small"), 390)
+    assert not tab.is_visible("#details")
+    tab.locator(".gpu").first.click()
+    assert tab.is_visible("#details")
+    assert tab.inner_text("#which").startswith("a100-00 GPU 0:")
+    tab.keyboard.press("Escape")
+    assert not tab.is_visible("#details")
+
+
+def test_without_nodes_the_page_says_so(address_of, open_page):
+    tab = opened(open_page, address_of("empty"))
+    assert tab.is_visible("#empty")
+    assert tab.inner_text("#used") == "–"  # noqa: RUF001

@@ -1,0 +1,116 @@
+// The figures, what fits, and the lists: who waits and why, quotas, containers without their limit, denials.
+
+import { element, find, keep, named, setText } from "./dom.js";
+import { findsWaiting } from "./search.js";
+import { ageOf, countOf } from "./words.js";
+
+const NAMES = { 1: "whole GPUs", 2: "halves", 4: "quarters", 8: "eighths" };
+const AT_ONCE = 5; // pods of one cause, until the reader asks for all
+
+function setFigure(id, value, more) {
+  setText(id, value);
+  setText(`${id}-more`, more);
+}
+
+export function showFigures(panels) {
+  setText("role", panels.role);
+  const { used, capacity, free, gpus, over } = panels, whole = panels.blocks.find((block) => block.denominator === 1);
+  setFigure("used", capacity ? `${Math.round((100 * used) / capacity)} %` : "–", `${used} of ${capacity} slices${over ? `, ${over} over` : ""}`);
+  setFigure("whole", `${whole?.pods ?? 0}`, `of ${gpus}; ${free} slices free`);
+  setFigure("waits", `${panels.waiting_in_all}`, panels.waiting_in_all ? "by cause below" : "no pod waits");
+  const denied = panels.denials?.reduce((sum, denial) => sum + denial.pods, 0);
+  setFigure("denied", denied === undefined ? "–" : `${denied}`, denied === undefined ? "the leader knows" : "in the last hour");
+  keep(find("blocks"), panels.blocks, (block) => block.denominator, () => element("div"), (made, block) => {
+    made.replaceChildren(element("dt", NAMES[block.denominator]), element("dd", `${block.pods}`));
+  });
+}
+
+export function showFaults({ gpus, unhealthy, cordoned, held, off, over }, unlimited) {
+  const nodes = (count, state) => count && `${count} ${count === 1 ? "node" : "nodes"} ${state}`;
+  const words = [unhealthy && `${unhealthy} unhealthy`, cordoned && `${cordoned} cordoned`, over && `${over} over`];
+  const all = [...words, nodes(held, "held"), nodes(off, "off"), unlimited && `${unlimited} without limit`].filter(Boolean);
+  setFigure("out", `${gpus}`, all.join(", ") || "all GPUs serve");
+  find("out").closest("li").classList.toggle("bad", Boolean(gpus || unlimited));
+}
+
+// Waiting pods by cause, one line for each
+
+export function showWaiting(panels, terms) {
+  const found = panels.waiting.filter((pod) => findsWaiting(terms, pod)), causes = new Map();
+  for (const pod of found) causes.set(pod.cause, [...(causes.get(pod.cause) ?? []), pod]);
+  const now = Math.floor(Date.now() / 10_000); // ages are drawn again so often
+  const groups = [...causes].sort((a, b) => b[1].length - a[1].length).map(([cause, pods]) => ({ cause, pods, now }));
+  setText("waiting-count", panels.waiting_in_all ? (found.length === panels.waiting_in_all ? `${found.length}` : `${found.length} of ${panels.waiting_in_all}`) : "");
+  find("waiting-none").hidden = panels.waiting_in_all > 0;
+  const more = panels.waiting_in_all - panels.waiting.length;
+  setText("waiting-more", more > 0 ? `The first ${panels.waiting.length} are listed and searched; ${more} more wait.` : "");
+  keep(find("waiting"), groups, ({ cause }) => cause, startCause, fillCause);
+}
+
+function startCause({ cause }) {
+  const made = element("li"), title = element("b"), all = element("button", "", { type: "button" });
+  title.append(named(cause), element("span"));
+  all.addEventListener("click", () => ((made.all = true), fillCause(made, made.group)));
+  made.append(title, element("ul"), all);
+  return made;
+}
+
+function fillCause(made, group) {
+  made.group = group;
+  const [title, list, all] = made.children, shown = made.all ? group.pods : group.pods.slice(0, AT_ONCE);
+  setText(title.lastChild, group.pods.length > 1 ? ` (${group.pods.length})` : "");
+  keep(list, shown.map((pod) => ({ ...pod, now: group.now })), (pod) => `${pod.namespace}\0${pod.name}\0${pod.kind}\0${pod.name ? "" : pod.created}`, startWaiting, fillWaiting);
+  all.hidden = shown.length === group.pods.length;
+  setText(all, `Show all ${group.pods.length}`);
+}
+
+function startWaiting() {
+  const made = element("li"), unfold = element("details");
+  unfold.append(element("summary"), element("p"));
+  made.append(unfold, element("span"));
+  return made;
+}
+
+function fillWaiting(made, pod) {
+  const [unfold, plain] = made.children, line = pod.why ? unfold.firstChild : plain;
+  unfold.hidden = !pod.why;
+  plain.hidden = Boolean(pod.why);
+  const age = pod.created ? ageOf(pod.created) : "", words = [countOf(pod.slices, pod.profile), age];
+  made.title = pod.queue ? `queue ${pod.queue}` : "";
+  line.replaceChildren(named(`${pod.namespace}/${pod.name || "a pod in creation"}`), ` ${words.filter(Boolean).join(", ")}`);
+  setText(unfold.lastChild, pod.why ?? "");
+}
+
+// The other lists
+
+export function showLists(panels) {
+  find("quotas-panel").hidden = !panels.quotas.length;
+  keep(find("quotas"), panels.quotas, (quota) => `${quota.scope}\0${quota.name}\0${quota.unit}`, () => element("li"), showQuota);
+  const { containers, in_all } = panels.unlimited, others = in_all - containers.length;
+  find("unlimited-panel").hidden = !in_all;
+  const unlimited = others > 0 ? [...containers, { others }] : containers;
+  keep(find("unlimited"), unlimited, (each) => JSON.stringify(each), () => element("li"), showUnlimited);
+  find("denials-panel").hidden = !panels.denials;
+  find("denials-none").hidden = !!panels.denials?.length;
+  keep(find("denials"), panels.denials ?? [], (denial) => `${denial.reason}\0${denial.namespace ?? ""}`, () => element("li"), showDenial);
+}
+
+function showUnlimited(item, found) {
+  if (found.others) return item.replaceChildren(`${found.others} other containers`);
+  const name = element("b");
+  name.append(named(`${found.namespace}/${found.pod}`));
+  return item.replaceChildren(name, "container ", named(found.container), ` uses GPU ${found.gpu} of `, named(found.node), ` without the limiter of its ${found.mib} MiB`);
+}
+
+function showDenial(item, denial) {
+  const name = element("b");
+  name.append(`${denial.reason}: ${denial.pods} in `, named(denial.namespace ?? "other namespaces"));
+  item.replaceChildren(name, named(denial.message ?? ""));
+}
+
+function showQuota(item, quota) {
+  const name = `${quota.scope} ${quota.name}: ${quota.used} of ${quota.limit} ${quota.unit}`;
+  const meter = element("meter", "", { max: Math.max(1, quota.limit), value: quota.used });
+  meter.setAttribute("aria-label", name);
+  item.replaceChildren(named(name), meter);
+}

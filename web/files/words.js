@@ -1,0 +1,78 @@
+// How the page says things: names, amounts, ages and states of GPUs and shares.
+
+export const usedOf = (gpu) => (gpu.shares ?? []).reduce((sum, share) => sum + share.slices, 0);
+export const isUnhealthy = (gpu) => gpu.unhealthy === true || (gpu.capacity === 0 && gpu.index !== undefined);
+// As `free` in the ledger: slices for new pods.
+export const freeOf = (gpu, row) => (gpu.cordoned || row.usable === false ? 0 : Math.max(0, gpu.capacity - usedOf(gpu)));
+export const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
+export const roomOf = (gpu, row) => `${freeOf(gpu, row)} of ${countOf(gpu.capacity, gpu.profile)} free`;
+export const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
+
+export function memoryOf(mib) {
+  if (!mib) return "";
+  return mib < 1024 ? `${mib} MiB` : `${Number((mib / 1024).toFixed(1))} GiB`;
+}
+
+// The name of a reservation's pod is not always known: the API server may be creating it.
+export function holderOf(share) {
+  if (share.kind === "other") return share.pods ? `${share.pods} more pods` : "other";
+  return `${share.namespace ?? ""}/${share.pod || "a pod in creation"}`;
+}
+
+export function secondsSince(time) {
+  const seconds = (Date.now() - Date.parse(time)) / 1000;
+  return seconds >= 0 ? seconds : undefined;
+}
+
+export function ageOf(created) {
+  const seconds = secondsSince(created);
+  if (seconds === undefined) return "";
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+}
+
+function busyOf(share) {
+  if (share.busy === undefined) return "";
+  const hour = secondsSince(share.since) >= 3600;
+  return `GPU time ${share.busy} % ${hour ? "in the last hour" : `since ${new Date(share.since).toLocaleTimeString()}`}`;
+}
+
+export function useOf(share) {
+  if (share.used === undefined) return "";
+  const memory = `uses ${memoryOf(share.used) || "0 MiB"} of ${memoryOf(share.limit) || "0 MiB"}, peak ${memoryOf(share.peak) || "0 MiB"}`;
+  return [memory, busyOf(share)].filter(Boolean).join(", ");
+}
+
+// What a reader should know of a share at once. More of such marks belong here.
+export function badgesOf(share) {
+  const kinds = { promised: "expected", reservation: "reserved" };
+  return [kinds[share.kind]].filter(Boolean);
+}
+
+export function wordsOf(share, gpu) {
+  const words = [countOf(share.slices, gpu.profile), memoryOf(share.mib), share.queue ? `queue ${share.queue}` : "", useOf(share)];
+  return [...words, ...badgesOf(share), share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
+}
+
+// States of a GPU and of its node, as `state:` in the search names them.
+export function statesOf(gpu, row) {
+  const states = [isUnhealthy(gpu) && "unhealthy", gpu.cordoned && "cordoned", row.held && "held", row.usable === false && "off"];
+  return [...states, gpu.over > 0 && "over"].filter(Boolean);
+}
+
+export function notesOf(gpu, row) {
+  const meanings = {
+    unhealthy: gpu.unhealthy ? "unhealthy" : "offers no slices: unhealthy, or its device plugin is away",
+    cordoned: gpu.twice ? "offered to DRA too, so no new pods: turn DRA or the device plugin off there" : "cordoned",
+    held: "node is held: its agent does not serve",
+    off: "node takes no pods: cordoned or not ready",
+    over: `${gpu.over} over`,
+  };
+  return statesOf(gpu, row).map((state) => meanings[state]);
+}
+
+export function labelOf(row, gpu) {
+  const held = (gpu.shares ?? []).map((share) => `${holderOf(share)} ${wordsOf(share, gpu)}`);
+  return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu, row), ...notesOf(gpu, row), ...held].join("; ");
+}
