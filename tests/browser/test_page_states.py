@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from testbed.product import CHECKOUT
+CHECKOUT = Path(__file__).parents[2]
 
 LIVE = "#state:text-is('live')"
 WIDTHS = (1440, 1024, 390)

@@ -159,6 +159,7 @@ def test_values_at_odds_are_refused_with_what_to_do(helm, values):
         ({"webhook": {"podLabels": {"helm.sh/chart": "x"}}}, "helm.sh/chart"),
         ({"webhook": {"probes": {"livenessprobe": {}}}}, "probes"),
         ({"controller": {"extraArgs": ["stop"]}}, "extraArgs"),
+        ({"controller": {"pageLinks": {"Grafana": "javascript:alert(1)"}}}, "pageLinks"),
         ({"logging": {"level": "debug"}}, "level"),
         ({"monitoring": {"serviceMonitor": {"interval": "often"}}}, "interval"),
         ({"webhook": {"service": {"ipFamilies": ["IPv5"]}}}, "ipFamilies"),

@@ -126,13 +126,26 @@ def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     ids=["self-managed", "existing-secret"],
 )
 def test_processes_are_started_with_options_that_they_know(helm, tls):
-    for deployment in deployments(helm, {"controller": {"pageExposed": True}, "tls": tls}).values():
+    shown = {"pageExposed": True, "clusterName": "berlin", "pageLinks": {"Grafana": "https://x.example"}}
+    for deployment in deployments(helm, {"controller": shown, "tls": tls}).values():
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         subcommand, *options = container["args"]
         known = subprocess.run(
             [COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True
         ).stdout
         assert {option.partition("=")[0] for option in options} <= set(known.split())
+
+
+def test_the_page_gets_the_clusters_name_and_links_as_they_are_written(helm):
+    links = {"Run book": "https://x.example/a?b=c&d='\"", "Grafana": "http://grafana"}
+    found = deployments(helm, {"controller": {"clusterName": 'a "b" --c', "pageLinks": links}})
+    [container] = found[f"{RELEASE}-controller"]["spec"]["template"]["spec"]["containers"]
+    given = [each for each in container["args"] if each.startswith(("--cluster-name", "--page-link"))]
+    assert given == [
+        '--cluster-name=a "b" --c',
+        "--page-link=Grafana=http://grafana",
+        "--page-link=Run book=https://x.example/a?b=c&d='\"",
+    ]
 
 
 def test_rights_and_ports_of_the_page_come_with_its_exposure_alone(helm):

@@ -71,7 +71,7 @@ def test_pods_show_up_while_the_page_is_open_and_go_again(
     tab.wait_for_selector(LIVE)
     for name in ("one", LONG):
         control_plane.api.create(gpu_pod(name, index=1), namespace)
-        found = tab.wait_for_selector(f".gpu[aria-label*='{namespace}/{name} 4 slices, 40960 MiB']")
+        found = tab.wait_for_selector(f".gpu[aria-label*='{namespace}/{name} 4 slices, 40 GiB']")
         assert f"{node} GPU 1;" in found.get_attribute("aria-label")
         found.hover()
         assert " s" in tab.inner_text("#shares")
@@ -87,7 +87,7 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     control_plane.api.create(gpu_pod("first", slices=6), namespace)
     tab.wait_for_selector(f".gpu[aria-label*='{namespace}/first']")
     control_plane.api.create(gpu_pod("second", slices=6), namespace)
-    item = f"#waiting li:has-text('{namespace}/second'):has-text('needs 6 slices of GPU 0')"
+    item = f"#waiting > li:has-text('{namespace}/second'):has-text('needs 6 slices of GPU 0')"
     assert f"free now: {node}: 2" in tab.wait_for_selector(item).text_content()
 
 
