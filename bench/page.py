@@ -57,7 +57,9 @@ def _look(chromium: Any, address: str, nodes: int, seconds: int) -> list[Figure]
     tab = chromium.new_page(viewport={"width": 1600, "height": 1000})
     start = time.monotonic()
     tab.goto(address)
-    tab.wait_for_selector(f".row:nth-child({nodes})", state="attached", timeout=120_000)
+    tab.wait_for_function(
+        "(nodes) => document.querySelectorAll('.row').length === nodes", arg=nodes, timeout=120_000
+    )
     first = 1000 * (time.monotonic() - start)
     session = tab.context.new_cdp_session(tab)
     session.send("Performance.enable", {"timeDomain": "threadTicks"})

@@ -312,3 +312,17 @@ def test_a_stream_that_breaks_is_said_until_it_is_back(webhook, open_page):
     webhook.start_again()
     tab.wait_for_selector(f"body:not(.frozen) {LIVE}")
     assert shown(tab) == list(NODES)
+
+
+def test_an_admitted_pod_has_its_name_although_it_never_appears(tmp_path, open_page):
+    running = Standalone(tmp_path, node("a100-0", gpus=1))
+    try:
+        tab = open_page(running.page).tab
+        tab.wait_for_selector(LIVE)
+        assert running.review(review_of(labelled(fraction="0.500"), namespace="team"))["allowed"]
+        name = labelled()["metadata"].get("name", "")
+        tab.wait_for_selector(
+            f".gpu[aria-label*='team/{name}'][aria-label*='4 slices'][aria-label*='reserved']"
+        )
+    finally:
+        running.stop()
