@@ -101,7 +101,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
     first, later = asyncio.run(main())
     assert first[0] == first[1]
     assert first[0].text == later.text.replace("5 slices", "4 slices")
-    assert first[0].cause == "needs 4 slices of GPU 0; another GPU has room"
+    assert first[0].cause == "needs 4 slices of GPU 0"
     assert first[2].cause == "waits for slices; free slices are being searched"
     assert walks == ["w4", "w5"]
 
