@@ -16,7 +16,7 @@ from modes.units import Pool
 
 
 @dataclass(frozen=True)
-class Dra(Mode):
+class ByClaim(Mode):
     """A pod gets a claim on memory of a card instead of amounts of resources; `resource` is the driver."""
 
     name: ClassVar[ModeName] = "dra"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from modes.dra import Dra
+from modes.dra import ByClaim
 from modes.mig import Mig
 from modes.mode import Mode, ModeName
 from modes.per_gpu import PerGpu
@@ -12,4 +12,4 @@ from modes.pooled import Pooled
 
 INSTANCE_MODE: ModeName = Mig.name
 """The mode whose shares are instances; a policy may allow it in addition to slices."""
-MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "dra": Dra, "mig": Mig}
+MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "dra": ByClaim, "mig": Mig}

@@ -87,7 +87,8 @@ def test_templates_name_modes_in_their_tables_and_as_the_default_only():
         (template.name, line)
         for template in templates
         for line in template.read_text().splitlines()
-        if named.search(line)
+        # How the agent offers cards has one value like a mode.
+        if named.search(line) and "agent.offer" not in line
     ]
     assert found == [("_policies.tpl", f'{{{{- dig "resources" "mode" "{DEFAULT_MODE}" . -}}}}')]
 

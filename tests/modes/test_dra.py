@@ -1,12 +1,12 @@
 """Mode dra: a claim instead of amounts, of one of two drivers."""
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from modes.dra import Dra
+from modes.dra import ByClaim
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import gpu_node
 
-MODE = Dra(DRIVER, ResourceNames(), frozenset())
+MODE = ByClaim(DRIVER, ResourceNames(), frozenset())
 
 
 def test_a_pod_gets_no_amounts():
@@ -22,17 +22,17 @@ def test_what_the_pod_requests_of_nvidia_is_replaced_and_single_gpus_are_denied(
 
 
 def test_only_the_agents_driver_limits_by_itself():
-    assert [Dra.limits_itself(name) for name in (DRIVER, NVIDIA_DRIVER)] == [True, False]
+    assert [ByClaim.limits_itself(name) for name in (DRIVER, NVIDIA_DRIVER)] == [True, False]
 
 
 def test_no_resource_name_is_for_the_mode():
-    assert Dra.name_problem(DRIVER) is None
-    assert "pods get a claim" in Dra.name_problem("nvidia.com/gpu")
+    assert ByClaim.name_problem(DRIVER) is None
+    assert "pods get a claim" in ByClaim.name_problem("nvidia.com/gpu")
 
 
 def test_the_ledger_counts_nothing_of_a_node():
     node = gpu_node("node", 2, 81920)
-    assert (Dra.gpu_count(node), Dra.slices(node), Dra.fit(node, Fraction(1, 8))) == (None, 0, 0)
+    assert (ByClaim.gpu_count(node), ByClaim.slices(node), ByClaim.fit(node, Fraction(1, 8))) == (None, 0, 0)
 
 
 def test_no_device_plugin_fits():

@@ -18,19 +18,20 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 """Its limiters say what differs by mode, so it names them."""
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
-    ("agent/options.py", "dra"),
-    ("agent/usage.py", "dra"),
     ("bench/mig.py", "mig"),
-    ("controller/watch/gpu_node.py", "dra"),
     ("controller/watch/resource_slice.py", "mig"),
-    ("doctor/gpu_nodes.py", "dra"),
     ("kube/__init__.py", "dra"),
+    ("agent/usage.py", "dra"),
+    ("agent/options.py", "dra"),
+    ("agent/dra/serving.py", "dra"),
+    ("controller/watch/gpu_node.py", "dra"),
+    ("doctor/gpu_nodes.py", "dra"),
     ("policies/model/types.py", "mig"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
-"""How an agent offers its GPUs, in an option and in the GpuNode's status; a field of the GpuNode: whether a card
-is divided; a bench of dividing cards; a type of NVIDIA's DRA devices; the module of names; a part of the names of
-DeviceClasses; a word of HAMi's."""
+"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a type of NVIDIA's DRA
+devices; the module of names, and
+how the agent offers cards; a part of the names of DeviceClasses; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():
