@@ -19,7 +19,7 @@ export function showFigures(panels) {
   setFigure("whole", `${whole?.pods ?? 0}`, `of ${gpus}; ${free} slices free`);
   setFigure("waits", `${panels.waiting_in_all}`, panels.waiting_in_all ? "by cause below" : "no pod waits");
   const denied = panels.denials?.reduce((sum, denial) => sum + denial.pods, 0);
-  setFigure("denied", denied === undefined ? "–" : `${denied}`, denied === undefined ? "the leader knows" : "in the last hour");
+  setFigure("denied", denied === undefined ? "–" : `${denied}`, denied === undefined ? "not known here" : "in the last hour");
   keep(find("blocks"), panels.blocks, (block) => block.denominator, () => element("div"), (made, block) => {
     made.replaceChildren(element("dt", NAMES[block.denominator]), element("dd", `${block.pods}`));
   });
