@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -51,6 +52,11 @@ def needs_sizes(fraction: Fraction) -> bool:
 def are_large_enough(fraction: Fraction, sizes: tuple[int, ...]) -> bool:
     """Whether a fraction of each of these cards is at least 1 MiB, the least that a claim can ask for."""
     return all(fraction.share_mib(size) > 0 for size in sizes)
+
+
+def is_order_of_choice(sizes: tuple[int, ...]) -> bool:
+    """Whether sizes are in the order in which a claim names them: the smallest first, each once."""
+    return all(one < other for one, other in pairwise(sizes))
 
 
 def template_spec(share: ClaimedShare) -> dict[str, Any]:

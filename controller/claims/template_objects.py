@@ -9,6 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.dra import TEMPLATE_LABEL
+from modes.claim import sizes_of_name
 from service.log import get_logger
 
 API_VERSION = "resource.k8s.io/v1"
@@ -22,7 +23,7 @@ class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
     namespace: str
     name: str
     spec: Any
-    """Its `spec`, as decoded JSON."""
+    """Its `spec`, as decoded JSON; None if it is larger than any of ours."""
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -36,6 +37,8 @@ class _Template(msgspec.Struct, gc=False):
     spec: Any = None
 
 
+MAX_SPEC = 16 * 1024
+"""Bytes of a kept `spec`: ours are smaller, and anybody may write templates with our label."""
 _decode = msgspec.json.Decoder(_Template).decode
 
 
@@ -44,7 +47,7 @@ def templates() -> Resource[SeenTemplate]:
     return Resource(
         "resourceclaimtemplates",
         ALL_PATH,
-        ObjectReader(_Template, _seen, _log_unreadable),
+        ObjectReader(_Template, _watched, _log_unreadable),
         fields={"labelSelector": TEMPLATE_LABEL},
         is_optional=True,
     )
@@ -76,11 +79,24 @@ def manifest(namespace: str, name: str, spec: Any) -> dict[str, Any]:
     }
 
 
+def _watched(found: _Template) -> SeenTemplate:
+    """Return a template that may be ours.
+
+    Raises:
+        ValueError: its name is none of ours.
+    """
+    if sizes_of_name(found.metadata.name) is None:
+        raise ValueError("it has our label, but its name is none of a share's template: remove the label")
+    return _seen(found)
+
+
 def _seen(found: _Template) -> SeenTemplate:
     spec = found.spec
     if isinstance(spec, dict) and not spec.get("metadata"):
         # The API server adds the empty metadata of the claims to be made.
         spec = {name: value for name, value in spec.items() if name != "metadata"}
+    if len(msgspec.json.encode(spec)) > MAX_SPEC:
+        spec = None
     return SeenTemplate(found.metadata.namespace, found.metadata.name, spec)
 
 

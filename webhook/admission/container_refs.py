@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kube.dra import CLAIM_NAME
+from kube.dra import CLAIM_NAME, REQUEST_NAME
 from modes.mode import Mode
 from modes.resource_kinds import ResourceKind
 from webhook.admission.host_paths import normalised
@@ -71,8 +71,13 @@ def _paths(container: Container) -> list[tuple[str, str]]:
     return [(path, normalised(path)) for path in found]
 
 
+_OF_SHARE = (None, "", REQUEST_NAME)
+"""Requests with which a container uses the share: the kubelet gives nothing for an unknown one."""
+
+
 def _has_claim(resources: Resources | None) -> bool:
-    return any(used.name == CLAIM_NAME for used in (resources.claims if resources else None) or ())
+    used = (resources.claims if resources else None) or ()
+    return any(each.name == CLAIM_NAME and each.request in _OF_SHARE for each in used)
 
 
 def _gpu_amounts(resources: Resources | None, mode: Mode) -> list[GpuAmount]:

@@ -7,7 +7,14 @@ from typing import cast
 
 from kube.dra import CLAIM_NAME, DriverName
 from ledger.placement_request import Placement
-from modes.claim import ClaimedShare, are_large_enough, needs_sizes, sizes_of_name, template_name
+from modes.claim import (
+    ClaimedShare,
+    are_large_enough,
+    is_order_of_choice,
+    needs_sizes,
+    sizes_of_name,
+    template_name,
+)
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
@@ -23,12 +30,14 @@ def kept_claim(
     """Return the placement of an earlier review; None if the pod's claim and annotations do not agree.
 
     The sizes of cards are in the template's name. Whoever invents some gets a claim on the same part of such
-    cards.
+    cards. A limit that is written into the pod is of one size: the scheduler could choose another.
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     name = _template_of(pod.spec) if pod.spec is not None else None
     sizes = sizes_of_name(name) if name is not None else None
     if sizes is None or bool(sizes) != needs_sizes(fraction) or not are_large_enough(fraction, sizes):
+        return None
+    if not is_order_of_choice(sizes) or (policy.writes_limits and len(sizes) > 1):
         return None
     placement = Placement((), sizes[0] if sizes and policy.writes_limits else 0, (), cards=sizes)
     wanted = {GPU_CONTAINER: containers.names, **_annotations(policy, fraction, placement)}

@@ -30,6 +30,8 @@ class UsedClaim(msgspec.Struct, gc=False):
     """A resource claim of the pod that a container uses."""
 
     name: str | None = None
+    request: str | None = None
+    """One of the claim's requests; all of them if it is missing."""
 
 
 class Resources(msgspec.Struct, gc=False):

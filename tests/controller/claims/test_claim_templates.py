@@ -8,9 +8,11 @@ import pytest
 
 from cluster.kube_client import ApiError
 from controller.claims.claim_templates import GATE_IS_OFF, MAX_IN_NAMESPACE, UNUSED_SECONDS, ClaimTemplates
-from controller.claims.template_objects import SeenTemplate
+from controller.claims.template_objects import MAX_SPEC, SeenTemplate
+from controller.claims.template_objects import templates as watched_templates
 from kube.dra import DRIVER
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
+from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
 from modes.registry import MODES
 from tests.cluster.objects import listed
@@ -165,6 +167,33 @@ def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
     leads[0] = False
     asyncio.run(deleted())
     assert api.stored == {}
+
+
+def test_one_that_cannot_be_made_again_at_once_is_tried_until_an_hour_is_over(api, templates, now):
+    ensure(templates, request())
+    [path] = api.stored
+
+    async def deleted():
+        del api.stored[path]
+        api.error = ApiError(500, "etcd is away")
+        templates.watched.remove(("a", path.rpartition("/")[2]))
+        await templates.settled()
+        assert api.stored == {}
+        api.error = None
+        await templates.collect()
+        await templates.settled()
+
+    asyncio.run(deleted())
+    assert list(api.stored) == [path]
+
+
+def test_what_is_kept_of_templates_that_others_write_is_bounded():
+    name = template_name(ClaimedShare(DRIVER, Fraction(4, 8), (81920,)))
+    large = {"metadata": {"name": name, "namespace": "a"}, "spec": {"x": "y" * MAX_SPEC}}
+    other = {"metadata": {"name": "a1", "namespace": "a"}, "spec": {}}
+    page = {"metadata": {"resourceVersion": "1"}, "items": [large, other]}
+    [found], _ = watched_templates().reader.read_list(json.dumps(page).encode())
+    assert (found.name, found.spec) == (name, None)
 
 
 def test_a_request_without_a_driver_or_a_namespace_makes_nothing(api, templates):

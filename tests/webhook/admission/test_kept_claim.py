@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, NVIDIA_DRIVER
 from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
 from tests.webhook.admission.test_share_claim import claims, webhook
@@ -61,3 +61,29 @@ def test_invented_sizes_get_no_more_than_their_part_of_such_cards(injected, size
     changed = copy.deepcopy(injected)
     changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = KEPT.replace("m24576", size)
     assert template(webhook().decide(changed)) != KEPT.replace("m24576", size)
+
+
+@pytest.mark.parametrize("sizes", [(40960, 24576), (24576, 24576)])
+def test_sizes_in_an_order_that_no_review_writes_make_it_a_new_pod(injected, sizes):
+    changed = copy.deepcopy(injected)
+    name = template_name(ClaimedShare(DRIVER, Fraction(4, 8), sizes))
+    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
+    assert template(webhook().decide(changed)) != name
+
+
+def test_a_limit_that_is_written_into_the_pod_is_of_the_one_size_that_the_claim_names():
+    known = webhook({40960: 1, 163840: 1}, "resources: {mode: dra, driver: gpu.nvidia.com}")
+    injected = known.decide(pod()).stored
+    share = ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (40960, 163840))
+    changed = copy.deepcopy(injected)
+    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = template_name(share)
+    size = int(injected["metadata"]["annotations"]["clearml-injector/memory-mib"]) * 2
+    assert size in share.sizes
+    assert template(known.decide(changed)) != template_name(share)
+
+
+def test_a_container_that_names_an_unknown_request_of_the_claim_does_not_use_the_share(injected):
+    changed = copy.deepcopy(injected)
+    changed["spec"]["containers"][0]["resources"]["claims"][0]["request"] = "nothing"
+    decided = webhook().decide(changed)
+    assert not decided.allowed or decided.patch
