@@ -49,7 +49,7 @@ def _example():
         yield f"http://localhost:{int(process.stdout.readline())}/"
     finally:
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 def photograph(chromium, address, file, **options):

@@ -27,7 +27,7 @@ def address_of():
     yield address
     for process, _ in running.values():
         process.terminate()
-        process.wait()
+        process.communicate()
 
 
 def opened(open_page, address, width=1440, **options):

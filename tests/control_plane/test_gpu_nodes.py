@@ -116,7 +116,7 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
         written(control_plane, token, one, tmp_path, younger=1)
     )
     refused = eventually(
-        lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused", 30
+        lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused"
     )
     assert "an agent may write only the object of its own node" in refused
 
@@ -157,9 +157,7 @@ def test_an_agents_token_writes_the_slice_of_its_own_node_and_no_other(two_nodes
     assert found["spec"]["pool"]["generation"] == 2
     assert found["spec"]["devices"][0]["taints"][0]["value"] == "79"
     assert slices.others([Gpu(0, "GPU-a", "A100", 40960)], {}) == {}
-    refused = eventually(
-        lambda: slice_refusal(published(client, other, offered())), "another's is refused", 30
-    )
+    refused = eventually(lambda: slice_refusal(published(client, other, offered())), "another's is refused")
     assert "use the token of a pod on that node" in refused
     slices.publish([])
     assert not [each for each in all_slices(control_plane) if each["spec"]["nodeName"] == one]

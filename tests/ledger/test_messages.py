@@ -80,7 +80,7 @@ AS_WRITTEN_BEFORE = (
     b'"products":["A100"],"is_pool":false,"is_more_than_twice":false},"reserve_mib":128}'
 )
 """What the release before the request had parts wrote of `REQUEST`."""
-NEWER = "when_over_quota", "is_gated", "waits_when_degraded", "waits_for_quota"
+NEWER = "when_over_quota", "is_gated", "waits_when_degraded", "waits_for_quota", "driver", "cards"
 """Fields that it did not write; it ignored them."""
 LEAST = b'{"fraction":{"slices":4,"slices_per_gpu":8}}'
 """What a webhook may write that knows no other field."""

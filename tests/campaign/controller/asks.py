@@ -26,6 +26,8 @@ QUOTA = 24
 """Slices of the namespace with a quota."""
 QUOTAS = {"red": Quota("namespace", "red", slices=QUOTA)}
 NODES = [f"n{number}" for number in range(8)]
+COUNTED = [name for name, mode in MODES.items() if not mode.is_claimed]
+"""Modes whose shares the ledger counts."""
 OWNERS = ["", "", "", "train", "serve", "x" * 16]
 NAMES = [
     *NODES,
@@ -72,7 +74,7 @@ def ask(dice: random.Random, reservation: str | None) -> PlacementRequest:
         "writes_limits": dice.random() < 0.8,
     }
     if dice.random() < 0.25:
-        known["mode"] = dice.choice(list(MODES))
+        known["mode"] = dice.choice(COUNTED)
     if dice.random() < 0.1:
         known |= {"mode": "per-gpu", "prefer": dice.choice([("mig", "per-gpu"), ("per-gpu", "mig")])}
     if dice.random() < 0.1:

@@ -12,14 +12,17 @@ ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
     "bindings": 3,
+    "claimed-shares": 1,
     "claims": 1,
     "controller-writes": 4,
     "device-annotations": 1,
     "ephemeral-containers": 3,
-    "injected": 11,
+    "injected": 12,
+    "joined-claims": 1,
     "priority-class": 1,
     "unchanged": 8,
     "unlabelled": 1,
+    "unlabelled-claims": 1,
     "unserved": 1,
     "workloads": 1,
 }
