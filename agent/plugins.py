@@ -10,10 +10,11 @@ from pathlib import Path
 
 from agent.allocate_response import Allocator
 from agent.boot import boot_id
-from agent.cdi import CdiError, SliceSpecifications, held_slices
+from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications, held_slices
 from agent.device_nodes import DeviceNodes
 from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
+from agent.dra.specifications import claims_with_files
 from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_checkpoint import Checkpoint, divisions_of
@@ -131,9 +132,22 @@ class DevicePlugins:
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
 
     def _refuse_claims(self) -> None:
-        """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed."""
-        boot = boot_id(Path(self._options.proc))
-        if claims := PreparedClaims(Path(self._options.state_dir), boot).claims_of_this_boot:
+        """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed.
+
+        Raises:
+            NotPreparedError: pods have claims, or whether they do is not known.
+        """
+        options = self._options
+        cdi = Path(options.cdi_dirs[-1])
+        boot, left = boot_id(Path(options.proc)), claims_with_files(cdi)
+        prepared = PreparedClaims(Path(options.state_dir), boot, left)
+        if not prepared.is_whole:
+            raise NotPreparedError(
+                "which pods have this node's GPUs by claims is not known: drain the node with"
+                f" agent.offer: dra, or restart it and remove {prepared.path}"
+                f" and {cdi / CLAIM_FILE_PREFIX}*.json"
+            )
+        if claims := prepared.claims_of_this_boot:
             first = next(iter(claims.values()))
             raise NotPreparedError(
                 f"pods have {len(claims)} claims of this node's GPUs, such as {first.namespace}/{first.name}:"

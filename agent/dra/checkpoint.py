@@ -7,13 +7,13 @@ loss of power tore has another checksum; the kubelet then prepares the claims of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
 from agent.files import UNREADABLE, write_whole
-from agent.private_folder import UntrustedError, private_folder, read_own
+from agent.private_folder import NAME, UntrustedError, private_folder, read_own
 from service.log import get_logger
 
 FILE = "claims.json"
@@ -52,6 +52,7 @@ class PreparedClaim(msgspec.Struct, frozen=True):
 class _Content(msgspec.Struct, frozen=True):
     boot: str
     claims: dict[str, PreparedClaim]
+    is_whole: bool = True
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -69,15 +70,21 @@ class PreparedClaims:
     Args:
         state_dir: the agent's folder.
         boot: ID of the node's boot; empty if unknown.
+        left: UIDs of the claims that have a CDI file.
     """
 
-    def __init__(self, state_dir: Path, boot: str) -> None:
+    def __init__(self, state_dir: Path, boot: str, left: Collection[str] = ()) -> None:
         self._state_dir = state_dir
         self._boot = boot
         self._log = get_logger("claims")
         self.is_whole = True
         """Whether no claim of before can be unknown."""
-        self._claims, self._boot_of_file = self._read()
+        self._claims, self._boot_of_file = self._read(left)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._state_dir / NAME / FILE
 
     @property
     def claims(self) -> Mapping[str, PreparedClaim]:
@@ -97,37 +104,49 @@ class PreparedClaims:
         """
         if uid not in self._claims and len(self._claims) >= MAX_CLAIMS:
             raise CheckpointError(f"{MAX_CLAIMS} claims are prepared on this node: delete pods of it first")
-        self._write({**self._claims, uid: claim})
+        self._write({**self._claims, uid: claim}, is_whole=self.is_whole)
 
-    def remove(self, uid: str) -> None:
+    def remove(self, uid: str, left: Collection[str] = ()) -> None:
         """Remove a claim, if it is there.
+
+        Args:
+            uid: of the claim.
+            left: UIDs of the claims that have a CDI file now; if all are known, no claim is unknown.
 
         Raises:
             CheckpointError: it is not removed.
         """
-        if uid in self._claims:
-            self._write({key: claim for key, claim in self._claims.items() if key != uid})
+        claims = {key: claim for key, claim in self._claims.items() if key != uid}
+        is_whole = self.is_whole or set(left) <= claims.keys()
+        if uid in self._claims or is_whole != self.is_whole:
+            self._write(claims, is_whole=is_whole)
 
-    def _write(self, claims: dict[str, PreparedClaim]) -> None:
-        if claims == self._claims and self._boot_of_file == self._boot:
+    def _write(self, claims: dict[str, PreparedClaim], *, is_whole: bool) -> None:
+        same = claims == self._claims and is_whole == self.is_whole
+        if same and self._boot_of_file == self._boot:
             return
-        content = msgspec.json.encode(_Content(self._boot, claims))
+        content = msgspec.json.encode(_Content(self._boot, claims, is_whole))
         file = _File(hashlib.sha256(content).hexdigest(), msgspec.Raw(content))
         try:
             write_whole(private_folder(self._state_dir) / FILE, msgspec.json.encode(file))
         except (OSError, UntrustedError) as error:
             raise CheckpointError(f"prepared claims cannot be stored: {error}") from error
-        self._claims, self._boot_of_file = claims, self._boot
+        self._claims, self._boot_of_file, self.is_whole = claims, self._boot, is_whole
 
-    def _read(self) -> tuple[dict[str, PreparedClaim], str]:
+    def _read(self, left: Collection[str]) -> tuple[dict[str, PreparedClaim], str]:
         try:
             content = _decoded(read_own(private_folder(self._state_dir) / FILE))
         except FileNotFoundError:
+            if left:
+                self.is_whole = False
+                self._log.error("prepared claims of before are not known: the file is gone", file=FILE)
             return {}, self._boot
         except (*UNREADABLE, UntrustedError, CheckpointError) as error:
             self.is_whole = False
             self._log.error("prepared claims of before are not known", file=FILE, error=str(error))
             return {}, self._boot
+        # After a restart of the node, no container of before runs.
+        self.is_whole = content.is_whole or content.boot != self._boot
         return content.claims, content.boot
 
 

@@ -177,7 +177,7 @@ class DraPlugin:
         async with self._writing:
             # If the agent is killed in between, it writes the file again, and the kubelet asks again.
             await asyncio.to_thread(self._specifications.remove, uid)
-            await asyncio.to_thread(self._checkpoint.remove, uid)
+            await asyncio.to_thread(self._checkpoint.remove, uid, self._specifications.uids())
             await asyncio.to_thread(self._specifications.keep_amounts, self._checkpoint.claims.values())
 
     async def _prepare(self, named: api.Claim) -> list[api.Device]:

@@ -108,7 +108,7 @@ class DraOffer:
             self._node,
             self._state,
             ResourceClaims(self._api),
-            PreparedClaims(Path(options.state_dir), boot_id(Path(options.proc))),
+            PreparedClaims(Path(options.state_dir), boot_id(Path(options.proc)), specifications.uids()),
             specifications,
             self._preparation.names.names,
             self._preparation.before_use,

@@ -92,10 +92,12 @@ class ClaimSpecifications:
         Raises:
             CdiError: one cannot be removed.
         """
-        for path in self._directory.glob(f"{CLAIM_FILE_PREFIX}*.json"):
-            uid = path.name.removeprefix(CLAIM_FILE_PREFIX).removesuffix(".json")
-            if uid not in uids:
-                self.remove(uid)
+        for uid in claims_with_files(self._directory) - set(uids):
+            self.remove(uid)
+
+    def uids(self) -> frozenset[str]:
+        """Return the UIDs of the claims that have a file."""
+        return claims_with_files(self._directory)
 
     def _path(self, uid: str) -> Path:
         return self._directory / f"{CLAIM_FILE_PREFIX}{uid}.json"
@@ -121,3 +123,9 @@ class ClaimSpecifications:
         size = self._policy.slices_per_gpu
         slices = -(-device.memory_mib * size // gpu.usable_mib)
         return Share(gpu, min(slices, size), device.memory_mib)
+
+
+def claims_with_files(directory: Path) -> frozenset[str]:
+    """Return the UIDs of the claims that have a CDI file in this folder."""
+    names = (path.name for path in directory.glob(f"{CLAIM_FILE_PREFIX}*.json"))
+    return frozenset(name.removeprefix(CLAIM_FILE_PREFIX).removesuffix(".json") for name in names)

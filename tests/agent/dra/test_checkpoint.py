@@ -87,3 +87,22 @@ def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path, _)
     process.wait()
     process.stdout.close()
     assert PreparedClaims(tmp_path, "boot-1").is_whole
+
+
+def test_claims_whose_cdi_files_are_left_without_a_checkpoint_are_unknown_until_they_are_unprepared(tmp_path):
+    claims = PreparedClaims(tmp_path, "boot-1", {"b", "c"})
+    assert not claims.is_whole
+    claims.put("a", CLAIM)
+    again = PreparedClaims(tmp_path, "boot-1", {"a", "b", "c"})
+    assert (again.claims, again.is_whole) == ({"a": CLAIM}, False)
+    again.remove("b", {"a", "c"})
+    assert not again.is_whole
+    again.remove("c", {"a"})
+    assert again.is_whole
+    assert PreparedClaims(tmp_path, "boot-1", {"a"}).is_whole
+
+
+def test_a_restart_of_the_node_ends_what_is_unknown(tmp_path):
+    PreparedClaims(tmp_path, "boot-1", {"b"}).put("a", CLAIM)
+    assert not PreparedClaims(tmp_path, "boot-1", {"a", "b"}).is_whole
+    assert PreparedClaims(tmp_path, "boot-2", {"a", "b"}).is_whole

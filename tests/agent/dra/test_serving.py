@@ -300,6 +300,34 @@ async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_
 
 
 @run
+async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_every_restart():
+    server = ApiServer()
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"memory": "1Gi"}, name="other", uid=OTHER, pod="another-pod")
+        async with kubelet_in(node.root):
+            kubelet = DraKubelet(node)
+            async with driver_on(node, server):
+                await kubelet.register()
+                await kubelet.prepare(("claim", UID))
+            (node.root / "state/private/claims.json").unlink()
+            async with driver_on(node, server):
+                await kubelet.register()
+                assert claim_file(node)
+                await kubelet.prepare(("other", OTHER))
+            async with driver_on(node, server):
+                await kubelet.register()
+                assert claim_file(node)
+                await kubelet.unprepare(("claim", UID))
+                assert not claim_file(node)
+            async with driver_on(node, server):
+                await kubelet.register()
+                assert claim_file(node, OTHER)
+
+
+@run
 async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
     server = ApiServer()
     with node_folder(**OPTIONS) as node:
@@ -454,6 +482,19 @@ async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
                 await until(
                     lambda: process.state is not None and "drain the node" in str(process.state.missing)
                 )
+
+
+@run
+async def test_a_device_plugin_offers_nothing_if_the_file_of_claims_is_torn():
+    with node_folder(offer="device-plugin") as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        file = node.root / "state/private/claims.json"
+        file.parent.mkdir(parents=True)
+        file.write_text('{"sha256": "0')
+        async with kubelet_in(node.root), running(node) as process:
+            await until(lambda: process.state is not None and process.state.missing)
+            await until(lambda: f"remove {file}" in str(process.state.missing))
 
 
 @run
