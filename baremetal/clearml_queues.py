@@ -120,7 +120,8 @@ def mirror(entries: Mapping[str, Sequence[tuple[str, str]]], store: TaskStore, n
     for known in store.waiting(-1):
         source_id = known.submission.source_id or ""
         if source_id.startswith(_SOURCE) and known.submission.queue in entries and source_id not in present:
-            store.cancel(known.number, now)
+            # Not cancelled: it comes again when those that others put before it have left the front.
+            store.withdraw(known.number)
 
 
 def _line(error: Exception) -> str:

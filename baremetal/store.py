@@ -137,6 +137,10 @@ class TaskStore:
             self._change(number, "running", cancelled=True)
         return task.state if task is not None else None
 
+    def withdraw(self, number: int) -> None:
+        """Remove a task that waits: its source, which has it no longer, may bring it again."""
+        self._rows("DELETE FROM task WHERE number = ? AND state = 'waiting'", number)
+
     def task(self, number: int) -> Task | None:
         """Return one task."""
         return next(self._tasks("WHERE number = ?", number), None)

@@ -61,7 +61,22 @@ def test_what_is_taken_out_of_the_queue_there_no_longer_waits_here(store):
     mirror({"half": [A, B]}, store, 1.0)
     mirror({"half": [B]}, store, 1.0)
     assert waiting(store) == ["b"]
-    assert store.task(1).state == "cancelled"
+    assert store.task(1) is None
+
+
+def test_what_others_are_put_before_comes_back_when_these_are_gone(store):
+    mirror({"half": [A]}, store, 1.0)
+    mirror({"half": [B, C]}, store, 2.0)
+    mirror({"half": [A]}, store, 3.0)
+    assert waiting(store) == ["a"]
+
+
+def test_what_was_cancelled_here_stays_cancelled_while_it_waits_there(store):
+    mirror({"half": [A]}, store, 1.0)
+    store.cancel(1, 2.0)
+    mirror({"half": []}, store, 3.0)
+    mirror({"half": [A]}, store, 4.0)
+    assert (waiting(store), store.task(1).state) == ([], "cancelled")
 
 
 def test_what_runs_here_goes_on_when_the_agent_takes_it_off_the_queue(store):
@@ -98,8 +113,18 @@ class Client:
 
     def get_all(self, *, name, max_task_entries):
         assert max_task_entries == MAX_MIRRORED
-        entries = [SimpleNamespace(task=task, added=added) for task, added in self.there[name.strip("^$")]]
+        found = self.there[name.strip("^$")]
+        entries = found and [SimpleNamespace(task=task, added=added) for task, added in found]
         return [SimpleNamespace(entries=entries)]
+
+
+def test_a_server_that_once_names_no_tasks_ends_none(store):
+    """It answers so for a queue that is empty."""
+    client = Client()
+    queues = ClearmlQueues(client, ["half"])
+    for client.there in ({"half": [A, B]}, {"half": None}, {"half": [A, B]}):
+        queues.look(store)
+    assert waiting(store) == ["a", "b"]
 
 
 def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, capfd):
