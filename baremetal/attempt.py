@@ -137,7 +137,10 @@ class Attempt:
         """Yield what carries its mark, or is of its session and not older than it."""
         mark = f"{MARK}={self.mark}".encode()
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
-            if (fields := stat_of(pid)) is None:
+            fields = None
+            with contextlib.suppress(PermissionError):  # another user's, where /proc hides them
+                fields = stat_of(pid)
+            if fields is None:
                 continue
             in_session = fields[_SESSION] == session and (start_time(pid) or 0) >= since
             with contextlib.suppress(OSError):

@@ -39,15 +39,23 @@ def boot_id() -> str:
 
 
 def stat_of(pid: int) -> list[str] | None:
-    """Return the fields of a process, from its state on; None if there is none, or it has ended."""
-    with suppress(OSError, IndexError):
+    """Return the fields of a process, from its state on; None if there is none, or it has ended.
+
+    Raises:
+        OSError: nobody can say, as where descriptors ran out.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return fields if fields[0] not in "ZX" else None
     return None
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in ticks since the boot: with the pid it names one process of a boot."""
+    """Return when a process started, in ticks since the boot: with the pid it names one process of a boot.
+
+    Raises:
+        OSError: that of `stat_of`.
+    """
     fields = stat_of(pid)
     return int(fields[_START_TIME]) if fields is not None else None
 
@@ -125,8 +133,8 @@ def _end_descendants() -> None:
 def _kill_children() -> None:
     me = str(os.getpid())
     for name in os.listdir("/proc"):  # noqa: PTH208 names are enough
-        if name.isdigit() and (fields := stat_of(int(name))) and fields[_PARENT] == me:
-            with suppress(OSError):
+        with suppress(OSError):
+            if name.isdigit() and (fields := stat_of(int(name))) and fields[_PARENT] == me:
                 os.kill(int(name), signal.SIGKILL)
 
 

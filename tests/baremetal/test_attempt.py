@@ -134,6 +134,22 @@ def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_superviso
     assert why_lost(attempt) == "its supervisor was killed"
 
 
+def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch):
+    started = attempt.start(job("sleep", "1000"))
+    running(attempt)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    known = attempts.stat_of
+
+    def stat(pid):
+        if pid == 1:
+            raise PermissionError(13, "Permission denied")
+        return known(pid)
+
+    monkeypatch.setattr(attempts, "stat_of", stat)
+    eventually(attempt.sweep, "nothing is left")
+
+
 def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
     cleanup = "sh", "-c", f"echo removed >> {tmp_path}/removed"
     started = attempt.start(job("sleep", "1000", cleanup=cleanup))

@@ -1,5 +1,6 @@
 """The process that runs a command at most once, and what it leaves."""
 
+import errno
 import json
 import os
 import signal
@@ -184,6 +185,14 @@ def test_processes_are_told_apart_by_when_they_started():
     child = subprocess.Popen(["true"])
     eventually(lambda: supervisor.stat_of(child.pid) is None, "a child that has ended counts as gone")
     child.wait()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
+def test_a_process_that_cannot_be_looked_at_has_not_ended(monkeypatch, number):
+    monkeypatch.setattr(Path, "read_text", lambda _: (_ for _ in ()).throw(OSError(number, "refused")))
+    with pytest.raises(OSError, match="refused"):
+        supervisor.stat_of(os.getpid())
+    supervisor._kill_children()
 
 
 def test_how_the_command_ended_is_written_once_the_disk_has_room_again(start, tmp_path):
