@@ -136,13 +136,15 @@ class Attempt:
     def _processes(self, session: str, since: int) -> Iterator[int]:
         """Yield what carries its mark, or is of its session and not older than it."""
         mark = f"{MARK}={self.mark}".encode()
+        # The number may be another session's by now: then only the mark tells.
+        is_ours = start_time(int(session)) in (None, since)
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
             fields = None
             with contextlib.suppress(PermissionError):  # another user's, where /proc hides them
                 fields = stat_of(pid)
             if fields is None:
                 continue
-            in_session = fields[_SESSION] == session and (start_time(pid) or 0) >= since
+            in_session = is_ours and fields[_SESSION] == session and (start_time(pid) or 0) >= since
             with contextlib.suppress(OSError):
                 if in_session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     yield pid

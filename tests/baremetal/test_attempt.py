@@ -134,6 +134,18 @@ def test_a_number_that_another_process_has_by_now_is_not_taken_for_the_superviso
     assert why_lost(attempt) == "its supervisor was killed"
 
 
+def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(attempt):
+    attempt.start(job("true")).wait()
+    stranger = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    begun = attempt.folder / BEGUN
+    said = msgspec.json.decode(begun.read_bytes())
+    begun.write_bytes(msgspec.json.encode(said | {"pid": stranger.pid}))
+    assert attempt.sweep()
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
 def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch):
     started = attempt.start(job("sleep", "1000"))
     running(attempt)
