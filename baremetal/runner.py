@@ -25,6 +25,8 @@ from service.log import get_logger
 
 MAX_ATTEMPTS = 3
 """Of a task that does not begin."""
+RETRY_SECONDS = 5.0
+"""After a start that never began, nothing of its queue starts for so long: what broke may be well again."""
 
 
 class Runner:
@@ -35,15 +37,24 @@ class Runner:
         machine: its cards and queues.
         folder: of the store.
         job_of: returns what is started for a task's attempt.
+        clock: seconds that never go back.
     """
 
     def __init__(
-        self, store: TaskStore, machine: Machine, folder: Path, job_of: Callable[[Task, Attempt], JobFile]
+        self,
+        store: TaskStore,
+        machine: Machine,
+        folder: Path,
+        job_of: Callable[[Task, Attempt], JobFile],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._machine = machine
         self._folder = folder
         self._job_of = job_of
+        self._clock = clock
+        self._pauses: dict[str, float] = {}
+        """Until when nothing of a queue starts."""
         self._identity = store.identity()
         self._running: dict[int, Task] = {}
         """Whose slices are taken."""
@@ -67,15 +78,22 @@ class Runner:
         """Do all that can be done now; `faults` are those of `Machine`, as of now."""
         self._follow_tasks()
         self._follow_cards(faults)
+        self._end_pauses()
         if (version := self._store.version()) == self._seen:
             return
         self._seen = version
         for task in [each for each in self._store.running() if each.cancelled]:
             with self._logged(task):
                 self._attempt(task).end()
-        names = [queue.name for queue in self._machine.queues]
+        names = [queue.name for queue in self._machine.queues if queue.name not in self._pauses]
         while start := self._machine.next_start(self._running.values(), self._store.first(names)):
             self._start(start)
+
+    def _end_pauses(self) -> None:
+        now = self._clock()
+        for queue in [queue for queue, until in self._pauses.items() if until <= now]:
+            del self._pauses[queue]
+            self._seen = -1
 
     def _attempt(self, task: Task) -> Attempt:
         mark = f"{self._identity}/{task.number}/{task.attempt}"
@@ -120,6 +138,8 @@ class Runner:
 
     def _ended(self, task: Task, state: Exit | None) -> None:
         """Note how a task ended, or have it wait again if it never began."""
+        if state is None and not task.cancelled:
+            self._pauses[task.submission.queue] = self._clock() + RETRY_SECONDS
         if state is None and not task.cancelled and task.attempt < MAX_ATTEMPTS:
             self._store.put_back(task)
         else:

@@ -11,7 +11,7 @@ import pytest
 from baremetal.attempt import Attempt
 from baremetal.job import MARK, JobFile
 from baremetal.machine import Machine
-from baremetal.runner import MAX_ATTEMPTS, Runner, attempt_folder
+from baremetal.runner import MAX_ATTEMPTS, RETRY_SECONDS, Runner, attempt_folder
 from baremetal.store import TaskStore
 from baremetal.supervisor import stat_of
 from baremetal.task import OVER
@@ -28,6 +28,7 @@ class Box:
         self.folder = folder
         self.store = TaskStore(folder)
         self.faults = {}
+        self.now = 0.0
         self.cards = ()
         self.job = lambda task, mark: JobFile(
             command=task.submission.command, folder="/", env=dict(os.environ) | {MARK: mark}
@@ -41,7 +42,11 @@ class Box:
             name="box", cards=self.cards or cards(count), slices_per_gpu=8, queues=served(*queues)
         )
         self.runner = Runner(
-            self.store, machine, self.folder, lambda task, attempt: self.job(task, attempt.mark)
+            self.store,
+            machine,
+            self.folder,
+            lambda task, attempt: self.job(task, attempt.mark),
+            lambda: self.now,
         )
         self.runners.append(self.runner)
         self.runner.adopt()
@@ -63,6 +68,11 @@ class Box:
         return [self.store.task(number).state for number in numbers]
 
     def turn(self):
+        """One turn of the process's loop, after every pause of a queue."""
+        self.now += RETRY_SECONDS
+        self.look()
+
+    def look(self):
         """One turn of the process's loop; another process's change is told by hand."""
         self.runner._seen = -1
         self.runner.step(self.faults)
@@ -216,6 +226,22 @@ def test_a_task_that_does_not_begin_is_tried_again_and_then_reported(box, monkey
     task = box.store.task(number)
     assert (task.state, task.attempt) == ("failed", MAX_ATTEMPTS)
     assert task.note == "it did not begin in 3 attempts: see its log"
+
+
+def test_a_start_that_never_began_has_its_queue_wait_and_no_other(box, monkeypatch):
+    first, second = box.submit("a", "true"), box.submit("a", "true")
+    with monkeypatch.context() as broken:
+        broken.setattr("baremetal.supervisor.__file__", "/no/such/file")
+        box.start("a=1", "b=1")
+        box.runner._supervisors[first].wait()
+    other = box.submit("b", "true")
+    for _ in range(2 * MAX_ATTEMPTS):
+        box.look()
+        eventually(lambda: box.look() or box.states(other) == ["succeeded"], "the other queue")
+    assert box.states(first, second) == ["waiting", "waiting"]
+    assert [box.store.task(each).attempt for each in (first, second)] == [2, 1]
+    box.until_over(first, second)
+    assert box.states(first, second) == ["succeeded", "succeeded"]
 
 
 def test_a_task_that_cannot_be_started_is_reported_and_others_go_on(box):
