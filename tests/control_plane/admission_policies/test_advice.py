@@ -18,7 +18,6 @@ PARTS = {
     "device-annotations": 1,
     "ephemeral-containers": 3,
     "injected": 12,
-    "joined-claims": 1,
     "priority-class": 1,
     "unchanged": 8,
     "unlabelled": 1,
