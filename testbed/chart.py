@@ -19,7 +19,8 @@ CHART = Path(__file__).parents[1] / "charts" / "fraction-injector"
 RELEASE = "fraction-injector"
 CONFIGURATION = "MutatingWebhookConfiguration"
 ADMISSION = "admissionregistration.k8s.io/v1"
-HELM_S = 120
+HELM_S = 400
+"""A machine may be busy with much else."""
 
 Values = Mapping[str, Any]
 

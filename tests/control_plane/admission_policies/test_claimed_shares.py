@@ -18,6 +18,14 @@ OF_SHARES = (
     "gpu.clearml-injector.io: claims and templates of shares are made for labelled pods alone: label the pod"
     " with clearml-injector/fraction, and remove the claim"
 )
+NO_RESOURCE = (
+    "gpu.clearml-injector.io is for pods with the label clearml-injector/fraction: set the label and remove"
+    " the resource"
+)
+OF_ITS_POD = (
+    "gpu.clearml-injector.io: the claim of a share is for the pod that it was made for: label the pod with"
+    " clearml-injector/fraction, and remove the claim"
+)
 
 pytestmark = pytest.mark.skipif(not HAS_RESOURCE_CLAIMS, reason=f"this Kubernetes serves no {API}")
 
@@ -138,3 +146,51 @@ def test_the_annotation_alone_makes_no_claim_of_a_share(lock, control_plane):
     assert OF_SHARES in ended.stderr
     for kind in ("Role", "RoleBinding"):
         control_plane.api.delete(kind, "claimant", IN, rbac)
+
+
+def test_no_amount_of_the_class_is_a_resource_of_an_unlabelled_pod(lock, control_plane):
+    asks = {"limits": {f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}}
+    pod = unlabelled_pod()
+    pod["spec"]["containers"][0]["resources"] = asks
+    with refused("unlabelled-claims", NO_RESOURCE):
+        dry(control_plane, pod)
+    asks["limits"] = {"deviceclass.resource.kubernetes.io/other.example.com": "1"}
+    dry(control_plane, pod)
+
+
+@pytest.fixture
+def reserve(lock, control_plane):
+    """Reserve a pod's claim of a class for pods: `reserve(class, "owner", "other")`, as Kubernetes does."""
+    made = []
+
+    def one(device_class, *names):
+        owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default"}  # it is there, as a pod is
+        owner["uid"] = control_plane.api.get("ServiceAccount", "default", IN)["metadata"]["uid"]
+        body = claim("gpu-fraction", of_class(device_class))
+        body["metadata"]["ownerReferences"] = [owner]
+        found = control_plane.api.create(body, IN)
+        made.append(found["metadata"]["name"])
+        device = {"request": "device", "driver": DRIVER, "pool": "node", "device": "gpu-0"}
+        pods = [
+            {"resource": "pods", "name": name, "uid": owner["uid"] if name == "owner" else f"uid-of-{name}"}
+            for name in names
+        ]
+        status = {"allocation": {"devices": {"results": [device]}}, "reservedFor": pods}
+        path = f"/apis/{API}/namespaces/{IN}/resourceclaims/{made[-1]}/status"
+        dry_run, merge = {"dryRun": "All"}, "application/merge-patch+json"
+        return control_plane.api.call("PATCH", path, {"status": status}, dry_run, merge)
+
+    yield one
+    for name in made:
+        control_plane.api.delete("ResourceClaim", name, IN, API)
+
+
+def test_a_claim_of_a_share_is_reserved_for_the_pod_that_it_was_made_for(reserve):
+    assert len(reserve(DRIVER, "owner")["status"]["reservedFor"]) == 1
+    assert len(reserve("other.example.com", "owner", "other")["status"]["reservedFor"]) == 2
+
+
+@pytest.mark.parametrize("pods", [["other"], ["owner", "other"]])
+def test_no_other_pod_joins_a_claim_of_a_share(reserve, pods):
+    with refused("joined-claims", OF_ITS_POD):
+        reserve(DRIVER, *pods)
