@@ -110,7 +110,9 @@ def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
     """Return the policy's limiter in its mode; none if hardware limits."""
     if not mode_of(policy).needs_limiter:
         return NO_LIMITER
-    return effective_limiter(limiter, policy.resources.mode, policy.compute)
+    # A driver that limits knows the card, and a variable by number overrides the form for all cards.
+    by_card = mode_of(policy).limits_itself(resource_of(policy))
+    return effective_limiter(limiter, "per-gpu" if by_card else policy.resources.mode, policy.compute)
 
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:

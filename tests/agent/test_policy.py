@@ -42,6 +42,12 @@ def test_with_limits_by_admission_nothing_is_put_over_what_the_pod_brings():
     assert read(POLICIES).limiter == LimiterPart("none")
 
 
+def test_a_driver_of_claims_limits_each_card_by_its_number(tmp_path):
+    """The form without a number yields to a number that the pod sets, by envFrom for instance."""
+    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: dra}\n")
+    assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "{memory_mib}m") in read(tmp_path).limiter.env
+
+
 def test_what_is_wrong_is_reported(policies):
     with pytest.raises(PolicyUnusableError, match='has no policy "other": name one of its policies'):
         read(policies, "other")
