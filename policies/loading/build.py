@@ -8,7 +8,7 @@ from ledger.placement_request import Assumption, Demands
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
-from modes.mode import Mode, ModeName
+from modes.mode import DEFAULT_MODE, Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
 from modes.resource_names import ResourceNames
 from modes.units import Profile
@@ -112,7 +112,7 @@ def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
         return NO_LIMITER
     # A driver that limits knows the card, and a variable by number overrides the form for all cards.
     by_card = mode_of(policy).limits_itself(resource_of(policy))
-    return effective_limiter(limiter, "per-gpu" if by_card else policy.resources.mode, policy.compute)
+    return effective_limiter(limiter, DEFAULT_MODE if by_card else policy.resources.mode, policy.compute)
 
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:

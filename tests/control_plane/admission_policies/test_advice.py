@@ -18,10 +18,11 @@ PARTS = {
     "device-annotations": 1,
     "ephemeral-containers": 3,
     "injected": 12,
+    "joined-claims": 1,
     "priority-class": 1,
     "unchanged": 8,
     "unlabelled": 1,
-    "unlabelled-claims": 1,
+    "unlabelled-claims": 2,
     "unserved": 1,
     "workloads": 1,
 }
