@@ -1,0 +1,216 @@
+"""Mode dra from the label to the limit: webhook, controller and agent of the chart, on cards of 40 and 80 GB.
+
+Its cluster is one of its own: a node whose GPUs only the chart's agent offers, by DRA.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kube.dra import CLAIM_NAME, DRIVER
+from kube.names import PREFIX
+from testbed.api import ApiError, Object
+from testbed.chart import Helm
+from testbed.nodes.agent import chart_values
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.node import SOCKET
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE
+from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
+from tests.real_nodes.conftest import WORK, Say
+from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.test_agent_chart import LIMIT, environment, inside, labelled, phase, waits
+
+API = "resource.k8s.io/v1"
+POLICY = {
+    "resources": {"mode": "dra"},
+    "memory": {"allowed": True},
+    "fractions": {"1.000": 8, "0.875": 7, "0.500": 4, "0.125": 1},
+}
+SIZES = {"/dev/nvidia0": 40960, "/dev/nvidia1": 81920}
+
+
+@pytest.fixture(scope="module")
+def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A node on which the chart's agent finds two cards."""
+    with agent_cluster(say, pytestconfig, GPUS, image, by_dra=True) as cluster:
+        cluster.create_namespace(WORK)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The chart, whose agent has published both cards and whose webhook admits pods to them."""
+    cluster.create_namespace(OWN_NAMESPACE)
+    installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
+    agent = chart_values(SOCKET)["agent"]
+    installation.helm.apply({**VALUES, "agent": {**agent, "offer": "dra"}, "policies": {"default": POLICY}})
+    eventually(lambda: len(cluster.dra_devices(NODE)) == len(GPUS), "the agent offers both GPUs", READY_S)
+    installation.until_served()
+    return installation
+
+
+class Pods:
+    """Pods of a test."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
+        self._names: list[str] = []
+
+    def create(self, name: str, fraction: str = "", *, memory: str = "", **container: object) -> None:
+        """Create a labelled pod whose container requests a GPU, as one for a whole card would."""
+        pod = labelled(name, fraction, **{"resources": {"limits": {"nvidia.com/gpu": "1"}}, **container})
+        if memory:
+            pod["metadata"]["labels"] = {PREFIX + "gpu-memory": memory}
+        self.create_as_it_is(pod)
+
+    def create_as_it_is(self, pod: Object) -> None:
+        """Create a pod."""
+        self._cluster.api.create(pod, WORK)
+        self._names.append(pod["metadata"]["name"])
+
+    def run(self, name: str, fraction: str = "", **more) -> None:
+        """Create a pod, and wait until it runs."""
+        self.create(name, fraction, **more)
+        self.until_running(name)
+
+    def until_running(self, name: str) -> None:
+        """Wait for a pod."""
+        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs")
+
+    def delete(self, name: str) -> None:
+        """Delete a pod."""
+        self._names.remove(name)
+        self._cluster.api.delete("Pod", name, WORK)
+
+    def delete_all(self) -> None:
+        """Delete what is left of the test, and wait until no claim is left."""
+        for name in list(self._names):
+            self.delete(name)
+        eventually(lambda: not claims(self._cluster), "no claim is left")
+
+    def card(self, name: str) -> str:
+        """The device node of the one card that a pod has."""
+        [card] = inside(self._cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()
+        return card
+
+    def limit(self, name: str) -> str | None:
+        """The limit of a pod's first GPU."""
+        return environment(self._cluster, name).get(LIMIT)
+
+
+@pytest.fixture
+def pods(installation: Installation, cluster: RealCluster) -> Iterator[Pods]:
+    """A way to create pods that are gone, with their claims, when the test ends."""
+    pods = Pods(cluster)
+    yield pods
+    pods.delete_all()
+
+
+def claims(cluster: RealCluster) -> list[Object]:
+    """Of the namespace."""
+    return cluster.api.list("ResourceClaim", WORK, API)
+
+
+def consumed(cluster: RealCluster) -> list[str | None]:
+    """The memory that the scheduler counts for each allocated part of a card."""
+    allocations = [claim["status"]["allocation"] for claim in claims(cluster)]
+    results = [result for each in allocations for result in each["devices"]["results"]]
+    return [each.get("consumedCapacity", {}).get("memory") for each in results]
+
+
+def refusal(create, *arguments, **more) -> str:
+    """What the API server says of an object that it refuses."""
+    with pytest.raises(ApiError) as caught:
+        create(*arguments, **more)
+    return str(caught.value)
+
+
+def test_a_labelled_pod_gets_a_claim_and_half_of_its_card_whatever_it_says(cluster, pods):
+    lifted = {LIMIT: "999999m", "LD_PRELOAD": "", "NVIDIA_VISIBLE_DEVICES": "all"}
+    pods.run("half", "0.500", env=[{"name": name, "value": value} for name, value in lifted.items()])
+    stored = cluster.api.get("Pod", "half", WORK)["spec"]
+    [of_pod] = stored["resourceClaims"]
+    assert of_pod["name"] == CLAIM_NAME
+    assert of_pod["resourceClaimTemplateName"].startswith("gpu-fraction-4of8-m40960-m81920-")
+    assert stored["containers"][0]["resources"] == {"claims": [{"name": CLAIM_NAME}]}
+    assert pods.limit("half") == f"{SIZES[pods.card('half')] // 2}m"
+    assert inside(cluster, "half", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
+
+
+def test_requested_memory_is_the_limit_to_the_mib(cluster, pods):
+    pods.run("memory", memory="1431Mi")
+    assert pods.limit("memory") == "1431m"
+    assert consumed(cluster) == ["1431Mi"]
+
+
+def test_two_pods_share_one_card_and_each_has_its_own_limit(cluster, pods):
+    pods.run("eighth", "0.125")
+    pods.run("half", "0.500")
+    card = pods.card("eighth")
+    assert pods.card("half") == card
+    assert (pods.limit("eighth"), pods.limit("half")) == (f"{SIZES[card] // 8}m", f"{SIZES[card] // 2}m")
+
+
+def test_a_whole_card_has_no_limit_and_no_other_pod(cluster, pods):
+    pods.run("whole", "1.000")
+    pods.run("other", "0.125")
+    assert pods.limit("whole") is None
+    assert pods.card("whole") != pods.card("other")
+
+
+def test_a_pod_that_does_not_fit_waits_and_runs_after_a_deletion(cluster, pods):
+    for name in ("first", "second"):
+        pods.run(name, "0.875")
+    assert sorted(map(pods.card, ("first", "second"))) == sorted(SIZES)
+    pods.create("third", "0.875")
+    eventually(lambda: waits(cluster, "third"), "the third waits")
+    freed = pods.card("first")
+    pods.delete("first")
+    pods.until_running("third")
+    assert pods.card("third") == freed
+    assert pods.limit("third") == f"{SIZES[freed] * 7 // 8}m"
+
+
+def test_an_unlabelled_pod_gets_nothing_of_the_device_class(cluster, pods):
+    pods.run("owner", "0.125")
+    [owned] = cluster.api.get("Pod", "owner", WORK)["spec"]["resourceClaims"]
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+    claimed = {"apiVersion": API, "kind": "ResourceClaim", "metadata": {"name": "own"}}
+    claimed["spec"] = {"devices": {"requests": [request]}}
+    said = "label the pod with clearml-injector/fraction"
+    assert said in refusal(cluster.api.create, claimed, WORK)
+    template = {**claimed, "kind": "ResourceClaimTemplate", "spec": {"spec": claimed["spec"]}}
+    assert said in refusal(cluster.api.create, template, WORK)
+    assert "set the label and remove the claim" in refusal(
+        cluster.api.create, unlabelled("borrower", resourceClaims=[owned]), WORK
+    )
+    by_class = {"resources": {"limits": {f"deviceclass.resource.kubernetes.io/{DRIVER}": "1"}}}
+    said = "set the label and remove the resource"
+    assert said in refusal(cluster.api.create, unlabelled("by-class", **by_class), WORK)
+
+
+def test_the_claim_of_a_pod_is_nobody_elses(cluster, pods):
+    pods.run("owner", "0.125")
+    [claim] = claims(cluster)
+    joining = {"name": "gpu", "resourceClaimName": claim["metadata"]["name"]}
+    pods.create_as_it_is(unlabelled("joiner", resourceClaims=[joining]))
+    eventually(
+        lambda: any(
+            "is for the pod that it was made for" in event["message"]
+            for event in cluster.api.events(WORK, "joiner", "FailedScheduling")
+        ),
+        "it is told why it waits",
+    )
+    [claim] = claims(cluster)
+    assert [each["name"] for each in claim["status"]["reservedFor"]] == ["owner"]
+
+
+def unlabelled(name: str, **more) -> Object:
+    """A pod without a label, whose container uses the claims that it names or has these resources."""
+    named = more.pop("resourceClaims", [])
+    uses = {"resources": {"claims": [{"name": each["name"]} for each in named]}}
+    pod = labelled(name, "", **{**uses, **more})
+    pod["metadata"] = {"name": name}
+    pod["spec"] |= {"resourceClaims": named} if named else {}
+    return pod
