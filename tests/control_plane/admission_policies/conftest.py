@@ -6,6 +6,7 @@ import pytest
 
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
 from testbed.product import Setup, decides, mounted
 from testbed.registration import OWN_NAMESPACE, asking_for_memory, labelled_pod, probe
@@ -157,8 +158,9 @@ def no_webhook(lock, control_plane):
         "either": created(api, labelled_pod("either", "0.125"), "lock-either"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
         "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),
-        "claimed": created(api, labelled_pod("claimed", "0.500"), "lock-claimed"),
     }
+    if HAS_RESOURCE_CLAIMS:
+        pods["claimed"] = created(api, labelled_pod("claimed", "0.500"), "lock-claimed")
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
     eventually(lambda: not decides(probe(api, OLD)), "the webhook is out of effect")
     yield pods
