@@ -161,3 +161,13 @@ def decides(outcome: Outcome) -> bool:
     if isinstance(outcome, ApiError):
         return "denied the request" in str(outcome)
     return INJECTED in outcome["metadata"].get("annotations", {})
+
+
+def passes_by(outcome: Outcome) -> bool:
+    """Whether a probe came past the product's webhook: as it was sent, or as far as the second lock.
+
+    A busy API server that could not call the webhook tells nothing.
+    """
+    if isinstance(outcome, ApiError):
+        return "ValidatingAdmissionPolicy" in str(outcome)
+    return not decides(outcome)

@@ -101,11 +101,11 @@ def create(control_plane, namespace, pod):
     eventually(is_created, "the pod is created")
 
 
-def end_some(control_plane, namespace):
-    """Delete the pods that have a node; return whether any is left at all."""
+def end_some(control_plane, namespace, observer):
+    """Delete the observed pods that have a node; return whether any is left at all."""
     pods = control_plane.api.list("Pod", namespace)
     for pod in pods:
-        if pod["spec"].get("nodeName"):
+        if pod["spec"].get("nodeName") and pod["metadata"]["name"] in observer.order:
             control_plane.api.delete("Pod", pod["metadata"]["name"], namespace)
     return bool(pods)
 
@@ -123,9 +123,11 @@ def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(product, con
                 if number * KILLS // PODS != (number + 1) * KILLS // PODS:
                     kill(number, controller, webhook)
                 if number % 3 == 2:
-                    end_some(control_plane, namespace)
+                    end_some(control_plane, namespace, observer)
             eventually(
-                lambda: not end_some(control_plane, namespace), "every pod has run", seconds=60 + 4 * PODS
+                lambda: not end_some(control_plane, namespace, observer),
+                "every pod has run",
+                seconds=60 + 4 * PODS,
             )
         finally:
             observer.done.set()

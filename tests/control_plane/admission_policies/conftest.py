@@ -8,7 +8,7 @@ from testbed.api import ApiError
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
-from testbed.product import Setup, decides, mounted
+from testbed.product import Setup, decides, mounted, passes_by
 from testbed.registration import OWN_NAMESPACE, asking_for_memory, labelled_pod, probe
 from tests.control_plane.admission_policies.support import (
     KINDS,
@@ -121,7 +121,7 @@ def lock(control_plane, old_pod, old_device_pod, values, tmp_path_factory):
     eventually(lambda: in_effect(control_plane.api), "webhook and lock take effect")
     yield lambda: helm.apply(values)
     helm.uninstall()
-    eventually(lambda: not decides(probe(control_plane.api, OLD)), "the webhook is out of effect")
+    eventually(lambda: passes_by(probe(control_plane.api, OLD)), "the webhook is out of effect")
     eventually(lambda: not lock_in_effect(control_plane.api), "the lock is out of effect")
 
 
@@ -162,7 +162,7 @@ def no_webhook(lock, control_plane):
     if HAS_RESOURCE_CLAIMS:
         pods["claimed"] = created(api, labelled_pod("claimed", "0.500"), "lock-claimed")
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
-    eventually(lambda: not decides(probe(api, OLD)), "the webhook is out of effect")
+    eventually(lambda: passes_by(probe(api, OLD)), "the webhook is out of effect")
     yield pods
     lock()
     eventually(lambda: decides(probe(api, OLD)), "an upgrade puts the configuration back")

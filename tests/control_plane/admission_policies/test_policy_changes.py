@@ -12,7 +12,7 @@ from policies.loading.sources import LOCK_FILE
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from testbed.process import eventually
-from testbed.product import INJECTED, decides
+from testbed.product import INJECTED, decides, passes_by
 from testbed.registration import asking_for_memory, labelled_pod, probe
 from tests.control_plane.admission_policies.conftest import created, policy_files, sharing
 from tests.control_plane.admission_policies.support import (
@@ -123,7 +123,7 @@ class Changing:
     def without_webhook(self):
         """Take the webhook's configuration away: what is created then only the lock sees."""
         self.api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
-        eventually(lambda: not decides(probe(self.api, OLD)), "the webhook is out of effect")
+        eventually(lambda: passes_by(probe(self.api, OLD)), "the webhook is out of effect")
 
     def variables(self):
         """Of the lock."""
