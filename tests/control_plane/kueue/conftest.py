@@ -43,12 +43,13 @@ def apply(control_plane, manager):
     for text in reversed(applied):
         # Kueue lets a flavor go after the queues that name it; the next test may create both again.
         options = ("--ignore-not-found", "--timeout=180s", "--filename=-")
-        control_plane.kubectl("delete", *options, stdin=text)
+        ended = control_plane.kubectl("delete", *options, stdin=text)
+        assert ended.code == 0, ended.stderr
 
 
 @pytest.fixture
-def managed(control_plane, manager, namespace):
-    """The test's namespace, which Kueue sees to; its pods lose Kueue's finalizer while Kueue runs."""
+def managed(control_plane, apply, namespace):
+    """The test's namespace, which Kueue sees to; its pods go before the queues, which else wait for them."""
     control_plane.api.patch("Namespace", namespace, {"metadata": {"labels": MANAGED}})
     pod = labelled_pod("probe")
     pod["metadata"]["labels"] = {QUEUE_LABEL: "none"}

@@ -16,6 +16,10 @@ SAID = (
     "nodeSelector: the GPU is chosen before Kueue chooses a flavor:"
     " add the label pool of the flavor that you want"
 )
+LARGER = {"matchExpressions": [{"key": "nvidia.com/gpu.memory", "operator": "NotIn", "values": ["40960"]}]}
+NOT_SMALL = {
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [LARGER]}}
+}
 
 
 @pytest.fixture
@@ -54,3 +58,39 @@ def test_a_pod_names_its_flavor_and_runs_there(small_and_large, team):
         team.pod(f"in-{pool}", queue, nodeSelector={"pool": pool})
         eventually(lambda: f"in-{pool}" in team.running(), "it runs")  # noqa: B023 - called before the next
         assert team.api.get("Pod", f"in-{pool}", team.namespace)["spec"]["nodeName"] == node
+
+
+def test_without_it_a_pod_holds_its_quota_and_waits(small_and_large, team):
+    """Why the page has the policy: the webhook chose a card that the flavor, which Kueue chose, lacks."""
+    queue = team.queue(8, flavors={"small": POOLS["small"]})
+    team.pod("task", queue, affinity=NOT_SMALL)
+    found = eventually(lambda: unschedulable(team, "task"), "the scheduler finds no node")
+    assert found["spec"]["nodeSelector"] == POOLS["small"]
+    eventually(lambda: team.reserved(queue) == 4, "it holds its quota")
+
+
+def unschedulable(team, name):
+    """The pod, if the scheduler has found no node for it."""
+    pod = team.api.get("Pod", name, team.namespace)
+    reasons = {each.get("reason") for each in pod.get("status", {}).get("conditions", ())}
+    return pod if "Unschedulable" in reasons else None
+
+
+def test_flavors_by_the_memory_of_cards_follow_the_card_that_the_webhook_chose(small_and_large, team):
+    flavors = {str(mib): {"nvidia.com/gpu.memory": str(mib)} for mib in (40960, 81920)}
+    queue = team.queue(16, flavors=flavors)
+    made = [team.pod(f"pod-{number}", queue, "0.625") for number in range(3)]
+    eventually(lambda: len(team.running()) == len(made), "all run, each in its flavor")
+
+
+def test_pods_of_a_job_are_placed_in_the_flavor_that_kueue_chose(small_and_large, team):
+    queue = team.queue(16, flavors=POOLS)
+    template = labelled_pod("task", "0.500", restartPolicy="Never")
+    template["metadata"] = {"labels": template["metadata"]["labels"]}
+    template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu.shared": "4"}}
+    spec = {"parallelism": 4, "completions": 4, "suspend": True, "template": template}
+    metadata = {"name": "job", "labels": {QUEUE_LABEL: queue}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    team.api.create(job, team.namespace)
+    eventually(lambda: len(team.running()) == 2, "as many run as the flavor's nodes hold")
+    assert {pod["spec"]["nodeSelector"]["pool"] for pod in team.api.list("Pod", team.namespace)} == {"small"}
