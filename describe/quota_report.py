@@ -1,4 +1,4 @@
-"""Usage of quotas by namespaces and queues, counted from the API server's state."""
+"""Usage of quotas by namespaces and queues, and their lines, counted from the API server's state."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from modes.resource_names import ResourceNames
 
 @dataclass(frozen=True, slots=True)
 class CountedQuota:
-    """One quota, and the usage of its pods, running and pending."""
+    """One quota, the usage of its pods, running and pending, and its line."""
 
     quota: Quota
     slices: int
     pods: int
     mib: int
     """MiB of GPU memory; a card of unknown memory counts as the largest known one."""
+    waiting: int
+    """Pods in this quota's line: they wait for it, or for another of their quotas."""
 
 
 async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[CountedQuota]:
@@ -37,8 +39,9 @@ async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[C
     """
     policies = await read_stored_policies(api, namespace, config_map)
     ledger = await _ledger(api, policies.resource_names)
-    quotas = policies.quotas()
-    return [_use(ledger, each) for each in sorted(quotas, key=lambda each: (each.scope, each.name))]
+    quotas = sorted(policies.quotas(), key=lambda each: (each.scope, each.name))
+    waiting = ledger.line.lengths(policies.quotas_of)
+    return [_use(ledger, each, waiting.get(each, 0)) for each in quotas]
 
 
 async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
@@ -58,6 +61,6 @@ async def _reports(api: ApiServer) -> Mapping[str, AgentReport]:
         return {}
 
 
-def _use(ledger: Ledger, quota: Quota) -> CountedQuota:
+def _use(ledger: Ledger, quota: Quota, waiting: int) -> CountedQuota:
     used = ledger.used_of(quota)
-    return CountedQuota(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()))
+    return CountedQuota(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()), waiting)

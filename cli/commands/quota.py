@@ -41,7 +41,7 @@ def quota(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show the usage of the quotas of namespaces and queues.
+    """Show the usage of the quotas of namespaces and queues, and how many pods wait for each.
 
     Reads the policies' ConfigMap, nodes and pods of all namespaces, and counts as the controller does.
     """
@@ -58,7 +58,7 @@ def quota(
     if output is OutputFormat.JSON:
         say_json([_as_json(each) for each in found])
     elif found:
-        say(table([("OF", "NAME", "SLICES", "PODS", "MIB"), *map(_row, found)]))
+        say(table([("OF", "NAME", "SLICES", "PODS", "MIB", "WAITING"), *map(_row, found)]))
     else:
         say("no quota" + (f" holds pods of namespace {namespace}" if namespace is not None else " is given"))
 
@@ -74,7 +74,7 @@ def _counts_in(quota: Quota, namespace: str) -> bool:
 def _row(use: CountedQuota) -> tuple[str, ...]:
     limits = use.quota
     amounts = ((use.slices, limits.slices), (use.pods, limits.max_pods), (use.mib, limits.memory_mib))
-    return (limits.scope, limits.name, *(_of(used, limit) for used, limit in amounts))
+    return (limits.scope, limits.name, *(_of(used, limit) for used, limit in amounts), str(use.waiting))
 
 
 def _of(used: int, limit: int | None) -> str:
@@ -91,4 +91,5 @@ def _as_json(use: CountedQuota) -> dict[str, object]:
         "slices": {"used": use.slices, "limit": limits.slices},
         "pods": {"used": use.pods, "limit": limits.max_pods},
         "memoryMiB": {"used": use.mib, "limit": limits.memory_mib},
+        "waiting": use.waiting,
     }

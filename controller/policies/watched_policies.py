@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
-from ledger.queue_names import names_of_keys
 from ledger.quota_line import QuotasOf, unknown_quotas
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
@@ -59,8 +58,7 @@ class WatchedPolicies:
             self._of_pods_digest, self._of_pods = current.digest, {}
         key = namespace, queues
         if key not in self._of_pods:
-            policy = current.resolve(namespace, *names_of_keys(queues))
-            self._of_pods[key] = tuple([rule.quota for rule in policy.quotas])
+            self._of_pods[key] = current.quotas_of(namespace, queues)
         return self._of_pods[key]
 
     def last_good(self) -> PoliciesReply | None:

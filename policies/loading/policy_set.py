@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ledger.placement_request import Quota
-from ledger.queue_names import queue_keys, sanitised
+from ledger.queue_names import names_of_keys, queue_keys, sanitised
 from modes.resource_names import ResourceNames
 from policies.loading.build import resource_names
 from policies.loading.sources import Parts
@@ -62,6 +62,11 @@ class PolicySet:
         rules = self._rules(namespace, compiled, entry, queue_name)
         quotas = tuple(rule for rule in rules if rule is not None)
         return replace(compiled.effective, quotas=quotas) if quotas else compiled.effective
+
+    def quotas_of(self, namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...]:
+        """Return the quotas of pods by their namespace and queue keys."""
+        policy = self.resolve(namespace, *names_of_keys(queues))
+        return tuple([rule.quota for rule in policy.quotas])
 
     @property
     def resource_names(self) -> ResourceNames:

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cluster.kube_client import ApiError
+from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, QUOTA_GATE
 from tests.cluster.objects import node, pod
 
 CONFIG_MAP = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
@@ -78,11 +79,33 @@ def test_each_quota_is_shown_with_what_is_used_of_it(ask):
     rows = [line.split("  ") for line in ended.stdout.splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert cells == [
-        ["OF", "NAME", "SLICES", "PODS", "MIB"],
-        ["namespace", "team-a", "8 of 8 (used up)", "1", "81920 of 100000"],
-        ["namespace", "team-b", "4 of 16", "2 of 2 (used up)", "40960"],
-        ["queue", "night", "3 of 4", "1", "30720"],
+        ["OF", "NAME", "SLICES", "PODS", "MIB", "WAITING"],
+        ["namespace", "team-a", "8 of 8 (used up)", "1", "81920 of 100000", "0"],
+        ["namespace", "team-b", "4 of 16", "2 of 2 (used up)", "40960", "0"],
+        ["queue", "night", "3 of 4", "1", "30720", "0"],
     ]
+
+
+def waiting(name, namespace, slices, queue=None):
+    """A pod that waits for its quotas."""
+    found = holder(name, namespace, slices, queue, phase="Pending")
+    del found["spec"]["nodeName"]
+    found["spec"]["schedulingGates"] = [{"name": QUOTA_GATE}]
+    found["metadata"]["annotations"] = {INJECTED_ANNOTATION: "default"}
+    found["metadata"]["labels"][FRACTION_LABEL] = "0.250"
+    return found
+
+
+def test_the_pods_that_wait_are_counted_for_each_of_their_quotas(ask):
+    pods = [*PODS, waiting("four", "team-b", 2, "night"), waiting("five", "team-b", 1)]
+    ended = ask("--output", "json", pods=pods)
+    assert [(each["name"], each["pods"]["used"], each["waiting"]) for each in json.loads(ended.stdout)] == [
+        ("team-a", 1, 0),
+        ("team-b", 2, 2),
+        ("night", 1, 1),
+    ]
+    rows = [line.split() for line in ask(pods=pods).stdout.splitlines()]
+    assert [row[-1] for row in rows] == ["WAITING", "0", "2", "1"]
 
 
 def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
