@@ -40,11 +40,11 @@ def apply(control_plane, manager):
         applied.append(text)
 
     yield run
-    for text in reversed(applied):
-        # Kueue lets a flavor go after the queues that name it; the next test may create both again.
-        options = ("--ignore-not-found", "--timeout=180s", "--filename=-")
-        ended = control_plane.kubectl("delete", *options, stdin=text)
-        assert ended.code == 0, ended.stderr
+    # Kueue lets a flavor go after all queues that name it; the next test may create both again.
+    for waiting in ("--wait=false", "--timeout=180s"):
+        for text in applied:
+            ended = control_plane.kubectl("delete", "--ignore-not-found", waiting, "--filename=-", stdin=text)
+            assert ended.code == 0, ended.stderr
 
 
 @pytest.fixture
