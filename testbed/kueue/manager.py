@@ -12,14 +12,15 @@ from testbed import plain_http
 from testbed.api import Object
 from testbed.cluster import Cluster
 from testbed.components import READY_S, write_kubeconfig
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.kueue import manifests
 from testbed.kueue.certificates import Pair, make_pairs
 from testbed.kueue.parts import KueueParts
 from testbed.process import Process, start_on_free_ports
 
 CONVERSION = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
-FEATURE_GATES = {"VisibilityOnDemand": False}
-"""Its extension API server, which would take a port of its own choice."""
+FEATURE_GATES = {"VisibilityOnDemand": False, "DynamicResourceAllocation": HAS_RESOURCE_CLAIMS}
+"""Without its extension API server, which would take a port of its own choice; with quotas of devices."""
 
 
 @contextmanager

@@ -9,10 +9,12 @@ from operator import itemgetter
 import pytest
 
 from certs.authority import make_authority
+from testbed.api import ApiError
 from testbed.chart import Helm
 from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
+from testbed.product import POLICIES
 from tests.control_plane.admission_policies.support import lock_in_effect
 from tests.control_plane.kueue.support import KUEUE, is_gated
 from tests.effort import by_turns
@@ -23,15 +25,29 @@ PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", by_turns("control_plane", us
 PRIORITY = "scheduling.k8s.io/v1"
 
 
+ONE_POD = "{{kind: Policy, name: default, quotas: {{namespaces: {{{namespace}: {{maxPods: 1}}}}}}}}"
+
+
 @pytest.fixture
-def controller(control_plane, namespace, nodes, tmp_path):
+def policies(request, namespace, tmp_path):
+    """Folder of the policies; a parameter is the text of another one."""
+    if not hasattr(request, "param"):
+        return POLICIES
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "default.yaml").write_text(request.param.format(namespace=namespace))
+    return folder
+
+
+@pytest.fixture
+def controller(control_plane, namespace, nodes, policies, tmp_path):
     """The controller and a webhook that asks it, on nodes with room for all."""
     nodes(*[GpuNode(gpus=4, memory="2Ti", cpu="1000")] * 2)
     install_crd(control_plane.api)
     tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
     with Controller(control_plane.kubeconfig, tmp_path, tls, f"kueue-{namespace}") as controller:
         controller.until_leading()
-        with registered_webhook(control_plane.api, namespace, controller, tmp_path):
+        with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies):
             yield controller
 
 
@@ -103,6 +119,14 @@ def test_a_pod_that_kueue_holds_back_has_no_slices_of_a_node(controller, team):
     team.api.delete("Pod", "runs", team.namespace)
     eventually(lambda: team.running() == ["waits"], "Kueue lets it go")
     eventually(lambda: on_nodes(controller, team) == 4, "and it takes them then")
+
+
+@pytest.mark.parametrize("policies", [ONE_POD], indirect=True)
+def test_a_pod_that_kueue_holds_back_counts_in_a_quota_of_ours(controller, team):
+    queue = team.queue(1)
+    assert is_gated(team.pod("waits", queue))
+    with pytest.raises(ApiError, match=r"quota of namespace .* 1 of 1 pods"):
+        team.pod("over", queue)
 
 
 def test_a_cohort_lends_and_takes_back(controller, team):

@@ -1,0 +1,91 @@
+"""Kueue's quota of devices: what it makes of the claims of mode dra."""
+
+import pytest
+
+from kube.dra import CLAIM_NAME, DRIVER
+from modes.claim import ClaimedShare, template_spec
+from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from testbed.kubernetes_version import UNDER_TEST
+from testbed.process import eventually
+from tests.control_plane.kueue.support import CLAIMED_GPUS, KUEUE, QUEUE_LABEL, is_gated, reserved
+
+pytestmark = pytest.mark.skipif(
+    not UNDER_TEST.is_at_least("1.36"), reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
+)
+WHOLE = Fraction(8, 8)
+SMALL, LARGE = Fraction.of_memory(1024, 8), Fraction.of_memory(71680, 8)
+
+
+@pytest.fixture
+def queue(team):
+    """A queue with a quota of two claimed GPUs."""
+    quota = {"name": CLAIMED_GPUS, "nominalQuota": 2}
+    flavor = {"name": f"{team.namespace}-any", "resources": [quota]}
+    return team.queue(0, resourceGroups=[{"coveredResources": [CLAIMED_GPUS], "flavors": [flavor]}])
+
+
+def claiming(team, queue, name, share):
+    """Create a pod with the claim that a share becomes."""
+    metadata = {"name": name, "labels": {QUEUE_LABEL: queue}}
+    api = "resource.k8s.io/v1"
+    template = {"apiVersion": api, "kind": "ResourceClaimTemplate", "metadata": {"name": name}}
+    team.api.create({**template, "spec": template_spec(share)}, team.namespace)
+    container = {"name": "main", "image": "train", "resources": {"claims": [{"name": CLAIM_NAME}]}}
+    claims = [{"name": CLAIM_NAME, "resourceClaimTemplateName": name}]
+    spec = {"containers": [container], "resourceClaims": claims, "terminationGracePeriodSeconds": 0}
+    team.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, team.namespace)
+
+
+def let_go(team):
+    """Names of the pods that Kueue does not hold back."""
+    pods = team.api.list("Pod", team.namespace)
+    return sorted(pod["metadata"]["name"] for pod in pods if not is_gated(pod))
+
+
+def why_not(team, name):
+    """Why Kueue reserves nothing for a pod; empty as long as it says nothing."""
+    for each in team.api.list("Workload", team.namespace, KUEUE):
+        if each["metadata"]["ownerReferences"][0]["name"] == name:
+            conditions = each.get("status", {}).get("conditions", ())
+            return " ".join(one["message"] for one in conditions if one["type"] == "QuotaReserved")
+    return ""
+
+
+def test_whole_gpus_are_counted_exactly(team, queue):
+    for name in ("one", "two", "three"):
+        claiming(team, queue, name, ClaimedShare(DRIVER, WHOLE))
+    eventually(lambda: reserved(team.api, queue).get(CLAIMED_GPUS) == 2, "the quota is full")
+    eventually(lambda: len(let_go(team)) == 2, "two pods go")
+    eventually(lambda: "insufficient unused quota" in why_not(team, waiting(team)), "the other one waits")
+
+
+def waiting(team):
+    """The only pod that waits."""
+    [name] = team.waiting()
+    return name
+
+
+def test_an_amount_of_memory_counts_as_a_whole_gpu_however_small_it_is(team, queue):
+    """Why the page says that Kueue has no quota for shares of mode dra."""
+    claiming(team, queue, "small", ClaimedShare(DRIVER, SMALL))
+    claiming(team, queue, "large", ClaimedShare(DRIVER, LARGE))
+    eventually(lambda: let_go(team) == ["large", "small"], "both go")
+    eventually(lambda: reserved(team.api, queue).get(CLAIMED_GPUS) == 2, "each counts as one GPU")
+
+
+UNSUPPORTED = {
+    "a fraction": (
+        ClaimedShare(DRIVER, Fraction(1, 8), (81920,)),
+        "FirstAvailable device selection is not supported",
+    ),
+    "a model": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(("A100*",))), "CEL selectors are not supported"),
+}
+
+
+@pytest.mark.parametrize("share", UNSUPPORTED)
+def test_a_fraction_of_a_gpu_and_a_wish_for_a_model_are_never_admitted(team, queue, share):
+    claimed, said = UNSUPPORTED[share]
+    claiming(team, queue, "pod", claimed)
+    eventually(lambda: said in why_not(team, "pod"), "Kueue says why")
+    assert team.waiting() == ["pod"]
