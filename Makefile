@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing churn regimes waiting degraded ledger controller-loop api-server cluster
+BENCHES := handler webhook placing rotation placement packing churn regimes waiting gated degraded ledger controller-loop quota-line api-server cluster
 
 .PHONY: help demo test test-oldest test-unit test-control-plane browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## List all targets
@@ -42,7 +42,7 @@ test-control-plane: $(READY) ## Run the tests that need a real API server; the f
 
 # One after the other, also with `make -j`: benches must not share their cores.
 .NOTPARALLEL:
-bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 50 minutes; needs Go 1.26)
+bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 55 minutes; needs Go 1.26)
 
 bench-docs: RESULTS := build/bench
 bench-docs: bench ## Run all benches and write docs/internals/performance.md and bench/README.md; packing needs TRACE=DIR
@@ -79,6 +79,9 @@ bench-regimes: $(READY) ## Compare placement on clusters for which nothing was t
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)
 
+bench-gated: $(READY) ## Compare the index of a pod that waited for a quota with the one chosen when it goes
+	$(BIN)/python -m bench.packing.gated $(call TO,gated) $(BENCH)
+
 bench-degraded: $(READY) ## Count pods that are pending after ten minutes without the controller, against ten with it
 	$(BIN)/python -m bench.packing.degraded $(call TO,degraded) $(BENCH)
 
@@ -87,6 +90,9 @@ bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, ag
 
 bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
 	$(BIN)/python -m bench.controller_loop $(call TO,controller-loop) $(BENCH)
+
+bench-quota-line: $(READY) ## Measure the controller's CPU while 5,000 pods wait for a quota, against ten
+	$(BIN)/python -m bench.quota_line $(call TO,quota-line) $(BENCH)
 
 bench-page: browser ## Measure the page in Chromium at 1,000 nodes of 8 GPUs while 100 pods a second come and go
 	$(BIN)/python -m bench.page $(call TO,page) $(BENCH)

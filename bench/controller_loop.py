@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import tempfile
 import time
-from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 from typing import Annotated
@@ -25,8 +21,8 @@ import typer
 import uvloop
 
 from bench.harness import Bar, Figure, report
-from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
-from bench.processes import CHECKOUT, on_core
+from bench.machine import MEASURED_CORE, Watch, pin
+from bench.processes import child, child_line
 from cluster.endpoint import Endpoint
 from cluster.kube_client import ApiServer
 from controller.options import ControllerOptions
@@ -78,14 +74,14 @@ def main(
 
 async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> list[Figure]:
     async with (
-        _child("bench.large_cluster", *map(str, counts)) as cluster,
-        _child("bench.controller_load", str(tls), str(2 * seconds)) as load,
+        child("bench.large_cluster", *map(str, counts)) as cluster,
+        child("bench.controller_load", str(tls), str(2 * seconds)) as load,
     ):
-        api = ApiServer(Endpoint(f"http://127.0.0.1:{int(await _line(cluster))}"))
+        api = ApiServer(Endpoint(f"http://127.0.0.1:{int(await child_line(cluster))}"))
         replica = ControllerProcess(_options(tls), api)
         serving = asyncio.create_task(replica.serve())
         phases = await _phases(replica, api, load, seconds)
-        batches: list[float] = json.loads(await _line(load))
+        batches: list[float] = json.loads(await child_line(load))
         serving.cancel()
         await asyncio.wait([serving])
         await api.close()
@@ -135,30 +131,6 @@ def _options(tls: Path) -> ControllerOptions:
         lease_duration=60,
         renew_deadline=50,
     )
-
-
-@asynccontextmanager
-async def _child(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run one of this package's modules on the core that loads."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments, stdin=PIPE, stdout=PIPE, limit=2**24, cwd=CHECKOUT
-    )
-    on_core(process.pid, LOADING_CORE)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        await process.wait()
-
-
-async def _line(process: asyncio.subprocess.Process) -> bytes:
-    if process.stdout is None:
-        raise AssertionError("its output is a pipe")
-    line = await process.stdout.readline()
-    if not line:
-        raise RuntimeError("the process ended before it said anything")
-    return line
 
 
 if __name__ == "__main__":

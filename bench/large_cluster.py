@@ -21,6 +21,8 @@ from bench.ledger import NODES, node_object, pod_object
 CHANGES_PER_SECOND = 100
 _SAMPLE = 0x123456789ABCDEF
 """A number whose text appears in an object only where it stands for the object."""
+NAMESPACE: str = pod_object(_SAMPLE)["metadata"]["namespace"]
+"""Of all its pods."""
 
 
 class LargeCluster:
@@ -57,9 +59,13 @@ class LargeCluster:
             await asyncio.sleep(1 / CHANGES_PER_SECOND)
             number = (number + 7919) % self._bound
             pod = self._object("pods", number).replace('"4Gi"', f'"{4 + self._version % 2}Gi"')
-            self._version += 1
-            for writer in self._watches:
-                _chunk(writer, f'{{"type":"MODIFIED","object":{pod}}}\n'.encode())
+            self._report("MODIFIED", pod)
+
+    def _report(self, event: str, pod: str) -> None:
+        """Tell every watch of pods of an event."""
+        self._version += 1
+        for writer in self._watches:
+            _chunk(writer, f'{{"type":"{event}","object":{pod}}}\n'.encode())
 
     async def _answer(self, method: str, target: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         parts = urlsplit(target)
@@ -67,17 +73,17 @@ class LargeCluster:
         resource = parts.path.rpartition("/")[2]
         if parts.path == "/bench/forget":
             self._forget()
-            _reply(writer, b"{}")
+            reply(writer, b"{}")
         elif "watch" in query:
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             if resource == "pods":
                 self._watches.add(writer)
         elif resource in self._counts:
-            _reply(writer, self._page(resource, query))
+            reply(writer, self._page(resource, query))
         elif "/leases" in parts.path:
             self._lease_answer(method, body, writer)
         else:
-            _reply(writer, b'{"items":[],"metadata":{}}' if method == "GET" else body or b"{}")
+            reply(writer, b'{"items":[],"metadata":{}}' if method == "GET" else body or b"{}")
         await writer.drain()
 
     def _page(self, resource: str, query: Mapping[str, str]) -> bytes:
@@ -106,7 +112,7 @@ class LargeCluster:
 
     def _lease_answer(self, method: str, body: bytes, writer: asyncio.StreamWriter) -> None:
         if method == "GET" and self._lease is None:
-            _reply(writer, b'{"kind":"Status","message":"not found","code":404}', "404 Not Found")
+            reply(writer, b'{"kind":"Status","message":"not found","code":404}', "404 Not Found")
             return
         if method != "GET":
             self._version += 1
@@ -118,7 +124,7 @@ class LargeCluster:
                 "metadata": {"resourceVersion": version, "annotations": annotations},
                 "spec": spec,
             }
-        _reply(writer, json.dumps(self._lease).encode())
+        reply(writer, json.dumps(self._lease).encode())
 
 
 def _waiting(pod: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +136,8 @@ def _waiting(pod: dict[str, Any]) -> dict[str, Any]:
     return pod
 
 
-def _reply(writer: asyncio.StreamWriter, content: bytes, status: str = "200 OK") -> None:
+def reply(writer: asyncio.StreamWriter, content: bytes, status: str = "200 OK") -> None:
+    """Answer a request."""
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
 
 
@@ -138,12 +145,12 @@ def _chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
     writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-async def main(cluster: LargeCluster) -> None:
-    """Serve until killed."""
+async def serve_until_killed(cluster: LargeCluster) -> None:
+    """Print the port and serve."""
     server = await asyncio.start_server(cluster.serve, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await cluster.change()
 
 
 if __name__ == "__main__":
-    uvloop.run(main(LargeCluster(*map(int, sys.argv[1:4]))))
+    uvloop.run(serve_until_killed(LargeCluster(*map(int, sys.argv[1:4]))))

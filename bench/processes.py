@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -153,3 +155,32 @@ def _stop(process: subprocess.Popen[bytes], reader: subprocess.Popen[bytes]) -> 
     reader.wait(30)
     if status:
         raise RuntimeError(f"the server ended with status {status}")
+
+
+@asynccontextmanager
+async def child(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run one of this package's modules, to talk to from an event loop, on the core that loads."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, stdin=PIPE, stdout=PIPE, limit=2**24, cwd=CHECKOUT
+    )
+    on_core(process.pid, LOADING_CORE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def child_line(process: asyncio.subprocess.Process) -> bytes:
+    """Read a line that it prints.
+
+    Raises:
+        RuntimeError: it ended.
+    """
+    if process.stdout is None:
+        raise AssertionError("its output is a pipe")
+    line = await process.stdout.readline()
+    if not line:
+        raise RuntimeError("the process ended before it said anything")
+    return line

@@ -15,6 +15,8 @@ TINY = {
     "bench.packing.degraded": ["--seeds", "1"],
     "bench.webhook_with_controller": ["--rounds", "1", "--seconds", "1"],
     "bench.rotation": ["--swaps", "5"],
+    "bench.packing.gated": ["--seeds", "1"],
+    "bench.quota_line": ["--pods=50", "--rounds=1", "--seconds=1"],
 }
 BARS = {
     "bench.controller_loop": {
@@ -36,6 +38,8 @@ BARS = {
         "placed without the controller": "<= 0",
     },
     "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},
+    "bench.packing.gated": {},
+    "bench.quota_line": {"controller, 50 pods wait, less 10 pods": "<= 5"},
 }
 
 
