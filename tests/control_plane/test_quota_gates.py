@@ -20,6 +20,8 @@ from testbed.registration import configuration, labelled_pod, registered
 from tests.control_plane.test_manifests import MANIFESTS
 from tests.effort import by_turns
 
+pytestmark = pytest.mark.oldest_kubernetes  # scheduling gates are stable since 1.30
+
 POLICIES = """
 kind: Policy
 name: default
