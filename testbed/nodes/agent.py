@@ -255,6 +255,19 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
         return self._sandbox.start("whole-gpus", command, environment)
 
+    def start_nvidia_dra(self, node: str, kubeconfig: Path) -> Process:
+        """Start NVIDIA's own DRA driver on the node, whose cards several claims may take memory of."""
+        command = [
+            str(self._programs.dra_driver),
+            *(f"--kubeconfig={kubeconfig}", f"--node-name={node}", "--image-name=unused"),
+            f"--nvidia-driver-root={self._driver.folder}",
+            f"--container-driver-root={self._driver.folder}",
+            f"--cdi-root={self._sandbox.folder / 'cdi'}",
+            f"--nvidia-cdi-hook-path={self._hook}",
+            *("--feature-gates=ConsumableShares=true", "--consumable-shares=memory"),
+        ]
+        return self._sandbox.start("nvidia-dra", command, {**self._environment, **self._driver.environment})
+
     def kill(self) -> None:
         """Kill it as the kernel would, with what it started."""
         assert self._process

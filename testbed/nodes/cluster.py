@@ -237,11 +237,11 @@ class RealCluster(Cluster):
         offered = [allocatable.get(f"nvidia.com/gpu-{index}") for index in range(self._gpus)]
         return self._kubelet_is_ready(name) and offered == ["8"] * self._gpus
 
-    def dra_devices(self, name: str) -> dict[str, Object]:
-        """The devices that the agent of a node offers by DRA, by their names."""
+    def dra_devices(self, name: str, driver: str = DRIVER) -> dict[str, Object]:
+        """The devices that a DRA driver of a node offers, the agent if none is named, by their names."""
         slices = self.api.list("ResourceSlice", api="resource.k8s.io/v1")
         specs = [each["spec"] for each in slices if each["spec"].get("nodeName") == name]
-        ours = [each for each in specs if each["driver"] == DRIVER]
+        ours = [each for each in specs if each["driver"] == driver]
         return {device["name"]: device for each in ours for device in each["devices"]}
 
     def _kubelet_is_ready(self, name: str) -> bool:

@@ -1,7 +1,8 @@
 """NVIDIA's own programs, built from their Go modules once, into a cache folder.
 
 `python -m testbed.nvidia.parts` builds what is missing and prints the folder. With `--cached` it builds
-nothing, and fails where something is missing. The versions stand in `toolkit/go.mod` and `plugin/go.mod`.
+nothing, and fails where something is missing. The versions stand in `toolkit/go.mod`, `plugin/go.mod` and
+`dra/go.mod`.
 """
 
 import fcntl
@@ -28,6 +29,7 @@ PROGRAMS = {
     "nvidia-cdi-hook": ("toolkit", TOOLKIT),
     "nvidia-device-plugin": ("plugin", PLUGIN),
     "gpu-feature-discovery": ("plugin", PLUGIN),
+    "gpu-kubelet-plugin": ("dra", "sigs.k8s.io/dra-driver-nvidia-gpu/cmd/"),
 }
 """Module's folder and path of each command."""
 
@@ -61,6 +63,11 @@ class NvidiaParts:
     def feature_discovery(self) -> Path:
         """Writes the labels of a node with GPUs."""
         return self.folder / "gpu-feature-discovery"
+
+    @property
+    def dra_driver(self) -> Path:
+        """Offers cards by Dynamic Resource Allocation."""
+        return self.folder / "gpu-kubelet-plugin"
 
     def generate_cards(self, driver: DriverRoot, vendor: str, output: Path, hook: Path) -> None:
         """Have the toolkit write a CDI specification with a device for each card, by uuid."""

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from kube.dra import CLAIM_NAME, DRIVER
-from kube.names import PREFIX
 from testbed.api import ApiError, Object
 from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
@@ -17,11 +16,11 @@ from testbed.nodes.node import SOCKET
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
+from tests.real_nodes.claimed_pods import API, ClaimedPods, claims, consumed
 from tests.real_nodes.conftest import WORK, Say
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import LIMIT, environment, inside, labelled, phase, waits
+from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
 
-API = "resource.k8s.io/v1"
 POLICY = {
     "resources": {"mode": "dra"},
     "memory": {"allowed": True},
@@ -50,73 +49,12 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     return installation
 
 
-class Pods:
-    """Pods of a test."""
-
-    def __init__(self, cluster: RealCluster) -> None:
-        self._cluster = cluster
-        self._names: list[str] = []
-
-    def create(self, name: str, fraction: str = "", *, memory: str = "", **container: object) -> None:
-        """Create a labelled pod whose container requests a GPU, as one for a whole card would."""
-        pod = labelled(name, fraction, **{"resources": {"limits": {"nvidia.com/gpu": "1"}}, **container})
-        if memory:
-            pod["metadata"]["labels"] = {PREFIX + "gpu-memory": memory}
-        self.create_as_it_is(pod)
-
-    def create_as_it_is(self, pod: Object) -> None:
-        """Create a pod."""
-        self._cluster.api.create(pod, WORK)
-        self._names.append(pod["metadata"]["name"])
-
-    def run(self, name: str, fraction: str = "", **more) -> None:
-        """Create a pod, and wait until it runs."""
-        self.create(name, fraction, **more)
-        self.until_running(name)
-
-    def until_running(self, name: str) -> None:
-        """Wait for a pod."""
-        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs")
-
-    def delete(self, name: str) -> None:
-        """Delete a pod."""
-        self._names.remove(name)
-        self._cluster.api.delete("Pod", name, WORK)
-
-    def delete_all(self) -> None:
-        """Delete what is left of the test, and wait until no claim is left."""
-        for name in list(self._names):
-            self.delete(name)
-        eventually(lambda: not claims(self._cluster), "no claim is left")
-
-    def card(self, name: str) -> str:
-        """The device node of the one card that a pod has."""
-        [card] = inside(self._cluster, name, "sh", "-c", "ls /dev/nvidia[0-9]").split()
-        return card
-
-    def limit(self, name: str) -> str | None:
-        """The limit of a pod's first GPU."""
-        return environment(self._cluster, name).get(LIMIT)
-
-
 @pytest.fixture
-def pods(installation: Installation, cluster: RealCluster) -> Iterator[Pods]:
+def pods(installation: Installation, cluster: RealCluster) -> Iterator[ClaimedPods]:
     """A way to create pods that are gone, with their claims, when the test ends."""
-    pods = Pods(cluster)
+    pods = ClaimedPods(cluster)
     yield pods
     pods.delete_all()
-
-
-def claims(cluster: RealCluster) -> list[Object]:
-    """Of the namespace."""
-    return cluster.api.list("ResourceClaim", WORK, API)
-
-
-def consumed(cluster: RealCluster) -> list[str | None]:
-    """The memory that the scheduler counts for each allocated part of a card."""
-    allocations = [claim["status"]["allocation"] for claim in claims(cluster)]
-    results = [result for each in allocations for result in each["devices"]["results"]]
-    return [each.get("consumedCapacity", {}).get("memory") for each in results]
 
 
 def refusal(create, *arguments, **more) -> str:

@@ -83,6 +83,19 @@ BODY(nvmlDeviceGetGpuInstanceProfileInfo, unsigned profile, nvmlGpuInstanceProfi
   return NVML_SUCCESS;
 }
 
+/* Without room for placements the caller asks how many there are. */
+OF_DEVICE(nvmlDeviceGetGpuInstancePossiblePlacements_v2, unsigned profile,
+          nvmlGpuInstancePlacement_t *placements, unsigned *count)
+ASK(nvmlDeviceGetGpuInstancePossiblePlacements_v2, profile, placements, count)
+BODY(nvmlDeviceGetGpuInstancePossiblePlacements_v2, unsigned profile, nvmlGpuInstancePlacement_t *placements,
+     unsigned *count) {
+  if (card->mig <= 0 || profile >= PROFILES) return NVML_ERROR_NOT_SUPPORTED;
+  *count = 7 / SLICES[profile];
+  for (unsigned i = 0; placements && i < *count; i++)
+    placements[i] = (nvmlGpuInstancePlacement_t){i * SLICES[profile], SLICES[profile]};
+  return NVML_SUCCESS;
+}
+
 OF_DEVICE(nvmlDeviceGetGpuInstanceById, unsigned id, nvmlGpuInstance_t *found)
 ASK(nvmlDeviceGetGpuInstanceById, id, found)
 BODY(nvmlDeviceGetGpuInstanceById, unsigned id, nvmlGpuInstance_t *found) {

@@ -101,6 +101,10 @@ typedef struct {
 } nvmlGpuInstanceProfileInfo_t;
 
 typedef struct {
+  unsigned start, size;
+} nvmlGpuInstancePlacement_t;
+
+typedef struct {
   unsigned id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount,
       sharedEncoderCount, sharedJpegCount, sharedOfaCount;
 } nvmlComputeInstanceProfileInfo_t;
