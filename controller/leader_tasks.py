@@ -112,7 +112,7 @@ class LeaderTasks:
         return self._ledger_writer.behind if self._ledger_writer is not None else None
 
     def tasks(self) -> list[BackgroundTask]:
-        """Return the tasks that run while this replica leads."""
+        """Return the tasks that run while this replica leads; called at the start of each term."""
         context = self._context
         of_nodes = NodeEvents(context.api, context.state, context.leadership)
         return [
@@ -134,6 +134,7 @@ class LeaderTasks:
     def _of_claims(self) -> Iterator[BackgroundTask]:
         templates = self._context.templates
         if templates is not None:
+            templates.start_term()
             yield self._repeated("claim templates", templates.collect, COLLECT_SECONDS)
 
     def _of_policies(self) -> Iterator[BackgroundTask]:

@@ -93,6 +93,12 @@ class ClaimTemplates:
             return str(error)
         return await self._ensure(key, spec)
 
+    def start_term(self) -> None:
+        """Count all templates as used now: a replica that stood by has not seen which of them pods got."""
+        now = self._clock()
+        for known in self._known.values():
+            known.used = now
+
     async def collect(self) -> None:
         """Delete templates that no pod got for an hour, and that no pod without a node names.
 
