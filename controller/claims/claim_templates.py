@@ -71,6 +71,8 @@ class ClaimTemplates:
         self._in_namespace: Counter[str] = Counter()
         self._lost: dict[ObjectKey, _Lost] = {}
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
+        self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
+        """Deletions that the API server has not answered: such a template may still be there, but not for long."""
         self._log = get_logger("claims")
         self.watched: WatchedResource[SeenTemplate] = WatchedResource(
             key_of=lambda found: (found.namespace, found.name),
@@ -115,17 +117,25 @@ class ClaimTemplates:
         for key in unused:
             known, named = self._known.get(key), users[key[0]]
             if known is not None and known.used <= before and self._leads() and key[1] not in named:
-                self._forget(key)
-                await self._delete(key)
+                await self._collect_one(key)
 
     async def settled(self) -> None:
         """Wait until every template that is being made is made, or has failed."""
         await asyncio.gather(*self._making.values())
 
+    async def _collect_one(self, key: ObjectKey) -> None:
+        """Delete a template; a pod that needs it meanwhile waits for the end, and makes another one."""
+        self._forget(key)
+        self._deleting[key] = deleting = asyncio.ensure_future(self._delete(key))
+        deleting.add_done_callback(lambda _: self._deleting.pop(key, None))
+        await asyncio.shield(deleting)
+
     async def _users(self, namespace: str) -> set[str]:
         return set().union(*await list_all(self._api, template_users(namespace)))
 
     async def _ensure(self, key: ObjectKey, spec: Any) -> str | None:
+        if (deleting := self._deleting.get(key)) is not None:
+            await asyncio.shield(deleting)
         known = self._known.get(key)
         if known is not None:
             known.used = self._clock()

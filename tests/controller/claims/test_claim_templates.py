@@ -28,6 +28,8 @@ class Api:
         self.stored, self.asked, self.pods = {}, [], []
         self.keeps = copy.deepcopy
         self.error = None
+        self.deletes = None
+        """Set when a deletion may take effect; None for at once."""
 
     async def request(self, method, path, *, body=None, query=None, **_):
         self.asked.append((method, path))
@@ -44,6 +46,8 @@ class Api:
             # As the API server does, with metadata of the claims.
             self.stored[path] = {**body, "spec": {"metadata": {}, **self.keeps(body["spec"])}}
         if method == "DELETE":
+            if self.deletes is not None:
+                await self.deletes.wait()
             return json.dumps(self.stored.pop(path)).encode()
         return json.dumps(self.stored[path]).encode()
 
@@ -74,6 +78,12 @@ def ensure(templates, *requests):
         return await asyncio.gather(*[templates.ensure(each, PLACED) for each in requests])
 
     return asyncio.run(every())
+
+
+async def turns():
+    """Let every other task run until it waits for the test."""
+    for _ in range(100):
+        await asyncio.sleep(0)
 
 
 def test_equal_shares_of_a_namespace_have_one_template(api, templates):
@@ -201,3 +211,23 @@ def test_a_request_without_a_driver_or_a_namespace_makes_nothing(api, templates)
     said = ensure(templates, PlacementRequest(share), request(namespace="../x"))
     assert said == ["the request names no driver or no namespace"] * 2
     assert api.asked == []
+
+
+def test_a_pod_that_needs_a_template_while_it_is_deleted_gets_one_that_stays(api, templates, now):
+    ensure(templates, request())
+    [path] = api.stored
+    now[0] = UNUSED_SECONDS
+
+    async def meet():
+        api.deletes = asyncio.Event()
+        collecting = asyncio.ensure_future(templates.collect())
+        await turns()
+        assert ("DELETE", path) in api.asked
+        ensuring = asyncio.ensure_future(templates.ensure(request(), PLACED))
+        await turns()
+        api.deletes.set()
+        assert await ensuring is None
+        await collecting
+
+    asyncio.run(meet())
+    assert list(api.stored) == [path]
