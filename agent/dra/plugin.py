@@ -29,7 +29,8 @@ MAX_CLAIMS = 100
 """Of one call; the kubelet's have those of one pod."""
 MAX_TEXT = 400
 Context = grpc.aio.ServicerContext[object, object]
-_REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
+REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
+"""Why a claim is not prepared, or not unprepared."""
 
 
 class ClaimReader(Protocol):
@@ -114,7 +115,7 @@ class DraPlugin:
         for claim in request.claims[:MAX_CLAIMS]:
             try:
                 devices = await self._prepare(claim)
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 self._metrics.allocated(DRIVER, "refused")
                 self._log.warning("claim refused", **_name(claim), error=str(error))
                 response.claims[claim.uid].error = str(error)[:MAX_TEXT]
@@ -134,7 +135,7 @@ class DraPlugin:
             response.claims[claim.uid].SetInParent()
             try:
                 await self.unprepare(claim.uid)
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 self._log.warning("claim not unprepared", **_name(claim), error=str(error))
                 response.claims[claim.uid].error = str(error)[:MAX_TEXT]
                 continue
@@ -157,6 +158,8 @@ class DraPlugin:
 
         Raises:
             RefusedError: the API server does not answer.
+            CdiError: the file of one cannot be removed.
+            CheckpointError: it is not stored that one is gone.
         """
         for uid, claim in list(self._checkpoint.claims.items()):
             found = await asyncio.to_thread(self._claims.claim, claim.namespace, claim.name)

@@ -13,7 +13,7 @@ import grpc
 from agent.boot import boot_id
 from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaims
-from agent.dra.plugin import DraPlugin
+from agent.dra.plugin import REFUSALS, DraPlugin
 from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.specifications import ClaimSpecifications
 from agent.gpu import CardIdentity, Gpu, GpuSourceError
@@ -271,7 +271,7 @@ class DraOffer:
         while True:
             try:
                 return await plugin.drop_gone()
-            except (RefusedError, CdiError) as error:
+            except REFUSALS as error:
                 self._log.warning("claims of before are not checked", error=str(error))
             await asyncio.sleep(wait.next())
 

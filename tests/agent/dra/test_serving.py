@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from agent.dra import serving
+from agent.dra.checkpoint import CheckpointError, PreparedClaims
 from agent.dra.resource_slice import slice_name
 from kube.dra import DRIVER
 from testbed.nvidia.cards import Xid
@@ -348,6 +349,36 @@ async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_ser
                 server.is_away = False
                 await until(lambda: not claim_file(node))
                 assert claim_file(node, OTHER)
+
+
+@run
+async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_the_driver_serves_on():
+    server, removed, finish, starts = ApiServer(), PreparedClaims.remove, serving.DraOffer._finish, []
+    with node_folder(**OPTIONS) as node, pytest.MonkeyPatch.context() as patched:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root):
+            kubelet = DraKubelet(node)
+            async with driver_on(node, server):
+                await kubelet.register()
+                server.add_claim({"memory": "1Gi"})
+                await kubelet.prepare(("claim", UID))
+            server.claims.clear()
+            failures = [CheckpointError("the disk is full"), CheckpointError("the disk is full")]
+
+            def remove(claims, *arguments):
+                if failures:
+                    raise failures.pop()
+                removed(claims, *arguments)
+
+            patched.setattr(PreparedClaims, "remove", remove)
+            patched.setattr(serving.DraOffer, "_finish", lambda offer: starts.append(1) or finish(offer))
+            file = node.root / "state/private/claims.json"
+            async with driver_on(node, server):
+                await kubelet.register()
+                await until(lambda: not json.loads(file.read_text())["content"]["claims"])
+    assert not failures
+    assert len(starts) == 1
 
 
 @run
