@@ -19,10 +19,15 @@ from agent.shares import Share
 
 _BY_CARD = "nvidia.com/gpu-{index}"
 """A container may have several cards, each with a limit of its own, as in mode per-gpu."""
+_PREPARED = {"name": "prepared", "containerEdits": {"env": ["CLEARML_INJECTOR_CLAIM=prepared"]}}
+"""In the file of a claim without limits, such as one of whole cards; no container gets it.
+
+With a file for each claim, those that a lost checkpoint had are known to be unknown.
+"""
 
 
 class ClaimSpecifications:
-    """Writes and removes the files.
+    """Writes and removes the files, one for each prepared claim.
 
     Args:
         directory: a folder that the runtime reads.
@@ -61,10 +66,7 @@ class ClaimSpecifications:
         try:
             if self._driver is not None:
                 self._driver.write(self._shares(claim))
-            if written:
-                write_whole(path, specification(CLAIM_KIND, written))
-            else:
-                path.unlink(missing_ok=True)
+            write_whole(path, specification(CLAIM_KIND, written or [_PREPARED]))
         except OSError as error:
             raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
         return [f"{CLAIM_KIND}={uid}-{number}" if edits else None for number, edits in enumerate(devices)]

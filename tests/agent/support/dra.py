@@ -198,7 +198,7 @@ async def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU) -> Async
 
 
 def claim_file(node: AgentNode, uid: str = UID) -> dict[str, Any]:
-    """The CDI devices of a claim, by name; none without its file."""
+    """The CDI devices of a claim's limits, by name; none without its file."""
     file = node.cdi / f"clearml-injector.io-claim-{uid}.json"
     content = json.loads(file.read_text()) if file.exists() else {"devices": []}
-    return {each["name"]: each["containerEdits"] for each in content["devices"]}
+    return {each["name"]: each["containerEdits"] for each in content["devices"] if each["name"] != "prepared"}
