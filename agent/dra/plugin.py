@@ -142,6 +142,11 @@ class DraPlugin:
             self._log.info("unprepared", **_name(claim))
         return response
 
+    async def restore_while_serving(self) -> None:
+        """Restore in a thread, with no claim being prepared or unprepared meanwhile; raises as `restore`."""
+        async with self._writing:
+            await asyncio.to_thread(self.restore)
+
     def restore(self) -> None:
         """Write the CDI devices of all prepared claims again, such as after a reboot has emptied the folder.
 

@@ -84,6 +84,10 @@ class DraOffer:
         self._can_taint = True
         self._again = asyncio.Event()
         """Set when the slice must be looked at."""
+        self._renamed = asyncio.Event()
+        """Set when the cards go by other CDI names."""
+        self._unknown: str | None = "the kubelet has not said what it gave out yet"
+        """Why it is not known what device plugins offer and pods have from them; None once it was."""
         self._log = get_logger("DRA driver")
         metrics.add_resource(DRIVER)
 
@@ -128,18 +132,20 @@ class DraOffer:
             group.create_task(self._check_files())
             if (cards := self._preparation.cards) is not None:
                 group.create_task(cards.follow(self._state.gpus, heartbeat))
-            written = self._write_again(plugin)
-            group.create_task(self._preparation.names.follow(self._state.gpus, heartbeat, written))
+            follow = self._preparation.names.follow
+            group.create_task(follow(self._state.gpus, heartbeat, self._renamed.set))
+            group.create_task(self._restore_renamed(plugin))
 
-    def _write_again(self, plugin: DraPlugin) -> Callable[[], None]:
-        def write() -> None:
+    async def _restore_renamed(self, plugin: DraPlugin) -> None:
+        """Write the claims' CDI devices again whenever the cards go by other names."""
+        while True:
+            await self._renamed.wait()
+            self._renamed.clear()
             try:
-                plugin.restore()
+                await plugin.restore_while_serving()
                 self._preparation.show_driver_limits()
             except CdiError as error:
                 self._log.warning("our CDI devices are as they were", error=str(error))
-
-        return write
 
     async def _serve(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
         """Serve on sockets that exist: whoever removes one ends the registration."""
@@ -210,6 +216,10 @@ class DraOffer:
     async def _publish_once(self) -> None:
         try:
             await self._look()
+            if self._unknown is not None:
+                self._published = self._unknown
+                self._show()
+                return
             self._others.set_drivers(await asyncio.to_thread(self._offered_by_drivers))
             await asyncio.to_thread(self._identify)
             self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
@@ -261,9 +271,14 @@ class DraOffer:
         """Withdraw cards that a device plugin offers, or that a pod has from one."""
         try:
             counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
-        except KubeletError:
+        except KubeletError as error:
+            if self._unknown is not None:
+                self._unknown = f"the kubelet has not said what it gave out: {error}"
             return
         self._others.look(counted, holders)
+        if self._unknown is not None:
+            self._unknown = None
+            self._again.set()
 
     async def _drop_gone(self, plugin: DraPlugin) -> None:
         """Unprepare what the kubelet forgot, once; an API server that is away is asked again."""

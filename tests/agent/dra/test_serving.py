@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 import json
+import threading
 from dataclasses import replace
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from agent.dra import serving
 from agent.dra.checkpoint import CheckpointError, PreparedClaims
 from agent.dra.resource_slice import slice_name
+from agent.dra.specifications import ClaimSpecifications
 from kube.dra import DRIVER
 from testbed.nvidia.cards import Xid
 from tests.agent.support.dra import NODE, TIME, UID, ApiServer, DraKubelet, claim_file, driver_on
@@ -28,6 +31,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(serving, "MOST_SECONDS", 0.2)
+
+
+def _names(written):
+    return [each["name"] for each in written["spec"]["devices"]]
 
 
 def run(test):
@@ -379,6 +386,78 @@ async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_th
                 await until(lambda: not json.loads(file.read_text())["content"]["claims"])
     assert not failures
     assert len(starts) == 1
+
+
+@run
+async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_was_removed():
+    write, writers, may_write = ClaimSpecifications.write, [], threading.Event()
+
+    def slow_write(specifications, uid, claim):
+        writers.append(threading.current_thread())
+        if writers[-1] is not threading.main_thread():
+            may_write.wait(60)
+        return write(specifications, uid, claim)
+
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        await kubelet.prepare(("claim", UID))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(ClaimSpecifications, "write", slow_write)
+            node.write_card_names("GPU-0", kind="management.nvidia.com/gpu")
+            await until(lambda: writers)
+            unpreparing = asyncio.ensure_future(kubelet.unprepare(("claim", UID)))
+            await asyncio.wait({unpreparing}, timeout=0.5)  # it may not pass the write
+            may_write.set()
+            await unpreparing
+            await until(lambda: not claim_file(node))
+        assert threading.main_thread() not in writers
+
+
+@run
+async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_offer():
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0), card(1))
+        node.write_card_names("GPU-0", "GPU-1")
+        server = ApiServer()
+        async with kubelet_in(node.root) as kubelet:
+            kubelet.lists = False
+            kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
+            async with driver_on(node, server) as process:
+                await DraKubelet(node).register()
+                await until(lambda: "the kubelet has not said what it gave out" in str(process.state.missing))
+                assert not server.writes
+                kubelet.lists = True
+                await until(lambda: server.devices)
+                assert [list(_names(each)) for each in server.writes] == [["gpu-0"]]
+                kubelet.lists = False  # what it said before holds on
+                node.write_gpus(card(0, lost=True), card(1))
+                await until(lambda: "taints" in server.devices["gpu-0"])
+
+
+@run
+async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole_card():
+    with node_folder(**OPTIONS) as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        server = ApiServer()
+        async with kubelet_in(node.root):
+            kubelet = DraKubelet(node)
+            async with driver_on(node, server):
+                await kubelet.register()
+                server.add_claim({"memory": None})
+                await kubelet.prepare(("claim", UID))
+            file = node.root / "state/private/claims.json"
+            file.unlink()
+            by_plugin = replace(node.options, offer="device-plugin")
+            before, node.options = node.options, by_plugin
+            async with running(node) as process:
+                await until(lambda: process.state is not None and process.state.missing)
+                await until(lambda: "drain the node" in str(process.state.missing))
+            node.options = before
+            async with driver_on(node, server):
+                await kubelet.register()
+                await kubelet.unprepare(("claim", UID))
+            assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
 
 
 @run
