@@ -3,7 +3,8 @@
 | situation | status |
 |---|---|
 | this replica does not lead | 409 with the leader's address, for placements, denials and served policies |
-| nodes and pods are not listed yet | 503 |
+| nodes and pods are not listed yet | 503, but not for claims |
+| ResourceSlices are not listed yet | 200, pending, for claims of a part of a card |
 | the body is not a batch or a report | 400 |
 | the body exceeds 4 MiB; of denials 128 KiB; of served policies 2 KiB | 413 |
 | one request cannot be read or decided | 200, refused in its own answer |
@@ -31,6 +32,7 @@ from controller.policies.served_policies import WebhookPolicies
 from controller.publish.ledger_stream import backlog_json, ledger_json
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
+from ledger.claims import needs_cards
 from ledger.denial_counts import DenialWindow
 from ledger.messages import (
     MAX_ASKS,
@@ -47,6 +49,7 @@ from ledger.messages import (
     StreamEvent,
     read_request,
 )
+from ledger.placement_request import PlacementRequest
 from service.changes import Changes
 from service.log import get_logger
 from service.yielding import NODES_AT_ONCE, TimeSlice
@@ -62,6 +65,10 @@ MAX_REFUSAL = 200
 _NO_TEMPLATES = (
     "the controller makes no claims: ask the admin to install the chart with a policy of this mode"
 )
+CLAIM_SECONDS = 0.1
+"""Maximum time in which a claim is answered: other pods' requests wait for the same answer."""
+_NOT_LISTED = "the controller has not listed the ResourceSlices yet: try again; if this stays, ask the admin"
+_NOT_MADE = "the API server has not stored the claim's template yet: try again"
 _BEAT = b": beat\n\n"
 
 T = TypeVar("T")
@@ -145,12 +152,26 @@ class ControllerApi:
         return _json(Answers(list(await asyncio.gather(*map(self._claim, batch.asks)))))
 
     async def _claim(self, data: msgspec.Raw) -> Answered:
+        """Decide one request for a claim; after CLAIM_SECONDS it goes on, and is requested again."""
+        missing = _NOT_LISTED
+        try:
+            async with asyncio.timeout(CLAIM_SECONDS):
+                request = read_request(data)
+                if self._templates is not None and needs_cards(request):
+                    await self._state.offers_listed.wait()
+                missing = _NOT_MADE
+                return await self._claimed(data, request)
+        except ValueError as error:
+            return Answered(refused=str(error)[:MAX_REFUSAL])
+        except TimeoutError:
+            return Answered(pending=missing)
+
+    async def _claimed(self, data: msgspec.Raw, request: PlacementRequest) -> Answered:
         answer = self._answer(data)
         if answer.placement is None:
             return answer
         if self._templates is None:
             return Answered(refused=_NO_TEMPLATES)
-        request = read_request(data)
         if request.accounting.reservation is None:
             return answer
         problem = await self._templates.ensure(request, answer.placement)

@@ -51,6 +51,11 @@ class OfferedCards:
         return self._sizes.get(driver, {})
 
 
+def needs_cards(request: PlacementRequest) -> bool:
+    """Whether the claim of a pod depends on the sizes of the cards that are offered."""
+    return request.demands.existing is None and needs_sizes(request.share.fraction)
+
+
 def claimed(request: PlacementRequest, cards: Mapping[int, int]) -> Placement | Unschedulable:
     """Return the sizes of cards that a pod's claim may take.
 

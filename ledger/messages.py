@@ -104,6 +104,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     over_quota: OverQuota | None = None
     refused: str | None = None
     """Why this request could not be decided."""
+    pending: str | None = None
+    """Why there is no answer yet: the same request gets it later."""
 
     @classmethod
     def of(cls, answer: PlacementResult) -> Answered:

@@ -82,12 +82,14 @@ class LedgerStore:
             keys=lambda: [("", name) for name in self.ledger.cards.names],
             set=lambda found: self.ledger.cards.put(found.name, found.driver, found.cards),
             remove=lambda key: self.ledger.cards.remove(key[1]),
-            listed=self._nothing_waits,
+            listed=self._offers_are_listed,
             yielding=self.yielding,
         )
         self._offers = DraOffers()
         self.slices_listed = asyncio.Event()
         """Set once a DRA driver's offers are listed, or the API server serves no ResourceSlices."""
+        self.offers_listed = asyncio.Event()
+        """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
         self._stated: dict[str, SeenNode] = {}
         """Each node by name, without the reports of agents and DRA drivers, which `nodes` include."""
         self.agents: dict[str, AgentReport] = {}
@@ -225,8 +227,8 @@ class LedgerStore:
         for node in self._offers.remove(name):
             self._set_again(node)
 
-    async def _nothing_waits(self) -> None:
-        """Do nothing: until cards are known, pods that need to know them are denied."""
+    async def _offers_are_listed(self) -> None:
+        self.offers_listed.set()
 
     async def _slices_are_listed(self) -> None:
         self.slices_listed.set()

@@ -9,10 +9,14 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller import placement_api
+from controller.claims.claim_templates import ClaimTemplates
 from controller.placement_api import MAX_BODY, ControllerApi
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
+from controller.watch.claim_cards import OfferedSlice
 from controller.watch.ledger_store import LedgerStore
+from kube.dra import DRIVER
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.messages import (
@@ -32,8 +36,9 @@ from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Un
 from modes.fraction import Fraction
 from modes.instance import Instance
 from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_adopted
+from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import changed, request_of
 
 EIGHTH = Fraction(1, 8)
 
@@ -102,6 +107,56 @@ def test_a_pod_that_demands_too_much_is_refused_in_words_that_webhooks_of_before
 def test_what_fits_nowhere_is_said_as_it_was_before_some_demanded_too_much():
     reply = Answered.of(Unschedulable("no"))
     assert msgspec.json.encode(reply) == b'{"misfit":{"why":"no"}}'
+
+
+def claims(state, *asks, api_server):
+    templates = ClaimTemplates(api_server, lambda: True, lambda: 0.0)
+    leadership = SimpleNamespace(leads=True, leader="", transition=3)
+    metrics = ControllerMetrics(CollectorRegistry())
+    served = ControllerApi(state, leadership, metrics, templates=templates)
+    raw = [msgspec.Raw(write_request(ask)) for ask in asks]
+    reply = ask(served, "POST", "/v1/claims", msgspec.json.encode(Batch(raw)))
+    assert reply.status_code == 200, reply.text
+    return msgspec.json.decode(reply.content, type=Answers).answers
+
+
+def claim_of(fraction, reservation="r"):
+    asked = request_of(fraction, mode=CLAIMED, writes_limits=False, reservation=reservation)
+    return changed(asked, driver=DRIVER)
+
+
+def with_cards():
+    state, _ = ready_state("a")
+    state.watched_offers.set(OfferedSlice("a", DRIVER, {81920: 1}))
+    asyncio.run(state.watched_offers.listed())
+    return state
+
+
+def test_one_template_that_takes_long_delays_no_other_claim_of_the_batch(monkeypatch):
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 2.0)
+
+    class SlowForHalves(Api):
+        async def request(self, method, path, *, body=None, **more):
+            if body is not None and "-4of8-" in body["metadata"]["name"]:
+                await asyncio.Event().wait()
+            return await super().request(method, path, body=body, **more)
+
+    asks = claim_of(Fraction(4, 8)), claim_of(Fraction(2, 8))
+    slow, quick = claims(with_cards(), *asks, api_server=SlowForHalves())
+    assert "has not stored the claim's template yet" in slow.pending
+    assert quick.placement.cards == (81920,)
+
+
+def test_only_claims_that_need_the_sizes_of_cards_wait_for_resource_slices(monkeypatch):
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 2.0)
+    state, _ = ready_state("a")
+    asks = claim_of(Fraction(4, 8)), claim_of(Fraction.of_memory(5000, 8)), claim_of(Fraction(8, 8))
+    part, amount, whole = claims(state, *asks, api_server=Api())
+    assert "has not listed the ResourceSlices yet" in part.pending
+    assert amount.placement is not None
+    assert whole.placement is not None
+    [pod] = answers(place(api(state), request_of(EIGHTH)))
+    assert isinstance(pod, Placement)
 
 
 def test_a_standby_names_the_leader_and_decides_nothing():

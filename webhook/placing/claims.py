@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import msgspec
 
@@ -29,6 +30,8 @@ class _Waiting:
     """The request as JSON."""
     answered: asyncio.Future[Placed]
     deadline: float
+    pending: list[str]
+    """Why the controller had no answer at the last time, if it had none."""
 
 
 class ClaimPlacer:
@@ -50,7 +53,9 @@ class ClaimPlacer:
             )
             answered.set_result(Unanswered(Reason.MANY_DEMANDS, why))
             return answered
-        self._waiting.append(_Waiting(body, answered, self._clock() + DEADLINE_SECONDS))
+        waiting = _Waiting(body, answered, self._clock() + DEADLINE_SECONDS, [])
+        asyncio.get_running_loop().call_later(DEADLINE_SECONDS, _give_up, waiting)
+        self._waiting.append(waiting)
         self._some.set()
         return answered
 
@@ -59,18 +64,21 @@ class ClaimPlacer:
         while True:
             await self._some.wait()
             self._some.clear()
-            while self._waiting:
-                await self._send(self._take())
+            while batch := self._take():
+                await self._send(batch)
 
     def _take(self) -> list[_Waiting]:
-        at_once = max(1, min(MAX_ASKS, MAX_ASKS_BYTES // MAX_REQUEST_BYTES))
+        self._waiting = [each for each in self._waiting if not each.answered.done()]
+        sizes = accumulate(len(each.body) for each in self._waiting[:MAX_ASKS])
+        at_once = sum(size <= MAX_ASKS_BYTES for size in sizes)
         batch, self._waiting = self._waiting[:at_once], self._waiting[at_once:]
         return batch
 
     async def _send(self, batch: Sequence[_Waiting]) -> None:
         asks = [msgspec.Raw(waiting.body) for waiting in batch]
         try:
-            async with asyncio.timeout(max(0.0, batch[0].deadline - self._clock())):
+            latest = max(waiting.deadline for waiting in batch)
+            async with asyncio.timeout(max(0.0, latest - self._clock())):
                 answers = (await self._client.claim(Batch(asks))).answers
             placed = [_placed(answered) for answered in answers]
             if len(placed) != len(batch):
@@ -78,13 +86,26 @@ class ClaimPlacer:
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
             self._client.drop()
             why = _OLDER if isinstance(error, UnknownPathError) else _AWAY
-            placed = [Unanswered(Reason.NO_CONTROLLER, why)] * len(batch)
+            placed = [Unanswered(Reason.NO_CONTROLLER, why) for _ in batch]
         for waiting, result in zip(batch, placed, strict=True):
-            if not waiting.answered.done():
+            if isinstance(result, str):
+                waiting.pending[:] = [result]
+                self._waiting.append(waiting)
+            elif not waiting.answered.done():
                 waiting.answered.set_result(result)
 
 
-def _placed(answered: Answered) -> Placed:
+def _give_up(waiting: _Waiting) -> None:
+    """Answer a request at its deadline, with what the controller waits for."""
+    if not waiting.answered.done():
+        reason = Reason.CLAIM_TEMPLATE if waiting.pending else Reason.NO_CONTROLLER
+        waiting.answered.set_result(Unanswered(reason, waiting.pending[-1] if waiting.pending else _AWAY))
+
+
+def _placed(answered: Answered) -> Placed | str:
+    """Return the result of a request, or why there is none yet."""
+    if answered.pending is not None:
+        return answered.pending
     if answered.refused is not None:
         return Unanswered(Reason.CLAIM_TEMPLATE, answered.refused)
     return answered.answer()
