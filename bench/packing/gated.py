@@ -127,16 +127,14 @@ class Cluster:
 
     def _lift(self, job: Job, index: int, now: float) -> None:
         self._ledger.remove_pod((_namespace(job), job.name))
-        choice = self._choice(job, goes=True)
-        now_first, had = choice.indices[0], self._node_with_room(job, index)
+        choice, node = self._choice(job, goes=True), self._node_with_room(job, index)
         if job.arrives >= WARM_UP:
-            free = Counter(self._free_by_index())
+            free = self._free_by_index()
             self._gone[job.name] = now
             self.lifted.pods += 1
-            self.lifted.blocked += had is None and choice.node is not None
-            self.lifted.fuller += free[index] < free[now_first]
-        kept = choice if self._late else Placement((index,), 0, (), node=had)
-        self._start_or_wait(job, kept, now)
+            self.lifted.blocked += node is None and choice.node is not None
+            self.lifted.fuller += free[index] < free[choice.indices[0]]
+        self._start_or_wait(job, choice if self._late else Placement((index,), 0, (), node=node), now)
 
     def _start_or_wait(self, job: Job, placement: Placement, now: float) -> None:
         (index,) = placement.indices
