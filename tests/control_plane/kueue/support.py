@@ -96,6 +96,14 @@ class Team:
             pod["metadata"]["name"] for pod in self.api.list("Pod", self.namespace) if is_gated(pod)
         )
 
+    def why_not(self, owner: str) -> str:
+        """Why Kueue reserves nothing for a pod or a Job; empty as long as it says nothing."""
+        for each in self.api.list("Workload", self.namespace, KUEUE):
+            if each["metadata"]["ownerReferences"][0]["name"] == owner:
+                conditions = each.get("status", {}).get("conditions", ())
+                return " ".join(one["message"] for one in conditions if one["type"] == "QuotaReserved")
+        return ""
+
     def reserved(self, queue: str) -> int:
         """Slices that are reserved in a ClusterQueue."""
         return reserved(self.api, queue).get(SLICES, 0)

@@ -8,7 +8,7 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
-from tests.control_plane.kueue.support import CLAIMED_GPUS, KUEUE, QUEUE_LABEL, is_gated, reserved
+from tests.control_plane.kueue.support import CLAIMED_GPUS, QUEUE_LABEL, is_gated, reserved
 
 pytestmark = pytest.mark.skipif(
     not UNDER_TEST.is_at_least("1.36"), reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
@@ -43,21 +43,12 @@ def let_go(team):
     return sorted(pod["metadata"]["name"] for pod in pods if not is_gated(pod))
 
 
-def why_not(team, name):
-    """Why Kueue reserves nothing for a pod; empty as long as it says nothing."""
-    for each in team.api.list("Workload", team.namespace, KUEUE):
-        if each["metadata"]["ownerReferences"][0]["name"] == name:
-            conditions = each.get("status", {}).get("conditions", ())
-            return " ".join(one["message"] for one in conditions if one["type"] == "QuotaReserved")
-    return ""
-
-
 def test_whole_gpus_are_counted_exactly(team, queue):
     for name in ("one", "two", "three"):
         claiming(team, queue, name, ClaimedShare(DRIVER, WHOLE))
     eventually(lambda: reserved(team.api, queue).get(CLAIMED_GPUS) == 2, "the quota is full")
     eventually(lambda: len(let_go(team)) == 2, "two pods go")
-    eventually(lambda: "insufficient unused quota" in why_not(team, waiting(team)), "the other one waits")
+    eventually(lambda: "insufficient unused quota" in team.why_not(waiting(team)), "the other one waits")
 
 
 def waiting(team):
@@ -80,12 +71,13 @@ UNSUPPORTED = {
         "FirstAvailable device selection is not supported",
     ),
     "a model": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(("A100*",))), "CEL selectors are not supported"),
+    "memory": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(min_mib=1024)), "CEL selectors are not supported"),
 }
 
 
 @pytest.mark.parametrize("share", UNSUPPORTED)
-def test_a_fraction_of_a_gpu_and_a_wish_for_a_model_are_never_admitted(team, queue, share):
+def test_a_fraction_of_a_gpu_and_a_kind_of_gpu_are_never_admitted(team, queue, share):
     claimed, said = UNSUPPORTED[share]
     claiming(team, queue, "pod", claimed)
-    eventually(lambda: said in why_not(team, "pod"), "Kueue says why")
+    eventually(lambda: said in team.why_not("pod"), "Kueue says why")
     assert team.waiting() == ["pod"]

@@ -1,0 +1,82 @@
+"""What Kueue counts for pods and Jobs, each by what docs/operating/kueue.md says about it."""
+
+import pytest
+
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import LABEL, MEMORY_LABEL, labelled_pod
+from tests.control_plane.kueue.support import QUEUE_LABEL, delete_jobs
+
+GPUS = 5
+"""One more than the page's Configuration has lines for."""
+HALF = {LABEL: "0.500"}
+ALL = {
+    "a fraction": ({LABEL: "0.375"}, {}, 3),
+    "memory": ({MEMORY_LABEL: "20Gi"}, {}, 2),
+    "several GPUs": (HALF, {"clearml-injector/gpus": "2"}, 8),
+    "containers": ({LABEL: "0.750"}, {"clearml-injector/containers": "train=0.500,eval=0.250"}, 6),
+}
+
+
+@pytest.fixture
+def queue(team, nodes, webhook):
+    """A queue of a whole node of five GPUs."""
+    nodes(GpuNode(gpus=GPUS))
+    webhook()
+    return team.queue(8 * GPUS)
+
+
+@pytest.mark.parametrize("share", ALL)
+def test_a_plain_pod_is_counted_by_its_slices(team, queue, share):
+    labels, annotations, slices = ALL[share]
+    pod = labelled_pod("task", terminationGracePeriodSeconds=0)
+    pod["metadata"] |= {"labels": {**labels, QUEUE_LABEL: queue}, "annotations": annotations}
+    if share == "containers":
+        [container] = pod["spec"]["containers"]
+        pod["spec"]["containers"] = [{**container, "name": name} for name in ("train", "eval")]
+    team.api.create(pod, team.namespace)
+    eventually(lambda: team.running() == ["task"], "it runs")
+    eventually(lambda: team.reserved(queue) == slices, "Kueue counts exactly its slices")
+
+
+def test_a_pod_on_an_index_without_a_line_waits(team, queue):
+    for number in range(GPUS):
+        team.pod(f"pod-{number}", queue, "0.875")
+    [name] = eventually(lambda: len(team.running()) == GPUS - 1 and team.waiting(), "all others run")
+    eventually(lambda: f"nvidia.com/gpu-{GPUS - 1} unavailable" in team.why_not(name), "Kueue says why")
+
+
+def job(queue, limits, *, pods=2, labels=None):
+    """A Job of pods of half a GPU."""
+    pod = labelled_pod("main", "0.500", restartPolicy="Never")
+    pod["spec"]["containers"][0]["resources"] = {"limits": limits}
+    template = {"metadata": {"labels": {**HALF, **(labels or {})}}, "spec": pod["spec"]}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    metadata = {"name": "job", "labels": {QUEUE_LABEL: queue} if queue else {}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def test_without_the_policy_a_job_with_only_the_label_counts_as_nothing(team, queue):
+    team.api.create(job(queue, {}), team.namespace)
+    eventually(lambda: len(team.running()) == 2, "its pods run")
+    team.pod("task", queue, "0.125")
+    eventually(lambda: team.reserved(queue) == 1, "Kueue counts only the pod that came after it")
+
+
+def test_without_the_policy_a_job_for_a_whole_gpu_counts_as_one(team, queue):
+    team.api.create(job(queue, {"nvidia.com/gpu": "1"}), team.namespace)
+    eventually(lambda: "nvidia.com/gpu unavailable" in team.why_not("job"), "the queue has none")
+
+
+def test_a_job_as_a_whole_starts_when_all_its_pods_fit(control_plane, team, queue):
+    team.api.create(job(queue, {"nvidia.com/gpu.shared": "4"}, pods=2 * GPUS + 1), team.namespace)
+    eventually(lambda: "insufficient" in team.why_not("job"), "it does not fit")
+    assert team.api.list("Pod", team.namespace) == []
+    delete_jobs(control_plane, team.namespace)
+    team.api.create(job(queue, {"nvidia.com/gpu.shared": "4"}, pods=2 * GPUS), team.namespace)
+    eventually(lambda: len(team.running()) == 2 * GPUS, "all its pods run")
+
+
+def test_a_job_without_labels_gets_those_of_its_template(team, queue):
+    made = team.api.create(job("", {}, labels={QUEUE_LABEL: queue}), team.namespace, dry_run=True)
+    assert made["metadata"]["labels"][QUEUE_LABEL] == queue
