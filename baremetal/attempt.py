@@ -19,12 +19,16 @@ import msgspec
 from baremetal import supervisor
 from baremetal.job import CACHE, MARK, JobFile
 from baremetal.supervisor import BEGUN, EXIT, JOB, LOG, boot_id, removed, start_time, stat_of, take
+from service.log import get_logger
 
 _SESSION = 3
 """Field of /proc/PID/stat, counted from the state."""
 SYSTEMD = Path("/run/systemd/system")
 """Is there where systemd runs the machine."""
 MANAGER = () if os.geteuid() == 0 else ("--user",)
+_PATIENCE = 30
+"""Seconds in which systemd answers: the runner waits for it."""
+_GONE_OR_HIDDEN = (FileNotFoundError, ProcessLookupError, PermissionError)
 _SCOPE = ("systemd-run", *MANAGER, "--scope", "--quiet", "--collect")
 
 
@@ -32,7 +36,7 @@ _SCOPE = ("systemd-run", *MANAGER, "--scope", "--quiet", "--collect")
 def has_scopes() -> bool:
     """Return whether systemd gives this user control groups: a user without a session of its own has none."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        tried = subprocess.run([*_SCOPE, "--", "true"], capture_output=True, check=False, timeout=30)  # noqa: S603
+        tried = subprocess.run([*_SCOPE, "--", "true"], capture_output=True, check=False, timeout=_PATIENCE)  # noqa: S603
         return SYSTEMD.exists() and tried.returncode == 0
     return False
 
@@ -69,7 +73,9 @@ class Attempt:
         """
         (self.folder / CACHE).mkdir(parents=True, exist_ok=True)
         # Not by msgspec: variables may hold bytes that are no UTF-8.
-        (self.folder / JOB).write_text(json.dumps(msgspec.structs.asdict(job)))
+        supervisor.written(self.folder, JOB, msgspec.structs.asdict(job), os.rename)
+        for parent in self.folder.parents[:3]:  # up to the store's: these may be new
+            supervisor.sync(parent)
         scope = (*_SCOPE, f"--unit={self._unit}", "--") if has_scopes() else ()
         with (self.folder / LOG).open("ab") as log:
             return subprocess.Popen(  # noqa: S603 our own program
@@ -125,8 +131,7 @@ class Attempt:
         found = []
         if begun and begun["boot"] == boot_id():
             if has_scopes():
-                kill = ["systemctl", *MANAGER, "kill", "--signal=SIGKILL", self._unit]
-                subprocess.run(kill, capture_output=True, check=False)  # noqa: S603 what has ended is no unit
+                self._kill_scope()
             found = list(self._processes(str(begun["pid"]), begun["start_time"]))
         for pid in found:
             with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -139,15 +144,19 @@ class Attempt:
         # The number may be another session's by now: then only the mark tells.
         is_ours = start_time(int(session)) in (None, since)
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:  # noqa: PTH208
-            fields = None
-            with contextlib.suppress(PermissionError):  # another user's, where /proc hides them
-                fields = stat_of(pid)
-            if fields is None:
-                continue
-            in_session = is_ours and fields[_SESSION] == session and (start_time(pid) or 0) >= since
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*_GONE_OR_HIDDEN):
+                if (fields := stat_of(pid)) is None:
+                    continue
+                in_session = is_ours and fields[_SESSION] == session and (start_time(pid) or 0) >= since
                 if in_session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     yield pid
+
+    def _kill_scope(self) -> None:
+        kill = ["systemctl", *MANAGER, "kill", "--signal=SIGKILL", self._unit]
+        try:  # what has ended is no unit: that it fails says nothing
+            subprocess.run(kill, capture_output=True, check=False, timeout=_PATIENCE)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            get_logger("attempt").warning("systemd does not answer", unit=self._unit)
 
     def _clean_up(self) -> bool:
         """Remove its container, if it is one."""

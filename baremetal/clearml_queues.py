@@ -19,8 +19,10 @@ from service.log import get_logger
 
 POLL_SECONDS = 5.0
 MAX_MIRRORED = 16
-"""Tasks of a queue, from its front: later ones come when these start."""
+"""Tasks of a queue that have not ended here, from its front: later ones come when these start."""
 _SOURCE = "clearml:"
+Entry = tuple[str, str]
+"""Id of a task, and when it came: one that is put into a queue again is another entry."""
 _AGENT = ("clearml-agent", "execute", "--require-queue", "--gpus", GPUS, "--id")
 
 
@@ -70,7 +72,7 @@ class ClearmlQueues:
         entries, errors = {}, []
         for queue in self._names:
             try:
-                entries[queue] = self.entries(queue)
+                entries[queue] = self._front(queue, store)
             except ClearmlError as error:
                 errors.append(str(error))
         said = "; ".join(dict.fromkeys(errors))
@@ -79,15 +81,25 @@ class ClearmlQueues:
         self._said = said
         mirror(entries, store, time.time())
 
-    def entries(self, queue: str) -> Sequence[tuple[str, str]]:
-        """Return the front of a queue: for each task its id, and when it came.
+    def _front(self, queue: str, store: TaskStore) -> Sequence[Entry]:
+        most = MAX_MIRRORED
+        while True:
+            found = self.entries(queue, most)
+            # What failed here before the agent took it off stays at the front.
+            left = [each for each in found if not store.is_over(_source_id(queue, each))]
+            if len(left) >= MAX_MIRRORED or len(found) < most:
+                return left[:MAX_MIRRORED]
+            most *= 2
+
+    def entries(self, queue: str, most: int) -> Sequence[Entry]:
+        """Return the front of a queue.
 
         Raises:
             ClearmlError: the server does not answer, or has no such queue.
         """
         try:
             # A regular expression, in which the server also finds parts of names.
-            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=MAX_MIRRORED)
+            found = self._client.queues.get_all(name=f"^{re.escape(queue)}$", max_task_entries=most)
         except Exception as error:
             raise ClearmlError(f"ClearML's server does not answer: {_line(error)}") from error
         if not found:
@@ -95,23 +107,22 @@ class ClearmlQueues:
         return [(str(each.task), str(each.added)) for each in found[0].entries or []]
 
 
-def mirror(entries: Mapping[str, Sequence[tuple[str, str]]], store: TaskStore, now: float) -> None:
+def mirror(entries: Mapping[str, Sequence[Entry]], store: TaskStore, now: float) -> None:
     """Have the same tasks wait here, in the same order.
 
     Args:
-        entries: tasks by queue, with when they came: one that is put into a queue again is another entry.
-            Queues that were not read are left out, and stay as they are.
+        entries: by queue. Queues that were not read are left out, and stay as they are.
         store: of this machine.
         now: Unix time.
     """
     present = set()
     for queue, found in entries.items():
-        for position, (task, added) in enumerate(found):
-            source_id = f"{_SOURCE}{queue}:{task}:{added}"
+        for position, entry in enumerate(found):
+            source_id = _source_id(queue, entry)
             present.add(source_id)
             submission = Submission(
                 queue=queue,
-                command=(*_AGENT, task),
+                command=(*_AGENT, entry[0]),
                 folder=str(Path.home()),
                 priority=len(found) - position,
                 source_id=source_id,
@@ -122,6 +133,10 @@ def mirror(entries: Mapping[str, Sequence[tuple[str, str]]], store: TaskStore, n
         if source_id.startswith(_SOURCE) and known.submission.queue in entries and source_id not in present:
             # Not cancelled: it comes again when those that others put before it have left the front.
             store.withdraw(known.number)
+
+
+def _source_id(queue: str, entry: Entry) -> str:
+    return f"{_SOURCE}{queue}:{entry[0]}:{entry[1]}"
 
 
 def _line(error: Exception) -> str:

@@ -145,6 +145,10 @@ class TaskStore:
         """Return one task."""
         return next(self._tasks("WHERE number = ?", number), None)
 
+    def is_over(self, source_id: str) -> bool:
+        """Return whether a task of a source has ended here."""
+        return any(True for _ in self._tasks(f"WHERE source_id = ? AND state IN {OVER}", source_id))
+
     def running(self) -> list[Task]:
         """Return what may run."""
         return list(self._tasks("WHERE state = 'running' ORDER BY number"))

@@ -30,7 +30,7 @@ _PARENT, _START_TIME = 1, 19
 
 def take(folder: Path, content: dict[str, Any]) -> bool:
     """Make the file `begun`, whole and on the disk; return whether nobody did before."""
-    return _written(folder, BEGUN, content, os.link)
+    return written(folder, BEGUN, content, os.link)
 
 
 def boot_id() -> str:
@@ -83,7 +83,7 @@ def main(folder: Path) -> None:
         _until(lambda: removed(job["cleanup"]))
     else:
         _end_descendants()
-    _until(lambda: _written(folder, EXIT, ended, os.rename))
+    _until(lambda: written(folder, EXIT, ended, os.rename))
 
 
 def _fork(job: dict[str, Any], me: int, libc: Any) -> int:
@@ -156,7 +156,8 @@ def removed(command: list[str]) -> bool:
     return ended.returncode == 0 or b"no such container" in ended.stderr.lower()
 
 
-def _written(folder: Path, name: str, content: dict[str, Any], place: Any) -> bool:
+def written(folder: Path, name: str, content: dict[str, Any], place: Any) -> bool:
+    """Put a file in its place, whole and on the disk; return whether `place` found none there."""
     fresh = folder / f".{name}.{os.getpid()}"
     try:
         with fresh.open("w") as file:
@@ -168,10 +169,15 @@ def _written(folder: Path, name: str, content: dict[str, Any], place: Any) -> bo
         return False
     finally:
         fresh.unlink(missing_ok=True)
+    sync(folder)
+    return True
+
+
+def sync(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
     opened = os.open(folder, os.O_RDONLY)
     os.fsync(opened)
     os.close(opened)
-    return True
 
 
 if __name__ == "__main__":

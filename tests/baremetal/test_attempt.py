@@ -1,8 +1,10 @@
 """One attempt: what became of it, and what it leaves."""
 
+import errno
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +16,8 @@ from baremetal.supervisor import BEGUN, stat_of
 from testbed.process import eventually
 
 pytestmark = pytest.mark.slow
+NO_SESSION = "999999999"
+"""More than the kernel's largest number of a process."""
 
 
 @pytest.fixture
@@ -162,6 +166,40 @@ def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch
     eventually(attempt.sweep, "nothing is left")
 
 
+def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch, capfd):
+    started = attempt.start(job("sleep", "1000"))
+    running(attempt)
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+
+    def hang(command, *, timeout=None, **_):
+        assert timeout
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(attempts, "has_scopes", lambda: True)
+    monkeypatch.setattr(subprocess, "run", hang)
+    eventually(attempt.sweep, "nothing is left")
+    assert "systemd does not answer" in capfd.readouterr().err
+
+
+def test_the_job_is_on_the_disk_before_anything_starts(attempt, monkeypatch):
+    """With every folder on the way to it, as these may be new."""
+    synced = []
+    known = os.fsync
+
+    def fsync(file):
+        synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+        known(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    found = []
+    start = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: found.extend(synced) or start(*a, **k))
+    attempt.start(job("true")).wait()
+    assert found[1:] == [str(each) for each in (attempt.folder, *attempt.folder.parents[:3])]
+    assert found[0].startswith(f"{attempt.folder}/.job.json.")
+
+
 def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
     cleanup = "sh", "-c", f"echo removed >> {tmp_path}/removed"
     started = attempt.start(job("sleep", "1000", cleanup=cleanup))
@@ -232,3 +270,28 @@ def test_variables_that_are_no_utf_8_reach_the_command_as_they_are(attempt):
     env = dict(os.environ) | {"ODD": os.fsdecode(b"\xff")}
     attempt.start(JobFile(command=("sh", "-c", "printf %s $ODD"), folder="/", env=env)).wait()
     assert (attempt.folder / "log").read_bytes() == b"\xff"
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError, ProcessLookupError, PermissionError])
+def test_a_process_that_is_gone_or_hidden_while_it_is_read_is_passed_over(attempt, monkeypatch, error):
+    hide_variables(monkeypatch, error(1, "gone or hidden"))
+    assert list(attempt._processes(NO_SESSION, 0)) == []
+
+
+def test_a_process_that_cannot_be_read_for_another_reason_is_reported(attempt, monkeypatch):
+    """As where descriptors ran out: it may be one of ours, that still uses the card."""
+    hide_variables(monkeypatch, OSError(errno.EMFILE, "Too many open files"))
+    with pytest.raises(OSError, match="Too many open files"):
+        list(attempt._processes(NO_SESSION, 0))
+
+
+def hide_variables(monkeypatch, error):
+    """Have the variables of no process be read."""
+    known = Path.read_bytes
+
+    def read(path):
+        if path.name == "environ":
+            raise error
+        return known(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)

@@ -110,11 +110,13 @@ class Client:
     def __init__(self):
         self.queues = self
         self.there = {}
+        self.read = 0
 
     def get_all(self, *, name, max_task_entries):
-        assert max_task_entries == MAX_MIRRORED
         found = self.there[name.strip("^$")]
-        entries = found and [SimpleNamespace(task=task, added=added) for task, added in found]
+        self.read += min(len(found or ()), max_task_entries)
+        front = found and found[:max_task_entries]
+        entries = front and [SimpleNamespace(task=task, added=added) for task, added in front]
         return [SimpleNamespace(entries=entries)]
 
 
@@ -125,6 +127,25 @@ def test_a_server_that_once_names_no_tasks_ends_none(store):
     for client.there in ({"half": [A, B]}, {"half": None}, {"half": [A, B]}):
         queues.look(store)
     assert waiting(store) == ["a", "b"]
+
+
+def test_what_ended_here_and_still_waits_there_keeps_no_other_from_its_turn(store):
+    """As where the agent failed before it took them off the queue: they stay at its front."""
+    client = Client()
+    client.there = {"half": [(f"{number}", "2026-01-01") for number in range(5 * MAX_MIRRORED)]}
+    queues = ClearmlQueues(client, ["half"])
+    for turn in range(4):
+        queues.look(store)
+        assert waiting(store) == [f"{turn * MAX_MIRRORED + each}" for each in range(MAX_MIRRORED)]
+        for task in store.waiting(-1):
+            store.cancel(task.number, 2.0)
+
+
+def test_of_a_long_queue_only_the_front_is_read(store):
+    client = Client()
+    client.there = {"half": [(f"{number}", "2026-01-01") for number in range(1000)]}
+    ClearmlQueues(client, ["half"]).look(store)
+    assert (len(waiting(store)), client.read) == (MAX_MIRRORED, MAX_MIRRORED)
 
 
 def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, capfd):
