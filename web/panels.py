@@ -20,7 +20,7 @@ from modes.units import Profile, unit_of
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
-from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, Viewer, WaitingReason
+from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, Viewer, WaitingReason, id_of
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
@@ -52,6 +52,8 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     queue: str = ""
     profile: str = ""
     """Profile of the MIG instance for which it waits."""
+    id: str = ""
+    """Of a reservation: as that of `HeldShare`."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
@@ -182,6 +184,7 @@ class PanelMaker:
             pod.created,
             queue,
             profile,
+            "" if pending.kind == "pod" else id_of(pending.name),
         )
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:

@@ -11,7 +11,7 @@ import msgspec
 from ledger.use import ShareUse, UseKey
 from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
-from web.source import About, AdmittedPod, NodeNotes, Viewer
+from web.source import About, AdmittedPod, NodeNotes, Viewer, id_of
 
 OTHER = "other"
 
@@ -39,6 +39,8 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Per cent of the last hour, or of the time since `since`, that its kernels ran; None if unknown."""
     since: str = ""
     """When it was first measured."""
+    id: str = ""
+    """Of a reservation: names of pods in creation are not always known, and replicas have the same."""
 
 
 class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -145,6 +147,7 @@ def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Kno
         share.queue,
         mib * share.slices // per_gpu,
         pod.created,
+        id="" if is_pod else id_of(share.name),
         **_use_of(known.uses.get((namespace, share.name, index)) if is_pod else None),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -125,6 +126,11 @@ class AdmittedPod:
     """Empty if unknown; ends with "*" if the API server completes it."""
     created: str = ""
     """When it was admitted, in RFC 3339; empty if unknown."""
+
+
+def id_of(reservation: str) -> str:
+    """Return what tells a reservation from others on the page, which does not show its name."""
+    return hashlib.sha256(reservation.encode()).hexdigest()[:16]
 
 
 def _no_pod(_reservation: str) -> AdmittedPod:

@@ -326,3 +326,21 @@ def test_an_admitted_pod_has_its_name_although_it_never_appears(tmp_path, open_p
         )
     finally:
         running.stop()
+
+
+def test_replicas_in_creation_are_one_row_each(tmp_path, open_page):
+    """Their pods have the same name, or none, as nobody has made them yet: on a node and waiting."""
+    running = Standalone(tmp_path, node("a100-0", gpus=1))
+    try:
+        for uid in range(5):
+            review = review_of(labelled(metadata={"name": None, "generateName": "web-"}), namespace="team")
+            review["request"]["uid"] = f"replica-{uid}"
+            assert running.review(review)["allowed"]
+        tab = open_page(f"{running.page}?view=pods").tab
+        tab.wait_for_selector("#holders tr >> nth=1")
+        names = tab.locator("#holders tr td:first-child bdi").all_inner_texts()
+        assert names == ["web-*"] * 2
+        tab.wait_for_selector("#waiting li li >> nth=2")
+        assert tab.locator("#waiting li li").count() == 3
+    finally:
+        running.stop()

@@ -1,6 +1,7 @@
 """The stream: everything, then what changes, within bounds; and what a viewer of one namespace sees."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 
 import msgspec
@@ -427,3 +428,25 @@ def test_a_link_leads_to_a_server(text):
     assert read_link("Grafana=https://x.example/d?a=b") == Link("Grafana", "https://x.example/d?a=b")
     with pytest.raises(ValueError, match=r"TEXT=URL|at most"):
         read_link(text)
+
+
+def test_reservations_of_replicas_are_told_apart_although_their_pods_are_called_the_same():
+    """On a node and among those that wait; what one has of several GPUs is one."""
+    source = Source("a", gpus=4)
+    for name in ("one", "other"):
+        source.ledger.place(eighths(16, namespace="team", reservation=name), 0.0)
+    for name in ("third", "fourth"):
+        source.ledger.place(eighths(8, namespace="team", reservation=name), 0.0)
+    page = page_of(source, admitted=lambda _: AdmittedPod("web-*"))
+
+    async def watch(request):
+        return await request.until(lambda events: is_whole(events) and panels(events))
+
+    events = watching(page, watch)
+    held = [share for gpu in rows(events)["a"]["gpus"] for share in gpu["shares"]]
+    assert [share["pod"] for share in held] == ["web-*"] * 4
+    assert sorted(Counter(share["id"] for share in held).values()) == [2, 2]
+    waiting = panels(events)[-1]["waiting"]
+    assert [pod["name"] for pod in waiting] == ["web-*"] * 2
+    assert len({pod["id"] for pod in waiting}) == 2
+    assert not {"one", "other", "third", "fourth"} & {each["id"] for each in [*held, *waiting]}

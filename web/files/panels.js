@@ -59,7 +59,7 @@ function fillCause(made, group) {
   made.group = group;
   const [title, list, all] = made.children, shown = made.all ? group.pods : group.pods.slice(0, AT_ONCE);
   setText(title.lastChild, group.pods.length > 1 ? ` (${group.pods.length})` : "");
-  keep(list, shown.map((pod) => ({ ...pod, now: group.now })), (pod) => `${pod.namespace}\0${pod.name}\0${pod.kind}\0${pod.name ? "" : pod.created}`, startWaiting, fillWaiting);
+  keep(list, shown.map((pod) => ({ ...pod, now: group.now })), (pod) => `${pod.namespace}\0${pod.id ?? pod.name}\0${pod.kind}`, startWaiting, fillWaiting);
   all.hidden = shown.length === group.pods.length;
   setText(all, `Show all ${group.pods.length}`);
 }

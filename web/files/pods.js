@@ -18,14 +18,14 @@ const COLUMNS = [
 ];
 let most = AT_ONCE;
 
-// Sums up what a pod holds of the GPUs of one node; what has no name is left out.
+// Sums up what a pod holds of the GPUs of one node. Reservations of replicas have the same name, and ids.
 function collect(rows, terms) {
   const pods = new Map();
   for (const { row } of rows.values()) for (const gpu of row.gpus) for (const share of gpu.shares ?? []) {
     if (share.kind === "other" || !findsShare(terms, share, gpu, row)) continue;
-    const known = pods.get(`${share.namespace}\0${share.pod}\0${row.node}`);
-    if (known && share.pod) add(known, share, gpu);
-    else pods.set(share.pod ? `${share.namespace}\0${share.pod}\0${row.node}` : `\0${pods.size}`, start(share, gpu, row));
+    const key = `${share.namespace}\0${share.id ?? share.pod}\0${share.kind}\0${row.node}`, known = pods.get(key);
+    if (known) add(known, share, gpu);
+    else pods.set(key, start(share, gpu, row));
   }
   return pods;
 }
