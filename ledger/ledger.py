@@ -55,6 +55,11 @@ class Ledger(LedgerWriter):
         matches it.
         """
         if request.share.mode_type.is_claimed:
+            if (uncounted := next(iter(request.accounting.quotas), None)) is not None:
+                return Unschedulable(
+                    f"the quota of {uncounted.scope} {uncounted.name} cannot count claims yet: use a queue of"
+                    " mode per-gpu, or ask the admin"
+                )
             return claimed(request, self.cards.sizes(request.share.driver or ""))
         result = self.allocate(request, now, known_until)
         return result.placement if isinstance(result, AllocatedShare) else result

@@ -9,7 +9,8 @@ from policies.loading.sources import Source
 from policies.model.problems import Problem
 from policies.model.schema import Policy
 
-_UNCOUNTED = "the ledger does not count claims yet: leave it out, or use mode per-gpu"
+UNCOUNTED = "the ledger does not count claims yet: leave it out, or use mode per-gpu"
+"""For every setting of a quota."""
 
 
 def claim_problems(policy: Policy, source: Source) -> Iterator[Problem]:
@@ -33,10 +34,10 @@ def claim_problems(policy: Policy, source: Source) -> Iterator[Problem]:
 def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     """Yield each setting by its path, whether the policy has it, and why it may not."""
     quotas = policy.quotas
-    yield ("quotas", "namespaces"), bool(quotas.namespaces), _UNCOUNTED
-    yield ("quotas", "queues"), bool(quotas.queues), _UNCOUNTED
-    yield ("quotas", "queueMaxPods"), quotas.queue_max_pods, _UNCOUNTED
-    yield ("quotas", "whenOverQuota"), quotas.when_over_quota != "deny", _UNCOUNTED
+    yield ("quotas", "namespaces"), bool(quotas.namespaces), UNCOUNTED
+    yield ("quotas", "queues"), bool(quotas.queues), UNCOUNTED
+    yield ("quotas", "queueMaxPods"), quotas.queue_max_pods, UNCOUNTED
+    yield ("quotas", "whenOverQuota"), quotas.when_over_quota != "deny", UNCOUNTED
     yield ("place",), policy.place != "pack", "the scheduler chooses node and card: leave it out"
     yield ("sameModel",), policy.same_model, "the scheduler chooses the card: use the annotation gpu-model"
     yield (

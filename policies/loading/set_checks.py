@@ -13,8 +13,9 @@ from policies.loading.checks import (
     policy_problems,
     preference_problem,
 )
+from policies.loading.claim_checks import UNCOUNTED
 from policies.loading.policy_set import DEFAULT
-from policies.loading.sources import Parts
+from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem, did_you_mean
 from policies.model.schema import Policy, QueueEntry
 
@@ -89,9 +90,18 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     if entry.prefer is not None:
         for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
+    yield from _uncounted_quotas(entry, source, policies)
     if entry.limiter is not None and any(limits_source(policy) == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")
+
+
+def _uncounted_quotas(entry: QueueEntry, source: Source, policies: Sequence[Policy]) -> Iterator[Problem]:
+    """Yield quotas of a queue whose pods may get claims."""
+    if any(mode_of(policy).is_claimed for policy in policies):
+        for key, given in (("quota", entry.quota), ("whenOverQuota", entry.when_over_quota)):
+            if given is not None:
+                yield source.problem(UNCOUNTED, key)
 
 
 def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:

@@ -4,10 +4,12 @@ from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.claims import OfferedCards
 from ledger.ledger import Ledger
 from ledger.placement_request import (
+    Accounting,
     Assumption,
     Demands,
     Placement,
     PlacementRequest,
+    Quota,
     RequestedShare,
     Unschedulable,
 )
@@ -83,3 +85,12 @@ def test_what_is_removed_is_as_if_it_had_never_been_added():
         cards.remove(name)
     cards.remove("never")
     assert (cards.sizes(DRIVER), cards.names) == ({}, [])
+
+
+def test_a_claim_that_a_quota_would_have_to_count_is_refused():
+    """The policies of both may be right: a pod can have the labels of two queues."""
+    share = RequestedShare(HALF, CLAIMED, writes_limits=False, driver=DRIVER)
+    accounting = Accounting(quotas=(Quota("queue", "q", slices=2),))
+    found = Ledger().place(PlacementRequest(share, Demands(assume=Assumption(1, 81920)), accounting), 0.0)
+    assert isinstance(found, Unschedulable)
+    assert "the quota of queue q cannot count claims yet" in found.why

@@ -53,6 +53,13 @@ def test_what_nothing_would_keep_is_a_mistake(more, expected):
     assert [problem for problem in found if expected in problem], found
 
 
+@pytest.mark.parametrize("entry", ["quota: {slices: 2}", "whenOverQuota: wait"])
+def test_the_quota_of_a_queue_whose_pods_get_claims_is_a_mistake(entry):
+    queues = f"kind: Queues\nqueues:\n  q: {{policy: dra, namespaces: [a], {entry}}}\n"
+    [problem] = problems(default=HEAD, dra="kind: Policy\nname: dra\nresources: {mode: dra}\n", queues=queues)
+    assert "the ledger does not count claims yet" in problem
+
+
 def test_drivers_are_for_the_mode_and_known():
     assert "mode per-gpu has no DRA driver" in str(
         problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n")
