@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "accounts",
+    "claims",
     "cordon",
     "denial_counts",
     "free_nodes",

@@ -17,7 +17,6 @@ TRIED_BY = {
         "controller/claims/pods_waiting.py",
         "controller/claims/template_objects.py",
         "controller/watch/claim_cards.py",
-        "webhook/placing/claims.py",
     ],
     "tests/agent/kubernetes/test_node_writer.py": ["agent/kubernetes/api_server.py"],
     "tests/agent/test_card_names.py": ["agent/parallel_start.py"],
@@ -96,7 +95,6 @@ TRIED_BY = {
         "controller/replace/pod_deletion.py",
     ],
     "tests/controller/test_placement_api.py": ["controller/policies/watched_policies.py"],
-    "tests/controller/test_process.py": ["controller/leader_tasks.py"],
     "tests/controller/test_yielding.py": [
         "cluster/watched_resource.py",
         "controller/publish/ledger_stream.py",

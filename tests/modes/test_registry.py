@@ -27,6 +27,7 @@ OTHER_MEANINGS = {
     ("controller/watch/gpu_node.py", "dra"),
     ("doctor/gpu_nodes.py", "dra"),
     ("policies/model/types.py", "mig"),
+    ("testbed/nvidia/parts.py", "dra"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
 """A field of the GpuNode: whether a card is divided; a bench of dividing cards; a type of NVIDIA's DRA
