@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.containers import ContainerName
 
@@ -14,6 +14,10 @@ STEPS = 100
 """Steps of a share in which the time at each amount of memory is counted."""
 NEARLY_ALWAYS = 95
 """Per cent of the time."""
+IDLE_SECONDS = 60
+"""How long a container must have been idle until a report says so."""
+GAP_SECONDS = 90
+"""Time without a measurement after which it is unknown whether kernels ran, or the clock was set."""
 _SECONDS = 60
 
 
@@ -50,12 +54,17 @@ class ContainerUse:
     """Mean part of the time of the last hour; None if the driver does not say."""
     since: int
     """When it was first measured, in seconds since 1970."""
+    idle_since: int | None = None
+    """Since when no kernel was seen and its memory stayed the same; None if one was, or that is unknown."""
 
 
 @dataclass(slots=True)
 class _History:
     pod_uid: str
     since: int
+    measured: int = 0
+    """When it was last measured."""
+    idle_since: int | None = None
     peak_mib: int = 0
     at_steps: list[int] = field(default_factory=lambda: [0] * (STEPS + 1))
     """Number of measurements by used hundredths of the share, rounded up."""
@@ -65,6 +74,7 @@ class _History:
 
     def add(self, seen: SeenUse, now: int) -> None:
         self.pod_uid = seen.pod_uid or self.pod_uid
+        self._set_idle(seen, now)
         self.peak_mib = max(self.peak_mib, seen.used_mib)
         self.at_steps[min(STEPS, -(-seen.used_mib * STEPS // max(1, seen.memory_mib)))] += 1
         if seen.busy_percent is None:
@@ -73,6 +83,21 @@ class _History:
         if self.minutes and self.minutes[-1][0] == minute:
             _, before, count = self.minutes.pop()
         self.minutes.append((minute, before + min(100, seen.busy_percent), count + 1))
+
+    def _set_idle(self, seen: SeenUse, now: int) -> None:
+        """Note since when it is idle; changed memory is a sign of work that the driver's samples missed."""
+        if seen.busy_percent != 0 or (self.latest is not None and self.latest.used_mib != seen.used_mib):
+            self.idle_since = None
+        elif self.idle_since is None or not 0 <= now - self.measured <= GAP_SECONDS:
+            self.idle_since = now
+        self.measured = now
+
+    def reported(self, now: int) -> ContainerUse | None:
+        """Return the latest use; None if it was never measured."""
+        since = self.idle_since
+        if self.latest is None or since is None or now - since < IDLE_SECONDS:
+            return self.latest
+        return replace(self.latest, idle_since=since)
 
     def busy_percent(self, now: int) -> int | None:
         found = [each for each in self.minutes if each[0] > now // _SECONDS - MINUTES]
@@ -104,10 +129,22 @@ class UseHistory:
             holders: all containers with a share, and the number of its GPU.
             now: seconds since 1970.
         """
+        measured = set()
         for each in seen:
             self._add(each, now)
+            measured.add((each.name, each.gpu))
         self._known = {key: known for key, known in self._known.items() if key in holders}
-        return [known.latest for known in self._known.values() if known.latest is not None]
+        self._forget_idle(
+            {(name.namespace, name.pod) for name, gpu in holders if (name, gpu) not in measured}
+        )
+        found = [known.reported(now) for known in self._known.values()]
+        return [each for each in found if each is not None]
+
+    def _forget_idle(self, pods: Collection[tuple[str, str]]) -> None:
+        """Forget that pods are idle: a container of theirs was not measured, and may have worked."""
+        for (name, _), known in self._known.items():
+            if (name.namespace, name.pod) in pods:
+                known.idle_since = None
 
     def _add(self, seen: SeenUse, now: int) -> None:
         key = seen.name, seen.gpu
@@ -130,7 +167,8 @@ class UseHistory:
 def has_moved(before: Collection[ContainerUse] | None, now: Collection[ContainerUse] | None) -> bool:
     """Whether a report of these uses would tell something new, so that a steady program causes no write.
 
-    New are other containers, and a change of 1/64 of a share's memory or of two per cent of the time.
+    New are other containers, a change of 1/64 of a share's memory or of two per cent of the time, and that a
+    container is idle, or no longer.
     """
     if before is None or now is None:
         return before is not now
@@ -141,7 +179,7 @@ def has_moved(before: Collection[ContainerUse] | None, now: Collection[Container
 
 
 def _differ(before: ContainerUse | None, now: ContainerUse) -> bool:
-    if before is None or before.memory_mib != now.memory_mib:
+    if before is None or (before.memory_mib, before.idle_since) != (now.memory_mib, now.idle_since):
         return True
     if (before.busy_percent is None) != (now.busy_percent is None):
         return True

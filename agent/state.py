@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from agent.container_use import ContainerUse, has_moved
 from agent.gpu import Gpu
 
+IDLE_REPORT_SECONDS = 60
+"""How often the time of the last measurement is reported while a container is idle: readers act on a report
+only while it is young."""
 HELD = "held"
 """State of limits by the driver: containers that start now are limited."""
 
@@ -66,6 +69,7 @@ class AgentState:
         self._uses: tuple[ContainerUse, ...] | None = None
         self._stated_uses: tuple[ContainerUse, ...] | None = None
         """The uses of the last change."""
+        self._uses_measured: int | None = None
         self._driver_limits: str | None = None
         self.registrations = 0
         """Number of successful registrations."""
@@ -106,6 +110,11 @@ class AgentState:
     def uses(self) -> Sequence[ContainerUse] | None:
         """What containers have used of their shares; None if that is unknown."""
         return self._uses
+
+    @property
+    def uses_measured(self) -> int | None:
+        """When `uses` were measured, as last reported, in seconds since 1970; None if nothing is measured."""
+        return self._uses_measured
 
     @property
     def driver_limits(self) -> str | None:
@@ -170,12 +179,20 @@ class AgentState:
             self._unlimited = known
             self._say_changed()
 
-    def set_uses(self, found: Sequence[ContainerUse] | None) -> None:
-        """Set what containers have used of their shares; only what has moved is a change."""
+    def set_uses(self, found: Sequence[ContainerUse] | None, now: int) -> None:
+        """Set what containers have used of their shares by `now`, in seconds since 1970.
+
+        Only what has moved is a change; while a container is idle, so is each minute.
+        """
         self._uses = tuple(found) if found is not None else None
-        if has_moved(self._stated_uses, self._uses):
+        if has_moved(self._stated_uses, self._uses) or self._is_idle_report_due(now):
             self._stated_uses = self._uses
+            self._uses_measured = now if found is not None else None
             self._say_changed()
+
+    def _is_idle_report_due(self, now: int) -> bool:
+        is_any_idle = any(use.idle_since is not None for use in self._uses or ())
+        return is_any_idle and abs(now - (self._uses_measured or 0)) >= IDLE_REPORT_SECONDS
 
     def set_driver_limits(self, what: str) -> None:
         """Set whether the driver limits shares as requested: `HELD`, or why it does not."""

@@ -108,13 +108,14 @@ class Usage:
     def _set_uses(self, shares: Sequence[HeldShare] | None, uses: Uses, found: Attribution) -> None:
         """Update what containers have used; nothing changes while the kubelet does not list them."""
         if not self._knows_containers:
-            self._state.set_uses(None)
+            self._state.set_uses(None, int(time.time()))
         elif shares is not None:
             holders = {(name, share.gpu.index) for name, share in shares}
             seen = _seen(shares, uses, found)
-            measured: list[ContainerUse] = self._history.update(seen, holders, int(time.time()))
+            now = int(time.time())
+            measured: list[ContainerUse] = self._history.update(seen, holders, now)
             self._metrics.set_uses(measured)
-            self._state.set_uses(measured)
+            self._state.set_uses(measured, now)
 
     def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
         of_held = {ids: size for ids, size in divisions.items() if ids in held}

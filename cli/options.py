@@ -95,6 +95,17 @@ PoliciesConfigMapOption = Annotated[
 ]
 
 
+USE_CONFIG_MAP = "gpu-fraction-injector/fraction-injector-use"
+UseConfigMapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMESPACE/NAME",
+        show_default=USE_CONFIG_MAP,
+        help="The ConfigMap in which the controller keeps what pods used.",
+    ),
+]
+
+
 def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
     """Return the files of the arguments and of --filename, or end the command if there are none."""
     files = [*(given or ()), *(named or ())]
@@ -103,10 +114,19 @@ def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
 
 def config_map_of(given: str | None) -> tuple[str, str]:
     """Return namespace and name of the policies' ConfigMap, or end the command if the text is invalid."""
-    text = CONFIG_MAP if given is None else given
+    return _namespace_and_name("--policies-config-map", given, CONFIG_MAP)
+
+
+def use_config_map_of(given: str | None) -> tuple[str, str]:
+    """Return the same of the ConfigMap that keeps what pods used."""
+    return _namespace_and_name("--use-config-map", given, USE_CONFIG_MAP)
+
+
+def _namespace_and_name(option: str, given: str | None, default: str) -> tuple[str, str]:
+    text = default if given is None else given
     namespace, _, name = text.partition("/")
     if not namespace or not name:
-        fail(f'--policies-config-map "{text}" must be NAMESPACE/NAME, such as {CONFIG_MAP}')
+        fail(f'{option} "{text}" must be NAMESPACE/NAME, such as {default}')
     return namespace, name
 
 

@@ -10,7 +10,7 @@ from cli.printing import table
 from ledger.use import time_text
 
 if TYPE_CHECKING:
-    from describe.share_uses import UsedShare
+    from ledger.use import UsedShare
 
 HEADINGS = ("NODE", "GPU", "POD", "SLICES", "MIB USED", "PEAK", "P95", "GPU TIME")
 _UNKNOWN = "-"

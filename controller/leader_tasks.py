@@ -24,6 +24,7 @@ from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
+from controller.policies.idle_shares import idle_shares
 from controller.policies.policies_in_force import SECONDS_BETWEEN_CHECKS, PoliciesInForce
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
@@ -37,6 +38,10 @@ from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import QuotaGateLoop
 from controller.replace.pod_deletion import PodDeletion
 from controller.replace.pod_replacement import PodReplacement
+from controller.use.eviction import IdleEviction
+from controller.use.history_loop import UseHistoryLoop
+from controller.use.idle_loop import IdleLoop
+from controller.use.store import UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.background import BackgroundTask
 
@@ -123,6 +128,7 @@ class LeaderTasks:
             *self._of_policies(),
             *self._of_geometry(),
             *self._of_agents(),
+            *self._of_use(),
             *self._of_certificates(),
         ]
 
@@ -188,6 +194,23 @@ class LeaderTasks:
         taints = TaintLoop(*given, self._options.agents, health=context.watch_of_cards)
         yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
         yield BackgroundTask("audit", AuditLoop(*given).run, STEP_SECONDS)
+
+    def _of_use(self) -> Iterator[BackgroundTask]:
+        context, name = self._context, self._options.use_config_map
+        store = UseStore(context.api, self._options.namespace, name) if name is not None else None
+        idle = IdleLoop(
+            IdleEviction(context.api, context.leadership, self._metrics),
+            store,
+            context.state,
+            idle_shares(context.state, context.policies),
+            context.leadership,
+            metrics=self._metrics,
+            reason_not_to_lead=context.reason_not_to_lead,
+        )
+        yield BackgroundTask("idle shares", idle.run, STEP_SECONDS)
+        if store is not None:
+            history = UseHistoryLoop(store, context.state, context.leadership)
+            yield BackgroundTask("use history", history.run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
         options, leadership = self._options, self._context.leadership

@@ -126,6 +126,14 @@ class ControllerOptions:
             metavar="NAME",
         ),
     ] = None
+    use_config_map: Annotated[
+        str | None,
+        Flag(
+            "ConfigMap in --namespace that keeps what pods used of their shares, and which idle pods were "
+            "warned. Without it no pod is evicted (needs the right to get and patch it, and to evict pods).",
+            metavar="NAME",
+        ),
+    ] = None
     advertise: Annotated[
         str | None,
         Flag(

@@ -80,6 +80,8 @@ Task = Literal[
     "MIG geometry",
     "node holding",
     "audit",
+    "idle shares",
+    "use history",
     "certificates",
     "caBundle",
 ]

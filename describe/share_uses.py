@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from cluster.kube_client import ApiServer
 from cluster.listing import list_all
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import AgentReport, gpu_nodes
-from ledger.use import ShareUse, UseKey, by_pod
-from ledger.view import Holding, LedgerView, NodeView
-
-
-@dataclass(frozen=True, slots=True)
-class UsedShare:
-    """A share of a GPU that a pod holds, and its use."""
-
-    node: str
-    gpu: str
-    """Number of the GPU, MIG profile, or "pool"."""
-    share: Holding
-    slices_per_gpu: int
-    use: ShareUse | None
-    """None if it was not measured."""
-
+from ledger.use import ShareUse, UsedShare, UseKey, shares_in_use
+from ledger.view import LedgerView
 
 Uses = Mapping[str, Mapping[UseKey, ShareUse]]
 """What pods use, by node."""
@@ -43,17 +28,9 @@ async def read_uses(api: ApiServer) -> tuple[LedgerView, Uses]:
 
 def uses_by_node(reports: Sequence[AgentReport]) -> Uses:
     """Return what pods use; nodes whose agent does not measure it are left out."""
-    return {report.node: by_pod(report.uses.containers) for report in reports if report.uses is not None}
+    return {report.node: report.uses.of_pods() for report in reports if report.uses is not None}
 
 
 def held_shares(view: LedgerView, uses: Uses) -> list[UsedShare]:
     """Return the shares of bound pods by node, GPU and pod."""
-    return [each for node in view.nodes for each in _of_node(node, uses.get(node.name, {}))]
-
-
-def _of_node(node: NodeView, uses: Mapping[UseKey, ShareUse]) -> Iterator[UsedShare]:
-    for gpu in node.gpus:
-        for share in gpu.shares:
-            if share.kind == "holder":
-                use = uses.get((share.namespace, share.name, gpu.index))
-                yield UsedShare(node.name, gpu.name, share, node.slices_per_gpu, use)
+    return [each for node in view.nodes for each in shares_in_use(node, uses.get(node.name, {}))]

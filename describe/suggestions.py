@@ -1,21 +1,23 @@
-"""The smallest shares that would have held the pods that run now, by queue and owner."""
+"""The smallest shares that would have held the pods that were seen, by queue and owner."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import msgspec
 
-from cluster.kube_client import ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import Resource, list_all
 from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
-from describe.share_uses import UsedShare, held_shares, read_uses
-from ledger.use import HOUR_SECONDS, ShareUse, seconds_since
+from describe.share_uses import held_shares, read_uses
+from kube.names import USE_HISTORY_KEY
+from ledger.use import HOUR_SECONDS, UsedShare, enough_slices, seconds_since
+from ledger.use_history import OwnerUse, UseHistory, workload_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,27 @@ class Suggestion:
     """Slices that would have held the peak of each; None if nothing was measured."""
     hours: float
     """How long its pods were measured, together."""
+    last_seen: str | None = None
+    """When the last of them was seen, in RFC 3339; None without the controller's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """What is known of owners, and what it lacks."""
+
+    found: Sequence[Suggestion]
+    missing: str | None = None
+    """Why only pods that run now are counted; None if the controller's history is too."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     namespace: str = ""
     owner_references: list[Owner] | None = None
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
 
 
 class _Pod(msgspec.Struct):
@@ -62,11 +79,23 @@ PodOwner = tuple[str, str, str]
 def _owned(pod: _Pod) -> PodOwner:
     metadata = pod.metadata
     owner = next((each for each in metadata.owner_references or () if each.controller), None)
-    return metadata.namespace, metadata.name, f"{owner.kind} {owner.name}" if owner is not None else ""
+    return (
+        metadata.namespace,
+        metadata.name,
+        workload_text(owner.kind, owner.name) if owner is not None else "",
+    )
 
 
-async def read_suggestions(api: ApiServer, namespace: str | None, now: datetime) -> list[Suggestion]:
-    """Return suggestions for the running pods of a namespace (None: of the cluster).
+async def read_suggestions(
+    api: ApiServer, namespace: str | None, now: datetime, config_map: tuple[str, str]
+) -> Suggestions:
+    """Return suggestions for the pods of a namespace (None: of the cluster).
+
+    Args:
+        api: the API server.
+        namespace: the namespace.
+        now: the time of the question.
+        config_map: namespace and name of the ConfigMap with the controller's history.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: something could not be read.
@@ -77,7 +106,46 @@ async def read_suggestions(api: ApiServer, namespace: str | None, now: datetime)
     pods = Resource("pods", path, ObjectReader[_Pod, PodOwner](_Pod, _owned, refuse))
     owners = {(of, name): owner for of, name, owner in await list_all(api, pods)}
     shares = [each for each in held_shares(view, uses) if namespace in {None, each.share.namespace}]
-    return suggest(shares, owners, now)
+    running = suggest(shares, owners, now)
+    try:
+        history = await _read_history(api, *config_map)
+    except (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError) as error:
+        return Suggestions(
+            running, f"the history in ConfigMap {'/'.join(config_map)} cannot be read: {error}"
+        )
+    known = [each for each in history if namespace in {None, each.namespace}]
+    return Suggestions(with_history(running, known))
+
+
+async def _read_history(api: ApiServer, namespace: str, name: str) -> list[OwnerUse]:
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+    data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data or {}
+    return list(UseHistory(data.get(USE_HISTORY_KEY, "")).owners.values())
+
+
+def with_history(running: Iterable[Suggestion], history: Iterable[OwnerUse]) -> list[Suggestion]:
+    """Return what is known of all owners that were ever measured, and of those that run now unmeasured."""
+    now = {(each.namespace, each.queue, each.owner, each.slices_per_gpu): each for each in running}
+    found = {known.key: _of_history(known, now.get(known.key)) for known in history}
+    return _sorted([*found.values(), *[each for key, each in now.items() if key not in found]])
+
+
+def _of_history(known: OwnerUse, running: Suggestion | None) -> Suggestion:
+    return Suggestion(
+        known.namespace,
+        known.queue,
+        known.owner,
+        pods=known.pods,
+        unmeasured=running.unmeasured if running is not None else 0,
+        slices=max(known.slices, running.slices if running is not None else 0),
+        slices_per_gpu=known.slices_per_gpu,
+        peak_mib=known.peak_mib,
+        p95_mib=known.p95_mib,
+        busy_percent=known.busy_percent,
+        enough=known.enough_slices,
+        hours=known.seconds / HOUR_SECONDS,
+        last_seen=datetime.fromtimestamp(known.last_seen, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
 
 
 def suggest(
@@ -96,7 +164,11 @@ def suggest(
         owner = owners.get((share.namespace, share.name), "")
         found[share.namespace, share.queue, owner, each.slices_per_gpu].append(each)
     made = [_of_owner(key[:3], of_owner, now) for key, of_owner in found.items()]
-    return sorted(made, key=lambda each: (-_spare(each), each.namespace, each.queue, each.owner))
+    return _sorted(made)
+
+
+def _sorted(found: Iterable[Suggestion]) -> list[Suggestion]:
+    return sorted(found, key=lambda each: (-_spare(each), each.namespace, each.queue, each.owner))
 
 
 def _spare(found: Suggestion) -> int:
@@ -117,12 +189,9 @@ def _of_owner(key: tuple[str, str, str], shares: Sequence[UsedShare], now: datet
         peak_mib=max([use.peak_mib for use in uses], default=0),
         p95_mib=max([use.p95_mib for use in uses], default=0),
         busy_percent=max(busy, default=None),
-        enough=max([_enough(each, use) for each, use in measured], default=None),
+        enough=max(
+            [enough_slices(each.share.slices, each.slices_per_gpu, use) for each, use in measured],
+            default=None,
+        ),
         hours=sum([seconds_since(use.since, now) for use in uses]) / HOUR_SECONDS,
     )
-
-
-def _enough(held: UsedShare, use: ShareUse) -> int:
-    """Return the slices of the same GPU whose memory holds the peak."""
-    slices = -(-use.peak_mib * held.share.slices // max(1, use.memory_mib))
-    return max(1, min(slices, held.slices_per_gpu or slices))

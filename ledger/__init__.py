@@ -20,6 +20,7 @@ PUBLIC = (
     "quota_line",
     "reservations",
     "use",
+    "use_history",
     "view",
     "why",
     "why_refused",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+from ledger.view import Holding, NodeView
+
 HOUR_SECONDS = 3600
 """The time over which agents average GPU time."""
 _MAX_PERCENT = 100
+_MINUTE = 60
 
 
 class MeasuredUse(Protocol):
@@ -34,6 +37,8 @@ class MeasuredUse(Protocol):
     def busy_percent(self) -> int | None: ...  # noqa: D102
     @property
     def since(self) -> str: ...  # noqa: D102
+    @property
+    def idle_since(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +56,46 @@ class ShareUse:
     """Part of the last hour, or of the time since `since`, that its kernels ran; None if unknown."""
     since: str
     """When all its containers were first measured, in RFC 3339."""
+    idle_seconds: int | None = None
+    """How long no kernel of its containers was seen, as reported; None if one was, or that is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsedShare:
+    """A share of a GPU that a pod holds, and its use."""
+
+    node: str
+    gpu: str
+    """Number of the GPU, MIG profile, or "pool"."""
+    share: Holding
+    slices_per_gpu: int
+    use: ShareUse | None
+    """None if it was not measured."""
 
 
 UseKey = tuple[str, str, int | None]
 """Namespace and pod, and the number of the GPU; None for all GPUs of the node."""
 
 
-def by_pod(uses: Iterable[MeasuredUse]) -> Mapping[UseKey, ShareUse]:
-    """Return the use of the pods of one node, on each GPU and on all."""
+def by_pod(
+    uses: Sequence[MeasuredUse], measured: str = "", *, is_cut: bool = False
+) -> Mapping[UseKey, ShareUse]:
+    """Return the use of the pods of one node, on each GPU and on all.
+
+    Args:
+        uses: what containers use.
+        measured: when that was measured, in RFC 3339; empty if unknown.
+        is_cut: whether there are more containers: some may be of the last pod, which may then not be idle.
+    """
     found: defaultdict[UseKey, list[MeasuredUse]] = defaultdict(list)
     for use in uses:
         found[use.namespace, use.pod, use.gpu].append(use)
         found[use.namespace, use.pod, None].append(use)
-    return {key: _sum(each) for key, each in found.items()}
+    cut = (uses[-1].namespace, uses[-1].pod) if is_cut and uses else None
+    return {key: _sum(each, measured if key[:2] != cut else "") for key, each in found.items()}
 
 
-def _sum(uses: Sequence[MeasuredUse]) -> ShareUse:
+def _sum(uses: Sequence[MeasuredUse], measured: str) -> ShareUse:
     busy = [use.busy_percent for use in uses if use.busy_percent is not None]
     gpus = len({use.gpu for use in uses})
     return ShareUse(
@@ -76,7 +105,35 @@ def _sum(uses: Sequence[MeasuredUse]) -> ShareUse:
         sum([use.p95_mib for use in uses]),
         min(_MAX_PERCENT, round(sum(busy) / gpus)) if len(busy) == len(uses) else None,
         max([use.since for use in uses]),
+        _idle_seconds([use.idle_since for use in uses], measured),
     )
+
+
+def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
+    """Return how long all of several containers were idle; None if one was not, or a time cannot be read.
+
+    Both times are of the same node, so no other clock matters.
+    """
+    now = seconds_of(measured)
+    seconds = [seconds_of(each) for each in idle]
+    if now is None or None in seconds:
+        return None
+    return max(0, now - max([each for each in seconds if each is not None]))
+
+
+def shares_in_use(node: NodeView, uses: Mapping[UseKey, ShareUse]) -> Iterator[UsedShare]:
+    """Yield the shares of a node's bound pods, with what they use of them."""
+    for gpu in node.gpus:
+        for share in gpu.shares:
+            if share.kind == "holder":
+                use = uses.get((share.namespace, share.name, gpu.index))
+                yield UsedShare(node.name, gpu.name, share, node.slices_per_gpu, use)
+
+
+def enough_slices(held: int, slices_per_gpu: int, use: ShareUse) -> int:
+    """Return the slices of the same GPU whose memory would have held the peak of `held` slices."""
+    slices = -(-use.peak_mib * held // max(1, use.memory_mib))
+    return max(1, min(slices, slices_per_gpu or slices))
 
 
 def memory_text(use: ShareUse) -> str:
@@ -94,7 +151,22 @@ def sentence(gpu: int | None, use: ShareUse, now: datetime) -> str:
     whose = "its GPUs" if gpu is None else f"GPU {gpu}"
     time = time_text(use, now)
     busy = f", and its kernels ran {time}" if time else ""
-    return f"Of {whose} it uses {memory_text(use)}{busy}."
+    idle = f" No kernel ran for {idle_text(use.idle_seconds)}." if use.idle_seconds else ""
+    return f"Of {whose} it uses {memory_text(use)}{busy}.{idle}"
+
+
+def idle_text(seconds: int) -> str:
+    """Return how long a share is idle, in minutes or hours."""
+    minutes = seconds // _MINUTE
+    return f"{minutes} min" if minutes < 2 * _MINUTE else f"{minutes // _MINUTE} h"
+
+
+def seconds_of(text: str) -> int | None:
+    """Return an RFC 3339 time in seconds since 1970; None if it cannot be read."""
+    try:
+        return int(datetime.fromisoformat(text).astimezone(UTC).timestamp())
+    except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
+        return None
 
 
 def seconds_since(since: str, now: datetime) -> float:

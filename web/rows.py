@@ -41,6 +41,8 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """When it was first measured."""
     id: str = ""
     """Of a reservation: names of pods in creation are not always known, and replicas have the same."""
+    idle: int = 0
+    """Seconds without a kernel, if that is longer than the pod's policy says; else 0."""
 
 
 class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -161,6 +163,7 @@ def _use_of(use: ShareUse | None) -> dict[str, Any]:
         "limit": use.memory_mib,
         "busy": use.busy_percent,
         "since": use.since,
+        "idle": use.idle_seconds or 0,
     }
 
 

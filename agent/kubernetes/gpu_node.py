@@ -27,6 +27,8 @@ MAX_REASON = 256
 YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
 YOUNG_OF_STATUS = ("unlimited", "driverLimits", "usage", "offer")
 """Fields that an older schema rejects."""
+YOUNG_OF_USAGE = ("measured", "idleSince")
+"""Likewise; `usage` is then left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class NodeReport:
     """What containers have used of their shares; None if that is unknown."""
     offer: Offer = "device-plugin"
     """How the GPUs are offered."""
+    uses_measured: int | None = None
+    """When that was measured, in seconds since 1970; None if that is unknown."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -78,7 +82,7 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     if report.driver_limits is not None:
         status["driverLimits"] = report.driver_limits[:MAX_REASON]
     if report.uses is not None:
-        status["usage"] = _usage(report.uses)
+        status["usage"] = _usage(report.uses, report.uses_measured)
     if report.offer != "device-plugin":
         status["offer"] = report.offer
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
@@ -125,11 +129,12 @@ def _unlimited(found: Collection[Unlimited]) -> dict[str, Any]:
     return {"count": len(found), "containers": named}
 
 
-def _usage(found: Collection[ContainerUse]) -> dict[str, Any]:
+def _usage(found: Collection[ContainerUse], measured: int | None) -> dict[str, Any]:
     first = sorted(
         found, key=lambda each: (each.name.namespace, each.name.pod, each.name.container, each.gpu)
     )
-    return {"count": len(found), "containers": [_use(each) for each in first[:MAX_USES]]}
+    usage = {"count": len(found), "containers": [_use(each) for each in first[:MAX_USES]]}
+    return usage if measured is None else {**usage, "measured": _time(measured)}
 
 
 def _use(use: ContainerUse) -> dict[str, Any]:
@@ -142,9 +147,17 @@ def _use(use: ContainerUse) -> dict[str, Any]:
         "usedMiB": use.used_mib,
         "peakMiB": use.peak_mib,
         "p95MiB": use.p95_mib,
-        "since": datetime.fromtimestamp(use.since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "since": _time(use.since),
     }
-    return written if use.busy_percent is None else {**written, "busyPercent": use.busy_percent}
+    if use.busy_percent is not None:
+        written["busyPercent"] = use.busy_percent
+    if use.idle_since is not None:
+        written["idleSince"] = _time(use.idle_since)
+    return written
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] | None:
@@ -154,7 +167,8 @@ def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] |
         body: the object.
         refused: the API server's error message.
     """
-    if not any(f".{name}:" in refused for name in (*YOUNG_OF_CARDS, *YOUNG_OF_STATUS)):
+    young = (*YOUNG_OF_CARDS, *YOUNG_OF_STATUS, *YOUNG_OF_USAGE)
+    if not any(f".{name}:" in refused for name in young):
         return None
     status = {key: value for key, value in body["status"].items() if key not in YOUNG_OF_STATUS}
     cards = [

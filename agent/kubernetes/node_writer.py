@@ -130,6 +130,7 @@ class NodeWriter:
             state.driver_limits,
             state.uses,
             self._agent.options.offer,
+            state.uses_measured,
         )
         return manifest(self._node, self._uid, gpus, report)
 

@@ -1,4 +1,4 @@
-"""fraction-injector suggest: the smallest shares that would have held the pods that run now."""
+"""fraction-injector suggest: the smallest shares that would have held the pods that were seen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
+from cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    OutputFormat,
+    OutputOption,
+    UseConfigMapOption,
+    fail,
+    use_config_map_of,
+)
 from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
@@ -37,28 +45,33 @@ def suggest(
         str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
+    use_config_map: UseConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
     """Compare shares with what pods used of them, by queue and owner, and name the smallest for the peak.
 
-    Counts only pods that run now, since the agent of their node first measured them: MEASURED says how long
-    that is. Peaks between two measurements, every 15 s, are not seen. Reads GpuLedgers, GpuNodes and pods.
+    Reads the controller's history of at most 30 days, and GpuLedgers, GpuNodes and pods for what runs now.
+    MEASURED says how long pods were watched. Peaks between two measurements, every 15 s, are not seen.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.suggestions import read_suggestions  # noqa: PLC0415
 
-    question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC))
+    place = use_config_map_of(use_config_map)
+    question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC), config_map=place)
     try:
-        found = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")
+        answer = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")
     except msgspec.MsgspecError as error:
         fail(f"pods cannot be read: {error}")
+    found = answer.found
+    if answer.missing is not None:
+        typer.echo(f"only pods that run now are counted: {answer.missing}", err=True)
     if output is OutputFormat.JSON:
         say_json([_as_json(each) for each in found])
     elif found:
         say(table([HEADINGS, *map(_row, found)]))
     else:
-        say("no pod holds a share of a GPU")
+        say("no pod holds a share of a GPU, or did in the last 30 days")
 
 
 def _row(found: Suggestion) -> tuple[str, ...]:
@@ -86,4 +99,5 @@ def _as_json(found: Suggestion) -> dict[str, Any]:
         "busyPercent": found.busy_percent,
         "enoughSlices": found.enough,
         "measuredHours": round(found.hours, 2),
+        "lastSeen": found.last_seen,
     }

@@ -53,6 +53,11 @@ class StoredPod(msgspec.Struct):
         return not (in_the_way or spec.node_name or status.nominated_node_name) and status.phase == "Pending"
 
     @property
+    def is_ending(self) -> bool:
+        """Whether somebody has deleted or evicted it already, or it has ended."""
+        return self.metadata.deletion_timestamp is not None or self.status.phase in {"Succeeded", "Failed"}
+
+    @property
     def preconditions(self) -> dict[str, str]:
         """Preconditions so that only this version of the pod is deleted: a binding would change it."""
         return {"uid": self.metadata.uid, "resourceVersion": self.metadata.resource_version}

@@ -23,6 +23,9 @@ Reason = Literal[
     "WaitingPodReplaced",
     "WaitingForQuota",
     "QuotaHasRoom",
+    "ShareIdle",
+    "IdleShareWarning",
+    "IdleShareEvicted",
 ]
 
 

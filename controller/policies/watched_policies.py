@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
+from ledger.queue_names import names_of_keys
 from ledger.quota_line import QuotasOf, unknown_quotas
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
+from policies.model.effective import IdleRule
 from policies.model.schema import Policy
 from service.log import get_logger
 
 MAX_KINDS_OF_PODS = 2**14
 """Namespaces and queues whose quotas are kept."""
+
+
+class _PodRules(NamedTuple):
+    """What the policies say of pods of one namespace and queue."""
+
+    quotas: tuple[Quota, ...]
+    idle: IdleRule | None
 
 
 class WatchedPolicies:
@@ -27,7 +37,7 @@ class WatchedPolicies:
         self._live = LivePolicies(directory, self._reloaded, may_wait=True)
         self._quotas_of: str | None = None
         self._quotas: tuple[Quota, ...] = ()
-        self._of_pods: dict[tuple[str, tuple[str, ...]], tuple[Quota, ...]] = {}
+        self._of_pods: dict[tuple[str, tuple[str, ...]], _PodRules] = {}
         self._of_pods_digest: str | None = None
 
     def of(self, name: str) -> Policy | None:
@@ -50,6 +60,15 @@ class WatchedPolicies:
 
     def quotas_of(self, namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...] | None:
         """Return the quotas of pods by their namespace and queue keys; None without a good set."""
+        rules = self._rules_of(namespace, queues)
+        return rules.quotas if rules is not None else None
+
+    def idle_rule(self, namespace: str, queues: tuple[str, ...]) -> IdleRule | None:
+        """Return when shares of pods are idle, likewise; None if nothing says so, or without a good set."""
+        rules = self._rules_of(namespace, queues)
+        return rules.idle if rules is not None else None
+
+    def _rules_of(self, namespace: str, queues: tuple[str, ...]) -> _PodRules | None:
         try:
             current = self._live.current
         except NoPoliciesError:
@@ -58,7 +77,8 @@ class WatchedPolicies:
             self._of_pods_digest, self._of_pods = current.digest, {}
         key = namespace, queues
         if key not in self._of_pods:
-            self._of_pods[key] = current.quotas_of(namespace, queues)
+            idle = current.resolve(namespace, *names_of_keys(queues)).idle
+            self._of_pods[key] = _PodRules(current.quotas_of(namespace, queues), idle)
         return self._of_pods[key]
 
     def last_good(self) -> PoliciesReply | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.pods.pod_findings import Reason
+from controller.publish.usage_metrics import shown
 from controller.watch.ledger_store import LedgerStore
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 from service.metrics import BUCKETS
@@ -72,8 +73,20 @@ class ControllerMetrics:
             ["reason"],
             registry=registry,
         )
+        self.idle_slices = Gauge(
+            "fraction_injector_namespace_slices_idle",
+            "Slices of pods without a kernel for longer than idleAfter of their policy; by the leader.",
+            ["namespace"],
+            registry=registry,
+        )
         for reason in get_args(Reason):
             self.events.labels(reason)
+
+    def set_idle(self, slices: Mapping[str, int]) -> None:
+        """Set the slices of idle pods by namespace."""
+        self.idle_slices.clear()
+        for namespace, amount in shown(slices, ()).items():
+            self.idle_slices.labels(namespace).set(amount)
 
     def answered(self, answer: PlacementResult) -> None:
         """Count one answer to a webhook."""

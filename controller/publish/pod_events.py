@@ -25,7 +25,7 @@ from service.log import get_logger
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
-_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced", "WaitingForQuota", "QuotaHasRoom"})
+_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced", "WaitingForQuota", "QuotaHasRoom", "ShareIdle"})
 
 
 class PodEvents:
@@ -116,12 +116,12 @@ class PodEvents:
         return waiting_message(pod.fact, free, self._names, owner)
 
 
-def pod_event(finding: Finding, message: str, now: datetime) -> dict[str, Any]:
-    """Return a finding's Event on its pod."""
+def pod_event(finding: Finding, message: str, now: datetime, occasion: str = "") -> dict[str, Any]:
+    """Return a finding's Event on its pod; one with an `occasion` is written once for each."""
     involved = {"kind": "Pod", "namespace": finding.namespace, "name": finding.pod, "uid": finding.uid}
     kind: Literal["Normal", "Warning"] = "Normal" if finding.reason in _NORMAL else "Warning"
-    return event(involved, finding.reason, message, name=_name(finding), now=now, kind=kind)
+    return event(involved, finding.reason, message, name=_name(finding, occasion), now=now, kind=kind)
 
 
-def _name(finding: Finding) -> str:
-    return event_name(finding.pod, f"{finding.uid} {finding.reason}")
+def _name(finding: Finding, occasion: str = "") -> str:
+    return event_name(finding.pod, f"{finding.uid} {finding.reason} {occasion}".rstrip())

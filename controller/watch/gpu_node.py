@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, MAX_NAME, is_label_value
+from ledger.use import ShareUse, UseKey, by_pod
 from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
@@ -62,6 +64,8 @@ class ReportedUse(msgspec.Struct, frozen=True, gc=False):
     p95_mib: _Mib = msgspec.field(name="p95MiB")
     since: _Time
     busy_percent: _Percent | None = msgspec.field(default=None, name="busyPercent")
+    idle_since: _Time = msgspec.field(default="", name="idleSince")
+    """Since when no kernel was seen; empty if it is not idle, or that is unknown."""
 
 
 class ReportedUses(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +73,12 @@ class ReportedUses(msgspec.Struct, frozen=True, gc=False):
 
     count: _Count = 0
     containers: Annotated[tuple[ReportedUse, ...], msgspec.Meta(max_length=MAX_USES)] = ()
+    measured: _Time = ""
+    """When that was measured; empty in reports of older agents."""
+
+    def of_pods(self) -> Mapping[UseKey, ShareUse]:
+        """Return what pods use, on each GPU and on all."""
+        return by_pod(self.containers, self.measured, is_cut=self.count > len(self.containers))
 
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from controller.watch.resources import SeenNode, SeenPod
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
-from ledger.use import ShareUse, UseKey, by_pod
+from ledger.use import ShareUse, UseKey
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
 from service.yielding import FACTS_AT_ONCE, CooperativeYield
@@ -163,7 +163,7 @@ class LedgerStore:
     def uses(self, node: str) -> Mapping[UseKey, ShareUse]:
         """Return what pods use on a node; empty if its agent does not measure it."""
         report = self.agents.get(node)
-        return by_pod(report.uses.containers) if report is not None and report.uses is not None else {}
+        return report.uses.of_pods() if report is not None and report.uses is not None else {}
 
     def _update_totals(self) -> None:
         """Do work of the next decision now, once there are enough changes to make it slow."""

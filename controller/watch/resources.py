@@ -35,6 +35,7 @@ from kube.objects import (
 )
 from ledger.from_kubernetes import node_fact, pod_fact
 from ledger.instance_worth import has_instances
+from ledger.use_history import workload_text
 from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
@@ -83,6 +84,8 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the scheduler searched a node, and found some with too few free slices."""
     owner: Owner | None = None
     """Its controller, while the pod waits for slices."""
+    workload: str = ""
+    """Kind and name of what created it, for the history of what its pods use."""
 
 
 class SeenPod(msgspec.Struct, frozen=True, gc=False):
@@ -252,7 +255,12 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
         ),
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
+        workload=_workload(_controller(metadata)),
     )
+
+
+def _workload(owner: Owner | None) -> str:
+    return workload_text(owner.kind, owner.name) if owner is not None else ""
 
 
 def _is_part(fact: PodFact) -> bool:

@@ -20,6 +20,7 @@ from policies.model.effective import (
     EffectiveLimiter,
     EffectivePolicy,
     EnvVar,
+    IdleRule,
     ImageChoice,
     InitContainer,
     LibraryVolume,
@@ -86,7 +87,21 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         limits_from=limits_source(policy),
         instance_mode=_instance_mode(policy, names),
         gives_share=policy.share == "label",
+        idle=idle_rule(policy),
     )
+
+
+def idle_rule(policy: Policy) -> IdleRule | None:
+    """Return when shares under a policy are idle; None if it does not say."""
+    if policy.idle_after is None:
+        return None
+    grace = seconds_of(policy.reclaim_grace)
+    return IdleRule(seconds_of(policy.idle_after), policy.reclaim_idle == "evict", grace)
+
+
+def seconds_of(period: str) -> int:
+    """Return a checked period such as `30m` in seconds."""
+    return int(period[:-1]) * (3600 if period.endswith("h") else 60)
 
 
 def _demands(policy: Policy) -> Demands:

@@ -42,6 +42,8 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield source.problem(rule, "quotas", "whenDegraded")
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
+    if policy.reclaim_idle == "evict" and policy.idle_after is None:
+        yield source.problem("evict needs idleAfter: set it, such as idleAfter: 4h", "reclaimIdle")
     yield from _allowed_resource_problems(policy.allow, source)
     for number, sidecar in enumerate(policy.container.sidecars):
         if sidecar.name is None and sidecar.image is None:

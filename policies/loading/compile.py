@@ -165,7 +165,8 @@ def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) ->
 
 def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
     """Return the entry's key that relaxes: the key itself, or `policy`."""
-    return (key,) if getattr(entry, key, None) is not None else ("policy",)
+    given = entry.model_dump(by_alias=True, exclude_none=True)
+    return (key,) if key in given else ("policy",)
 
 
 def _digest(parts: Parts) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modes.memory_text import memory_text
 from policies.loading.policy_set import CompiledPolicy
-from policies.model.effective import EffectivePolicy, MemoryBounds
+from policies.model.effective import EffectivePolicy, IdleRule, MemoryBounds
 
 
 def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[str, str]]:
@@ -41,6 +41,7 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", what
     for path in sorted({*base.protected_host_paths} - {*over.protected_host_paths}):
         yield "policy", f"protectedHostPaths without {path}"
+    yield from _of_idle(over.idle, base.idle)
     if base.hide_gpus_from_others and not over.hide_gpus_from_others:
         yield "policy", "hideGpusFromOthers false"
 
@@ -50,6 +51,17 @@ def _of_gpus(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str
         yield "policy", f"compute {over.compute} instead of {base.compute}"
     if over.max_gpus > base.max_gpus:
         yield "policy", f"maxGpus {over.max_gpus} instead of {base.max_gpus}"
+
+
+def _of_idle(over: IdleRule | None, base: IdleRule | None) -> Iterator[tuple[str, str]]:
+    if base is None or not base.evicts:
+        return
+    if over is None or not over.evicts:
+        yield "reclaimIdle", "reclaimIdle never instead of evict"
+    elif over.after_seconds > base.after_seconds:
+        yield "idleAfter", f"idleAfter {over.after_seconds // 60}m instead of {base.after_seconds // 60}m"
+    elif over.grace_seconds > base.grace_seconds:
+        yield "policy", f"reclaimGrace {over.grace_seconds // 60}m instead of {base.grace_seconds // 60}m"
 
 
 def _of_memory(over: MemoryBounds | None, base: MemoryBounds | None) -> Iterator[tuple[str, str]]:

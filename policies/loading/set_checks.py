@@ -91,6 +91,9 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
         for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
     yield from _uncounted_quotas(entry, source, policies)
+    lacking = [policy.name for policy in policies if policy.idle_after is None]
+    if entry.reclaim_idle == "evict" and entry.idle_after is None and lacking:
+        yield source.problem(f"evict needs idleAfter, here or in policy {lacking[0]}", "reclaimIdle")
     if entry.limiter is not None and any(limits_source(policy) == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")

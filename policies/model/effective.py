@@ -135,6 +135,17 @@ class QuotaRule:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleRule:
+    """When a share is idle, and what becomes of its pod."""
+
+    after_seconds: int
+    """Time without a kernel."""
+    evicts: bool = False
+    grace_seconds: int = 0
+    """Time between the warning and the eviction."""
+
+
+@dataclass(frozen=True, slots=True)
 class EffectivePolicy:
     """The policy of one namespace and queue."""
 
@@ -188,6 +199,8 @@ class EffectivePolicy:
     """The mode of MIG instances if pods may get them: `mode` itself, or the other preferred mode."""
     left_out: tuple[str, ...] = ()
     """Default label texts that are not a whole number of slices of this policy."""
+    idle: IdleRule | None = None
+    """When a share is idle; None if that is not reported."""
 
     @property
     def writes_limits(self) -> bool:

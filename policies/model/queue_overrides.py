@@ -14,6 +14,8 @@ OVERRIDES: Mapping[str, tuple[str, ...]] = {
     "same_model": ("same_model",),
     "prefer": ("resources", "prefer"),
     "share": ("share",),
+    "idle_after": ("idle_after",),
+    "reclaim_idle": ("reclaim_idle",),
     "when_over_quota": ("quotas", "when_over_quota"),
 }
 """Field of a queue entry, and the path of the policy field that it replaces. Limits are in `quotas.py`."""

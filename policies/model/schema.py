@@ -28,6 +28,7 @@ from policies.model.types import (
     Mib,
     MibLimit,
     Part,
+    Period,
     PinnedImage,
     PolicyEnv,
     Size,
@@ -37,6 +38,7 @@ from policies.model.types import (
 Place = Literal["pack", "spread"]
 WhenOverQuota = Literal["deny", "wait"]
 ShareOf = Literal["label", "none"]
+ReclaimIdle = Literal["never", "evict"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
@@ -240,6 +242,13 @@ its share. It slows a container down; it does not divide compute."""
     replace_waiting: ReplaceWaiting | None = None
     """Delete pods of ReplicaSets and StatefulSets that wait for their index while another GPU has room. \
 Default: never."""
+    idle_after: Period | None = None
+    """Time without a kernel after which a pod's share is reported as idle, such as `30m` or `4h`; needs \
+`agent.podMetrics`. Default: never."""
+    reclaim_idle: ReclaimIdle = "never"
+    """`evict`: evict pods whose share is idle, after a warning Event and `reclaimGrace`."""
+    reclaim_grace: Period = "10m"
+    """Time between the warning and the eviction, during which any kernel keeps the pod."""
 
 
 class InitContainerPart(Part):
@@ -373,6 +382,10 @@ class QueueEntry(Part):
     """Placement instead of the policy's."""
     same_model: bool | None = None
     """Whether each owner gets one GPU model, instead of the policy's setting."""
+    idle_after: Period | None = None
+    """Time without a kernel after which a share is idle, instead of the policy's."""
+    reclaim_idle: ReclaimIdle | None = None
+    """What becomes of pods of this queue whose share is idle: `never` or `evict`, instead of the policy's."""
     share: ShareOf | None = None
     """Share of labelled pods instead of the policy's; `none` for queues of ClearML's pipeline controllers."""
     prefer: Prefer | None = None

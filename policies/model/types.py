@@ -65,6 +65,12 @@ def _duration(text: str) -> str:
     return text
 
 
+def _period(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,3}[mh]", text, re.ASCII):
+        raise ValueError("must be whole minutes or hours such as 30m or 4h")
+    return text
+
+
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         raise ValueError("must be a name of letters, digits and _")
@@ -120,6 +126,7 @@ ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(
 Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
 MemoryText = Annotated[str, AfterValidator(_memory)]
 Duration = Annotated[str, AfterValidator(_duration)]
+Period = Annotated[str, AfterValidator(_period)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(placeholders.check)]
 PolicyEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_not_secretly_a_limit)]

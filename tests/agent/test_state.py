@@ -35,7 +35,7 @@ def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
     async def versions():
         state = AgentState([CARD])
         for mib in (1000, 1060, 1099, 1100):
-            state.set_uses(use(mib))
+            state.set_uses(use(mib), 0)
             assert state.uses == tuple(use(mib))
             yield state.version
 
@@ -43,6 +43,22 @@ def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
         return [version async for version in versions()]
 
     assert asyncio.run(collected()) == [1, 1, 1, 2]
+
+
+def test_while_a_container_is_idle_each_minute_says_that_the_agent_still_measures():
+    async def versions(idle_since):
+        name = ContainerName("team", "train", "main")
+        idle = ContainerUse(name, 0, 6400, 0, 0, 0, 0, 0, idle_since)
+        state = AgentState([CARD])
+        for now in (1000, 1045, 1060, 1119, 1120):
+            state.set_uses([idle], now)
+            yield state.version, state.uses_measured
+
+    async def collected(idle_since):
+        return [found async for found in versions(idle_since)]
+
+    assert asyncio.run(collected(900)) == [(1, 1000), (1, 1000), (2, 1060), (2, 1060), (3, 1120)]
+    assert asyncio.run(collected(None)) == [(1, 1000)] * 5
 
 
 def test_a_node_without_a_gpu_to_share_lacks_nothing():

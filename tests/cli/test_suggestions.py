@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from describe.share_uses import UsedShare
-from describe.suggestions import suggest
-from ledger.use import ShareUse
+from describe.suggestions import Suggestions, suggest
+from ledger.use import ShareUse, UsedShare
 from ledger.view import Holding
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -60,7 +59,7 @@ def test_who_holds_most_beyond_the_need_comes_first_and_what_was_not_measured_la
 
 
 def run(monkeypatch, found, *arguments):
-    monkeypatch.setattr("cli.commands.suggest.ask", lambda *_: found)
+    monkeypatch.setattr("cli.commands.suggest.ask", lambda *_: Suggestions(found))
     ended = CliRunner().invoke(app, ["suggest", *arguments])
     assert ended.exit_code == 0, ended.output
     return ended.stdout
@@ -73,7 +72,7 @@ def test_the_command_prints_a_line_for_each_owner(monkeypatch):
     lines = run(monkeypatch, found).splitlines()
     assert " ".join(lines[1].split()) == "team q Job train 1 4 of 8 6000 6000 3 % 2 of 8 2.0 h"
     assert " ".join(lines[2].split()) == "z - - 0 of 1 4 of 8 - - - - not at all"
-    assert run(monkeypatch, []) == "no pod holds a share of a GPU\n"
+    assert run(monkeypatch, []) == "no pod holds a share of a GPU, or did in the last 30 days\n"
 
 
 def test_json_is_a_list_of_owners(monkeypatch):
@@ -91,4 +90,5 @@ def test_json_is_a_list_of_owners(monkeypatch):
         "busyPercent": 3,
         "enoughSlices": 2,
         "measuredHours": 2.0,
+        "lastSeen": None,
     }

@@ -22,6 +22,7 @@ class Use:
     used_mib: int = 100
     peak_mib: int = 300
     p95_mib: int = 200
+    idle_since: str = ""
 
 
 def test_containers_of_one_gpu_are_summed_and_gpus_averaged():
@@ -30,6 +31,25 @@ def test_containers_of_one_gpu_are_summed_and_gpus_averaged():
     assert uses["team", "train", 1] == ShareUse(1000, 100, 300, 200, 0, LONG_AGO)
     assert uses["team", "train", None].busy_percent == 52
     assert uses["team", "train", None].used_mib == 300
+
+
+def test_a_pod_is_idle_for_as_long_as_all_its_containers_are_by_the_clock_of_its_node():
+    uses = [Use(idle_since=LONG_AGO), Use(idle_since=JUST), Use(gpu=1, idle_since=LONG_AGO)]
+    found = by_pod(uses, "2026-01-01T11:50:30Z")
+    assert [found["team", "train", gpu].idle_seconds for gpu in (0, 1, None)] == [600, 42630, 600]
+    busy = by_pod([*uses, Use(gpu=1)], "2026-01-01T11:50:30Z")
+    assert [busy["team", "train", gpu].idle_seconds for gpu in (0, 1, None)] == [600, None, None]
+
+
+@pytest.mark.parametrize(("idle", "measured"), [(JUST, ""), (JUST, "now"), ("x" * 32, JUST)])
+def test_a_time_that_cannot_be_read_makes_nothing_idle(idle, measured):
+    assert by_pod([Use(idle_since=idle)], measured)["team", "train", None].idle_seconds is None
+
+
+def test_the_last_pod_of_a_report_that_is_cut_is_not_idle():
+    uses = [Use(pod="a", idle_since=JUST), Use(pod="b", idle_since=JUST)]
+    found = by_pod(uses, "2026-01-01T11:50:30Z", is_cut=True)
+    assert [found["team", pod, None].idle_seconds for pod in ("a", "b")] == [600, None]
 
 
 def test_a_time_that_is_unknown_of_one_container_is_unknown_of_the_pod():

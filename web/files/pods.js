@@ -31,9 +31,9 @@ function collect(rows, terms) {
 }
 
 function start(share, gpu, row) {
-  const { namespace = "", queue = "", created = "", slices, mib = 0, kind, used, peak = 0, limit = 0, busy, since } = share;
+  const { namespace = "", queue = "", created = "", slices, mib = 0, kind, used, peak = 0, limit = 0, busy, since, idle } = share;
   const gpus = [`${nameOf(gpu)}${gpu.profile ? "" : `: ${slices}/${gpu.capacity}`}`];
-  return { name: share.pod || "a pod in creation", namespace, queue, created, slices, mib, kind, used, peak, limit, busy, since, node: row.node, gpus, profile: gpu.profile };
+  return { name: share.pod || "a pod in creation", namespace, queue, created, slices, mib, kind, used, peak, limit, busy, since, idle, node: row.node, gpus, profile: gpu.profile };
 }
 
 function add(pod, share, gpu) {

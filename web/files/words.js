@@ -47,7 +47,7 @@ export function useOf(share) {
 // What a reader should know of a share at once. More of such marks belong here.
 export function badgesOf(share) {
   const kinds = { promised: "expected", reservation: "reserved" };
-  return [kinds[share.kind]].filter(Boolean);
+  return [kinds[share.kind], share.idle && "idle"].filter(Boolean);
 }
 
 export function wordsOf(share, gpu) {

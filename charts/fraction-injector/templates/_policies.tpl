@@ -47,6 +47,16 @@ none: {per-gpu: [], pooled: [], dra: [], mig: []}
 {{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
+{{/* Not empty if a policy or queue has reclaimIdle: evict: the controller then evicts idle pods. */}}
+{{- define "fraction-injector.reclaimsIdle" -}}
+{{- range $part := concat (values .Values.policies) (values .Values.queues) -}}{{- if eq (dig "reclaimIdle" "never" $part) "evict" -}}true{{- end -}}{{- end -}}
+{{- end -}}
+
+{{/* Not empty if agents measure what pods use: the controller then keeps a history of it. */}}
+{{- define "fraction-injector.keepsUse" -}}
+{{- if and .Values.agent.enabled .Values.agent.podMetrics .Values.controller.enabled -}}true{{- end -}}
+{{- end -}}
+
 {{/* Not empty if pods over a quota wait: the controller then removes scheduling gates. */}}
 {{- define "fraction-injector.letsWait" -}}
 {{- range $policy := .Values.policies -}}{{- if eq (dig "quotas" "whenOverQuota" "deny" $policy) "wait" -}}true{{- end -}}{{- end -}}
@@ -386,6 +396,9 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
 {{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}
+{{- if and (dig "idleAfter" "" $policy) (not (include "fraction-injector.keepsUse" $)) -}}
+{{- fail (printf "policies.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that measures what pods use" $name) -}}
+{{- end -}}
 {{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}
@@ -404,6 +417,9 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- fail (printf "queues: %q and %q both become the label %q, so that their pods look the same: rename one" (index $labels $label) $name $label) -}}
 {{- end -}}
 {{- $_ := set $labels $label $name -}}
+{{- if and (dig "idleAfter" "" $entry) (not (include "fraction-injector.keepsUse" $)) -}}
+{{- fail (printf "queues.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that measures what pods use" $name) -}}
+{{- end -}}
 {{- $policy := dig "policy" "" $entry -}}
 {{- if and $policy (not (hasKey $.Values.policies $policy)) -}}
 {{- fail (printf "queues.%s.policy: %q is not defined: use one of %s" $name $policy (keys $.Values.policies | sortAlpha | join ", ")) -}}

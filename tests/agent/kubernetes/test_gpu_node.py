@@ -79,17 +79,8 @@ def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
-    report = NodeReport(
-        {"GPU-a": "Xid 79"},
-        "no library",
-        "boot-1",
-        held,
-        {"GPU-a"},
-        [unlimited("a")],
-        HELD,
-        [use("a")],
-        "dra",
-    )
+    report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, {"GPU-a"}, [unlimited("a")], HELD)
+    report = replace(report, uses=[use("a", idle_since=0)], uses_measured=60, offer="dra")
     reported = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
     assert reported.keys() == known.keys()
     assert reported["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
@@ -131,6 +122,13 @@ def test_what_containers_use_is_counted_and_the_first_are_named():
 def test_a_time_that_the_driver_does_not_report_is_not_written():
     reported = manifest("n", "uid", [SMALL], NodeReport({}, None, "", uses=[use("a", busy_percent=None)]))
     assert "busyPercent" not in reported["status"]["usage"]["containers"][0]
+
+
+def test_a_report_says_when_it_was_measured_and_since_when_a_container_is_idle():
+    found = NodeReport({}, None, "", uses=[use("a", idle_since=60), use("b")], uses_measured=180)
+    reported = manifest("n", "uid", [SMALL], found)["status"]["usage"]
+    assert reported["measured"] == "1970-01-01T00:03:00Z"
+    assert [each.get("idleSince") for each in reported["containers"]] == ["1970-01-01T00:01:00Z", None]
 
 
 def test_what_runs_without_its_limiter_is_counted_and_the_first_are_named():

@@ -38,6 +38,8 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
     ("text", "expected"),
     [
         ("quotas: {whenDegraded: wait}", "quotas.whenDegraded: wait is only for whenOverQuota: wait"),
+        ("reclaimIdle: evict", "reclaimIdle: evict needs idleAfter: set it, such as idleAfter: 4h"),
+        ("idleAfter: 30s", 'idleAfter: "30s" must be whole minutes or hours such as 30m or 4h'),
         ('fractions: {"0.5": 3}', 'fractions."0.5": 3 does not match the text: "0.5" of 8 slices is 4'),
         ('fractions: {"0.3": 2}', '"0.3" of 8 slices is 3, rounded up'),
         ('fractions: {"1.2": 10}', 'fractions."1.2": "1.2" is neither a part of one GPU nor whole GPUs'),

@@ -24,6 +24,9 @@ from tests.policies.support import problems
         ("policy: open", "(quota of namespace n: no limit instead of 5 slices)"),
         ("policy: open", "(quotas.whenDegraded admit instead of deny)"),
         ("policy: open", "(hideGpusFromOthers false)"),
+        ("reclaimIdle: never", "queues.q.reclaimIdle: relaxes policy default (reclaimIdle never instead of"),
+        ("idleAfter: 2h", "queues.q.idleAfter: relaxes policy default (idleAfter 120m instead of 60m)"),
+        ("policy: patient", "queues.q.policy: relaxes policy default (reclaimGrace 20m instead of 10m)"),
         ("policy: open", "(assume.gpuMemoryMiB 81920 instead of 40960)"),
         ("policy: open", "(allow.hostPaths /etc/containerd)"),
         ("policy: open", "(allow.capabilities ALL)"),
@@ -39,7 +42,7 @@ from tests.policies.support import problems
 def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     base = (
         "kind: Policy\nname: default\nmemory: {reserveMiB: 100}\nprotectedHostPaths: [/opt/agent]\n"
-        "assume: {gpusPerNode: 8, gpuMemoryMiB: 40960}\n"
+        "assume: {gpusPerNode: 8, gpuMemoryMiB: 40960}\nidleAfter: 1h\nreclaimIdle: evict\n"
         "quotas: {queues: {q: {slices: 8, memoryMiB: 81920}}, namespaces: {n: {slices: 5}}}\n"
     )
     others = (
@@ -50,6 +53,8 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     others += " hostIPC: true, resources: [nvidia.com/hostdev], deviceClasses: [rdma.example.com]}\n"
     others += "---\nkind: Policy\nname: halves\nslicesPerGpu: 2\nquotas: {queues: {q: {slices: 8}}}\n"
     others += "---\nkind: Policy\nname: by-agent\nlimits: {from: agent}\nmemory: {reserveMiB: 100}\n"
+    others += "---\nkind: Policy\nname: patient\nlimiter: nvidia-driver\nidleAfter: 1h\n"
+    others += "reclaimIdle: evict\nreclaimGrace: 20m\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}
     assert expected in "\n".join(problems(**files))
     bound = {**files, "queues": files["queues"] + "    namespaces: [clearml]\n"}

@@ -14,6 +14,15 @@ def test_two_name_patterns_for_gpus_are_refused():
     ]
 
 
+def test_a_queue_evicts_idle_pods_only_if_something_says_when_a_share_is_idle():
+    timed = "kind: Policy\nname: timed\nidleAfter: 1h\n"
+    queues = "kind: Queues\nqueues: {{q: {{reclaimIdle: evict, {}}}}}\n"
+    [found] = problems(timed=timed, queues=queues.format("policy: default"))
+    assert found.endswith("queues.q.reclaimIdle: evict needs idleAfter, here or in policy default")
+    for more in ("policy: timed", "idleAfter: 2h"):
+        assert problems(timed=timed, queues=queues.format(more)) == []
+
+
 def test_one_namespace_belongs_to_one_policy():
     text = "kind: Policy\nname: {}\nnamespaces: [team]\n"
     assert problems(a=text.format("a"), b=text.format("b")) == [

@@ -1,0 +1,90 @@
+"""Requests to the API server for one idle pod: Events, and the eviction itself."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Literal
+
+from cluster.event_writer import EventWriter
+from cluster.kube_client import ApiError, ApiServer
+from cluster.leader_loop import Leads
+from controller.pods.pending_pod import read_pod
+from controller.pods.pod_findings import Finding, Reason
+from controller.policies.idle_shares import IdlePod
+from controller.publish.metrics import ControllerMetrics
+from controller.publish.pod_events import pod_event
+from ledger.use import idle_text
+from service.log import get_logger
+
+WRITE_SECONDS = 5.0
+
+
+class IdleEviction:
+    """Writes Events on idle pods and evicts them, with the rights of this process."""
+
+    def __init__(self, api: ApiServer, leadership: Leads, metrics: ControllerMetrics) -> None:
+        self._api = api
+        self._events = EventWriter(api)
+        self._leadership = leadership
+        self._metrics = metrics
+        self._log = get_logger("idle shares")
+
+    async def tell(self, pod: IdlePod, reason: Literal["ShareIdle", "IdleShareWarning"]) -> None:
+        """Write an Event on a pod, once for each time that it is idle.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        """
+        message = f"no kernel ran for {idle_text(pod.seconds)} while it holds slices of a GPU"
+        if reason == "IdleShareWarning":
+            grace = idle_text(pod.rule.grace_seconds)
+            message += f": it is evicted after another {grace}, unless one runs"
+        else:
+            message += ": delete it if it is not needed"
+        if await self._events.post(self._event(pod, reason, message, str(pod.idle_since))):
+            self._metrics.events.labels(reason).inc()
+
+    async def evict(self, pod: IdlePod) -> Literal["evicted", "gone", "later"]:
+        """Evict a pod, if it still is the same one and nobody has deleted it.
+
+        Raises:
+            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: the outcome is unknown.
+        """
+        stored = await read_pod(self._api, pod.key, pod.uid, seconds=WRITE_SECONDS)
+        if stored is None or stored.is_ending:
+            return "gone"
+        if not self._leadership.leads:
+            return "later"
+        try:
+            await self._request(pod)
+        except ApiError as error:
+            if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                return "gone"
+            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
+            return "later"
+        await self._report(pod)
+        return "evicted"
+
+    async def _request(self, pod: IdlePod) -> None:
+        namespace, name = pod.key
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
+
+    async def _report(self, pod: IdlePod) -> None:
+        message = f"no kernel ran for {idle_text(pod.seconds)}, also after the warning: evicted"
+        self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
+        if await self._events.write(self._event(pod, "IdleShareEvicted", message, "")):
+            self._metrics.events.labels("IdleShareEvicted").inc()
+
+    def _event(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> dict[str, object]:
+        finding = Finding(*pod.key, pod.uid, reason)
+        return pod_event(finding, message, datetime.now(UTC), occasion)

@@ -1,0 +1,175 @@
+"""The leader's loop that reports idle shares, warns their pods, and evicts them if their policy says so.
+
+A warning counts only once it is stored, with the time of the report on which it was given. So whoever leads
+later knows it, and no pod is evicted without one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import msgspec
+
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError
+from cluster.leader_loop import Leads, while_leading
+from controller.policies.idle_shares import IdlePod, IdleShares
+from controller.publish.metrics import ControllerMetrics
+from controller.use.eviction import IdleEviction
+from controller.use.reclaim import Freshness, next_step
+from controller.use.store import WARNINGS, UseStore
+from controller.watch.ledger_store import LedgerStore
+from service.log import get_logger
+
+STEP_SECONDS = 10.0
+MAX_AT_ONCE = 16
+"""Pods that are told or evicted in one step."""
+MAX_WARNED = 4096
+"""Pods that are warned at the same time: 250 KB of the ConfigMap."""
+HELD_SECONDS = 60.0
+"""Until the eviction of a pod is requested again: a PodDisruptionBudget forbade it, or it had no answer."""
+_UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
+
+
+class IdleLoop:
+    """Looks at all reports every ten seconds, and acts on those that have just arrived."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
+        self,
+        eviction: IdleEviction,
+        store: UseStore | None,
+        state: LedgerStore,
+        idle: IdleShares,
+        leadership: Leads,
+        *,
+        metrics: ControllerMetrics,
+        reason_not_to_lead: Callable[[], str | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Without a store, nothing outlives this process, and no pod is warned or evicted.
+
+        `reason_not_to_lead` returns why the watched state may be outdated; nobody is told or evicted then.
+        """
+        self._eviction = eviction
+        self._store = store
+        self._state = state
+        self._idle = idle
+        self._leadership = leadership
+        self._metrics = metrics
+        self._reason_not_to_lead = reason_not_to_lead
+        self._clock = clock
+        self._fresh = Freshness()
+        self._told: dict[tuple[str, int], None] = {}
+        self._warned: dict[str, int] | None = None
+        """Time of each warning by UID, as stored; None until that is read."""
+        self._held: dict[str, float] = {}
+        self._log = get_logger("idle shares")
+
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Look at reports while this replica leads; call `heartbeat` after each step."""
+        self._warned, self._fresh = None, Freshness()
+        try:
+            await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
+        finally:
+            self._metrics.idle_slices.clear()
+
+    async def step(self) -> None:
+        """Look at all reports once; tell and evict a few pods."""
+        idle, fresh = await self._look()
+        if self._reason_not_to_lead() is not None:
+            return
+        try:
+            await self._tell([pod for pod in fresh if not pod.rule.evicts])
+            if self._store is not None:
+                await self._reclaim(self._store, {pod.uid for pod in idle if pod.rule.evicts}, fresh)
+        except _UNKNOWN as error:
+            self._log.warning("idle pods wait", error=f"{type(error).__name__}: {error}")
+
+    async def _look(self) -> tuple[list[IdlePod], list[IdlePod]]:
+        """Return all idle pods, and those of nodes whose agent has just reported."""
+        idle, fresh = list[IdlePod](), list[IdlePod]()
+        async for names in self._state.yielding.batches(list(self._state.agents)):
+            for name in names:
+                report = self._state.agents.get(name)
+                measured = report.uses.measured if report is not None and report.uses is not None else ""
+                found = self._idle.on_node(name)
+                idle += found
+                if self._fresh.note(name, measured, self._clock()):
+                    fresh += found
+        self._fresh.keep(set(self._state.agents))
+        self._metrics.set_idle(_slices_by_namespace(idle))
+        return idle, fresh
+
+    async def _tell(self, pods: Iterable[IdlePod]) -> None:
+        """Write an Event on each pod that is idle, and may stay so."""
+        new = [pod for pod in pods if (pod.uid, pod.idle_since) not in self._told]
+        for pod in new[:MAX_AT_ONCE]:
+            await self._is_told(pod, "ShareIdle")
+            self._told[pod.uid, pod.idle_since] = None
+            if len(self._told) > MAX_WARNED:
+                del self._told[next(iter(self._told))]
+
+    async def _reclaim(self, store: UseStore, idle: set[str], fresh: Iterable[IdlePod]) -> None:
+        """Warn idle pods, and evict those that were warned long enough ago."""
+        if not idle and not self._warned:
+            return
+        if self._warned is None:
+            self._warned = await self._stored(store)
+        known = {uid: at for uid, at in self._warned.items() if uid in idle}
+        self._held = {uid: until for uid, until in self._held.items() if uid in idle}
+        steps = [(pod, next_step(pod, known.get(pod.uid))) for pod in fresh]
+        room = MAX_WARNED - len(known)
+        unwarned = [pod for pod, step in steps if step == "warn" and self._is_due(pod)]
+        for pod in unwarned[: min(MAX_AT_ONCE, room)]:
+            if await self._is_told(pod, "IdleShareWarning"):
+                known[pod.uid] = pod.measured
+        if known != self._warned:
+            await store.write(WARNINGS, msgspec.json.encode(known).decode())
+            self._warned = known
+        for pod in [pod for pod, step in steps if step == "evict" and self._is_due(pod)][:MAX_AT_ONCE]:
+            await self._evict(pod)
+
+    async def _stored(self, store: UseStore) -> dict[str, int]:
+        text = await store.read(WARNINGS)
+        try:
+            return msgspec.json.decode(text, type=dict[str, int]) if text else {}
+        except msgspec.MsgspecError as error:
+            self._log.error("the stored warnings cannot be read: pods are warned again", error=str(error))
+            return {}
+
+    async def _is_told(self, pod: IdlePod, reason: Literal["ShareIdle", "IdleShareWarning"]) -> bool:
+        """Write an Event on a pod; the failure of one, such as in a namespace that ends, delays no other."""
+        try:
+            await self._eviction.tell(pod, reason)
+        except _UNKNOWN as error:
+            self._failed(pod, error)
+            return False
+        return True
+
+    def _failed(self, pod: IdlePod, error: Exception) -> None:
+        self._held[pod.uid] = self._clock() + HELD_SECONDS
+        self._log.warning(
+            "an idle pod waits", pod="/".join(pod.key), error=f"{type(error).__name__}: {error}"
+        )
+
+    def _is_due(self, pod: IdlePod) -> bool:
+        return self._held.get(pod.uid, 0.0) <= self._clock()
+
+    async def _evict(self, pod: IdlePod) -> None:
+        if not self._leadership.leads or self._reason_not_to_lead() is not None:
+            return
+        # Also if it has no answer: the pod is read again before the next request.
+        self._held[pod.uid] = self._clock() + HELD_SECONDS
+        try:
+            await self._eviction.evict(pod)
+        except _UNKNOWN as error:
+            self._failed(pod, error)
+
+
+def _slices_by_namespace(pods: Iterable[IdlePod]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for pod in pods:
+        found[pod.key[0]] += pod.slices
+    return dict(found)

@@ -1,0 +1,40 @@
+"""The ConfigMap that keeps what outlives a leader: the history of use, and which idle pods were warned."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cluster.kube_client import MERGE_PATCH, ApiServer
+from kube.names import USE_HISTORY_KEY
+
+HISTORY = USE_HISTORY_KEY
+WARNINGS = "warnings.json"
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+class UseStore:
+    """One ConfigMap, which the chart creates."""
+
+    def __init__(self, api: ApiServer, namespace: str, name: str) -> None:
+        self._api = api
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+
+    async def read(self, key: str) -> str:
+        """Return a text; empty if it was never written.
+
+        Raises:
+            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        found = msgspec.json.decode(await self._api.request("GET", self._path), type=_ConfigMap)
+        return (found.data or {}).get(key, "")
+
+    async def write(self, key: str, text: str) -> None:
+        """Replace a text, and leave the other as it is.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it is not known whether it was written.
+        """
+        await self._api.request("PATCH", self._path, body={"data": {key: text}}, content_type=MERGE_PATCH)

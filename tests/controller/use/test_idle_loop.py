@@ -1,0 +1,200 @@
+"""Which idle pods are warned and evicted: against an API server of a few lines, by a clock of the test's."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.policies.idle_shares import IdleShares
+from controller.publish.metrics import ControllerMetrics
+from controller.use.eviction import IdleEviction
+from controller.use.idle_loop import HELD_SECONDS, IdleLoop
+from controller.use.reclaim import FRESH_SECONDS
+from controller.use.store import WARNINGS, UseStore
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import nodes, pods
+from modes.resource_names import ResourceNames
+from policies.model.effective import IdleRule
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.objects import listed, node, pod, read_object
+
+NAMES = ResourceNames()
+RULE = IdleRule(600, evicts=True, grace_seconds=300)
+NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
+POD = "/api/v1/namespaces/team/pods"
+EVENTS, EVICTION = "/api/v1/namespaces/team/events", f"{POD}/a/eviction"
+STORE = "/api/v1/namespaces/ours/configmaps/use"
+WARN = [("POST", EVENTS), ("PATCH", STORE)]
+EVICT = [("GET", POD), ("POST", EVICTION), ("POST", EVENTS)]
+OK = reply({})
+
+
+def idle_pod(**metadata):
+    made = {"labels": {"clearml-injector/fraction": "0.500"}, "annotations": NOTES}
+    made["creationTimestamp"] = "1970-01-01T00:00:00Z"
+    return pod("a", node="gpu-0", **made | metadata)
+
+
+def time(seconds):
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def report(measured, idle_since):
+    use = {"namespace": "team", "pod": "a", "container": "task", "gpu": 0, "since": time(0)}
+    use |= dict.fromkeys(("memoryMiB", "usedMiB", "peakMiB", "p95MiB"), 100)
+    use |= {"idleSince": time(idle_since)} if idle_since is not None else {}
+    usage = {"count": 1, "measured": time(measured), "containers": [use]}
+    status = {"registered": True, "gpus": [], "usage": usage}
+    return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
+
+
+class Leading:
+    leads = True
+
+
+class World:
+    """A node with one pod, the loop, its clock and its API server."""
+
+    def __init__(self, api, fake, rule):
+        self.now, self.fake, self.leading, self.why = 1000.0, fake, Leading(), None
+        self.state = LedgerStore(lambda: self.now)
+        self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
+        self.state.set_pod(read_object(pods(NAMES), idle_pod()))
+        self.rule, self.api = rule, api
+        self.restart()
+
+    def restart(self):
+        """Another replica leads: only what is stored is left."""
+        metrics = ControllerMetrics(CollectorRegistry())
+        self.loop = IdleLoop(
+            IdleEviction(self.api, self.leading, metrics),
+            UseStore(self.api, "ours", "use"),
+            self.state,
+            IdleShares(self.state, lambda *_: self.rule),
+            self.leading,
+            metrics=metrics,
+            reason_not_to_lead=lambda: self.why,
+            clock=lambda: self.now,
+        )
+
+    async def reported(self, measured, *answers, idle_since=100):
+        """The agent's next report arrives; return what was asked in the step after it."""
+        self.state.set_agent(read_object(gpu_nodes(), report(measured, idle_since)))
+        return await self.after(10, *answers)
+
+    async def after(self, seconds, *answers):
+        self.now += seconds
+        self.fake.script, self.fake.asked = list(answers), []
+        await self.loop.step()
+        return [(method, path) for method, path, _, _ in self.fake.asked]
+
+    async def warned(self):
+        """Let the agent report until the pod was warned, on the report of second 860."""
+        assert await self.reported(800, reply({"data": {}})) == [("GET", STORE)]
+        assert await self.reported(860, OK, OK) == WARN
+        return self.fake.asked
+
+
+def in_world(check, rule=RULE):
+    async def run():
+        fake = FakeApi()
+        async with talking_to(fake) as api:
+            await check(World(api, fake, rule))
+
+    asyncio.run(run())
+
+
+def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace():
+    async def check(world):
+        (_, _, _, event), (_, _, _, stored) = await world.warned()
+        assert (event["reason"], event["type"]) == ("IdleShareWarning", "Warning")
+        assert event["message"].endswith(": it is evicted after another 5 min, unless one runs")
+        assert json.loads(stored["data"][WARNINGS]) == {"a": 860}
+        assert await world.reported(1159) == []
+        assert await world.reported(1160, reply(listed(idle_pod())), OK, OK) == EVICT
+        (_, _, _, eviction), (_, _, _, event) = world.fake.asked[1:]
+        assert (eviction["kind"], eviction["deleteOptions"]) == ("Eviction", {"preconditions": {"uid": "a"}})
+        assert event["reason"] == "IdleShareEvicted"
+        ending = idle_pod(deletionTimestamp=time(1200))
+        assert await world.reported(1220) == []
+        assert await world.after(HELD_SECONDS, reply(listed(ending))) == [("GET", POD)]
+
+    in_world(check)
+
+
+def test_the_next_leader_knows_the_warning_and_waits_for_a_new_report():
+    async def check(world):
+        await world.warned()
+        world.restart()
+        stored = reply({"data": {WARNINGS: '{"a": 860}'}})
+        assert await world.reported(1200, stored) == [("GET", STORE)], "the report may be years old"
+        assert await world.reported(1260, reply(listed(idle_pod())), OK, OK) == EVICT
+
+    in_world(check)
+
+
+def test_nobody_is_evicted_whose_warning_was_not_stored():
+    async def check(world):
+        await world.reported(800, reply({"data": {}}))
+        assert await world.reported(860, OK, refusal(500, "no")) == WARN
+        world.restart()
+        await world.reported(1200, reply({"data": {}}))
+        assert await world.reported(1260, OK, OK) == WARN
+
+    in_world(check)
+
+
+def test_a_silent_agent_evicts_nobody():
+    async def check(world):
+        await world.warned()
+        world.why = "not now"
+        assert await world.reported(1200) == []
+        world.why = None
+        assert await world.after(FRESH_SECONDS + 1) == await world.after(1000) == []
+
+    in_world(check)
+
+
+def test_a_kernel_after_the_warning_keeps_the_pod_and_it_is_warned_again():
+    async def check(world):
+        await world.warned()
+        assert await world.reported(1200, OK, idle_since=None) == [("PATCH", STORE)]
+        assert await world.reported(1900, OK, OK, idle_since=1250) == WARN
+
+    in_world(check)
+
+
+@pytest.mark.parametrize("rule", [None, IdleRule(600)])
+def test_without_the_policy_nobody_is_warned_or_evicted(rule):
+    async def check(world):
+        found = [("POST", EVENTS)] if rule is not None else []
+        assert await world.reported(800) == []
+        assert await world.reported(860, OK) == found
+        assert await world.reported(99999) == await world.reported(999999) == []
+
+    in_world(check, rule)
+
+
+def test_a_disruption_budget_delays_and_a_replica_that_does_not_lead_asks_nothing():
+    async def check(world):
+        await world.warned()
+        full = refusal(429, "disruption budget")
+        assert await world.reported(1200, reply(listed(idle_pod())), full) == EVICT[:2]
+        assert await world.reported(1260) == []
+        world.leading.leads = False
+        assert await world.after(HELD_SECONDS) == []
+
+    in_world(check)
+
+
+@pytest.mark.parametrize("change", [{"annotations": {}}, {"creationTimestamp": time(500)}])
+def test_pods_that_are_not_ours_or_that_replaced_an_idle_one_are_not_idle(change):
+    async def check(world):
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(**change)))
+        assert await world.reported(800) == await world.reported(860) == []
+        assert world.loop._idle.on_node("gpu-0") == []
+
+    in_world(check)

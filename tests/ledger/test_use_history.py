@@ -1,0 +1,73 @@
+"""What is kept of owners' use, and what bounds it."""
+
+import msgspec
+import pytest
+
+from ledger.use import ShareUse
+from ledger.use_history import KEPT_SECONDS, MAX_OWNERS, MAX_PODS, UseHistory, workload_text
+from ledger.view import Holding
+
+
+def add(  # noqa: PLR0913 each is what is known of a share
+    history, pod="a", peak=5000, *, namespace="team", owner="Job x", uid=None, now=100, busy=5
+):
+    share = Holding(namespace, pod, "holder", 4, "q")
+    use = ShareUse(20480, 0, peak, peak, busy, "")
+    history.add(share, 8, use, owner=owner, uid=uid or f"{pod:>08}", seconds=30, now=now)
+
+
+def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_changes():
+    history = UseHistory()
+    for now in (100, 130):
+        add(history, "a", now=now)
+        add(history, "b", 10241, now=now)
+        history.end_step(now)
+    history = UseHistory(history.text())
+    add(history, "b", 6000, now=160)
+    add(history, "c", 6000, busy=None, now=160)
+    [found] = history.owners.values()
+    assert (found.pods, found.seconds, found.peak_mib, found.enough_slices) == (3, 180, 10241, 3)
+    assert (found.slices, found.busy_percent, found.last_seen) == (4, 5, 160)
+
+
+def test_the_namespace_with_most_owners_loses_the_oldest():
+    history = UseHistory()
+    add(history, namespace="small", now=1)
+    for number in range(MAX_OWNERS + 9):
+        add(history, owner=f"Job {number}", now=2 + number)
+    names = {key[2] for key in history.owners if key[0] == "team"}
+    assert len(history.owners) == MAX_OWNERS
+    assert ("small", "q", "Job x", 8) in history.owners
+    assert "Job 0" not in names
+    assert f"Job {MAX_OWNERS + 8}" in names
+
+
+def test_the_text_is_bounded_and_old_owners_are_forgotten():
+    history = UseHistory()
+    for number in range(MAX_OWNERS):
+        add(history, owner=workload_text('"' * 300, f"{number}"), namespace=f"{number:>063}", now=10**10)
+    for number in range(2 * MAX_PODS):
+        add(
+            history,
+            uid=f"{number:08x}",
+            namespace=f"{0:>063}",
+            owner=workload_text('"' * 300, "0"),
+            now=10**10,
+        )
+    history.end_step(10**10)
+    assert len(history.text()) < 650_000
+    history.end_step(10**10 + KEPT_SECONDS)
+    assert not history.owners
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"owners": [{"namespace": 1}]}'])
+def test_a_text_of_others_is_refused(text):
+    with pytest.raises(msgspec.MsgspecError):
+        UseHistory(text)
+
+
+def test_replicasets_and_jobs_count_for_what_creates_them():
+    assert workload_text("ReplicaSet", "web-5d4f8c7b9d") == "Deployment web"
+    assert workload_text("Job", "nightly-29049120") == "CronJob nightly"
+    assert workload_text("Job", "train-1") == "Job train-1"
+    assert workload_text("StatefulSet", "web-5d4f8c7b9d") == "StatefulSet web-5d4f8c7b9d"
