@@ -17,7 +17,7 @@ from controller.watch.resources import Owner
 from describe.share_uses import held_shares, read_uses
 from kube.names import USE_HISTORY_KEY
 from ledger.use import HOUR_SECONDS, UsedShare, enough_slices, seconds_since
-from ledger.use_history import OwnerUse, UseHistory, workload_text
+from ledger.use_history import OwnerHistory, OwnerUse, workload_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ async def read_suggestions(
 async def _read_history(api: ApiServer, namespace: str, name: str) -> list[OwnerUse]:
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
     data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data or {}
-    return list(UseHistory(data.get(USE_HISTORY_KEY, "")).owners.values())
+    return list(OwnerHistory(data.get(USE_HISTORY_KEY, "")).owners.values())
 
 
 def with_history(running: Iterable[Suggestion], history: Iterable[OwnerUse]) -> list[Suggestion]:

@@ -76,7 +76,7 @@ class _Stored(msgspec.Struct):
     """First digits of the UIDs of running pods, one after the other."""
 
 
-class UseHistory:
+class OwnerHistory:
     """The history, in memory.
 
     Args:

@@ -94,6 +94,12 @@ TRIED_BY = {
         "controller/pods/pending_pod.py",
         "controller/replace/pod_deletion.py",
     ],
+    "tests/controller/use/test_idle_loop.py": [
+        "controller/policies/idle_shares.py",
+        "controller/use/eviction.py",
+        "controller/use/reclaim.py",
+        "controller/use/store.py",
+    ],
     "tests/controller/test_placement_api.py": ["controller/policies/watched_policies.py"],
     "tests/controller/test_yielding.py": [
         "cluster/watched_resource.py",

@@ -25,6 +25,7 @@ Reason = Literal[
     "QuotaHasRoom",
     "ShareIdle",
     "IdleShareWarning",
+    "IdleShareKept",
     "IdleShareEvicted",
 ]
 

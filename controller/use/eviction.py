@@ -18,6 +18,8 @@ from ledger.use import idle_text
 from service.log import get_logger
 
 WRITE_SECONDS = 5.0
+MAX_KEPT = 4096
+"""Pods of which it is known that it was said that they are kept; with more, some Events are tried again."""
 
 
 class IdleEviction:
@@ -28,6 +30,7 @@ class IdleEviction:
         self._events = EventWriter(api)
         self._leadership = leadership
         self._metrics = metrics
+        self._kept: set[tuple[str, int]] = set()
         self._log = get_logger("idle shares")
 
     async def tell(self, pod: IdlePod, reason: Literal["ShareIdle", "IdleShareWarning"]) -> None:
@@ -63,7 +66,7 @@ class IdleEviction:
                 return "gone"
             if error.status != HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
+            await self._say_kept(pod, error)
             return "later"
         await self._report(pod)
         return "evicted"
@@ -78,6 +81,18 @@ class IdleEviction:
         }
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
         await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
+
+    async def _say_kept(self, pod: IdlePod, error: ApiError) -> None:
+        """Say why a pod is not evicted yet, once for each time that it is idle."""
+        if (pod.uid, pod.idle_since) in self._kept:
+            return
+        if len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+        self._kept.add((pod.uid, pod.idle_since))
+        self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
+        message = f"no kernel ran for {idle_text(pod.seconds)}, but it is not evicted yet: {error}"
+        if await self._events.write(self._event(pod, "IdleShareKept", message, str(pod.idle_since))):
+            self._metrics.events.labels("IdleShareKept").inc()
 
     async def _report(self, pod: IdlePod) -> None:
         message = f"no kernel ran for {idle_text(pod.seconds)}, also after the warning: evicted"

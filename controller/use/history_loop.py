@@ -12,7 +12,7 @@ from cluster.leader_loop import Leads, while_leading
 from controller.use.store import HISTORY, UseStore
 from controller.watch.ledger_store import LedgerStore
 from ledger.use import shares_in_use
-from ledger.use_history import UseHistory
+from ledger.use_history import OwnerHistory
 from service.log import get_logger
 
 STEP_SECONDS = 30.0
@@ -36,7 +36,7 @@ class UseHistoryLoop:
         self._leadership = leadership
         self._clock = clock
         self._now = now
-        self._history: UseHistory | None = None
+        self._history: OwnerHistory | None = None
         self._looked = 0.0
         self._saved = 0.0
         self._log = get_logger("use history")
@@ -59,15 +59,15 @@ class UseHistoryLoop:
         except _UNKNOWN as error:
             self._log.warning("the history of use is not kept", error=f"{type(error).__name__}: {error}")
 
-    async def _stored(self) -> UseHistory:
+    async def _stored(self) -> OwnerHistory:
         text = await self._store.read(HISTORY)
         try:
-            return UseHistory(text)
+            return OwnerHistory(text)
         except msgspec.MsgspecError as error:
             self._log.error("the stored history of use cannot be read, and begins again", error=str(error))
-            return UseHistory()
+            return OwnerHistory()
 
-    async def _look(self, history: UseHistory) -> None:
+    async def _look(self, history: OwnerHistory) -> None:
         """Add what pods use now; time in which nobody looked does not count."""
         passed = self._clock() - self._looked
         self._looked = self._clock()
@@ -77,7 +77,7 @@ class UseHistoryLoop:
                 self._add(history, name, seconds, now)
         history.end_step(now)
 
-    def _add(self, history: UseHistory, node: str, seconds: int, now: int) -> None:
+    def _add(self, history: OwnerHistory, node: str, seconds: int, now: int) -> None:
         view, known, uses = self._state.ledger.node(node), self._state.nodes.get(node), self._state.uses(node)
         if view is None or known is None or known.fact.agent != "serving" or not uses:
             return

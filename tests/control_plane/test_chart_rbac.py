@@ -301,6 +301,35 @@ def test_the_controller_may_patch_pods_where_pods_over_a_quota_wait_and_nothing_
     assert given == EVERYWHERE | {(("", "pods"), "patch")}
 
 
+def test_the_controller_may_evict_pods_where_a_policy_evicts_idle_ones_and_nothing_more(
+    control_plane, helm, resources
+):
+    def given(**policy):
+        agent = {"enabled": True, "podMetrics": True}
+        helm.apply({"agent": agent, "policies": {"default": {"idleAfter": "1h", **policy}}})
+        return allowed(control_plane.api, CONTROLLER, resources, "kube-system")
+
+    reporting, evicting = given(), given(reclaimIdle="evict")
+    helm.apply({})
+    assert evicting - reporting == {(("", "pods/eviction"), "create")}
+    assert reporting - evicting == set()
+
+
+def test_the_controller_writes_one_config_map_where_agents_measure_what_pods_use(control_plane, helm):
+    def verbs(name):
+        return {
+            verb
+            for verb in VERBS
+            if may(control_plane.api, CONTROLLER, verb, CONFIG_MAPS, namespace=OWN_NAMESPACE, name=name)
+        }
+
+    assert verbs(f"{RELEASE}-use") == set()
+    helm.apply({"agent": {"enabled": True, "podMetrics": True}})
+    written, others = verbs(f"{RELEASE}-use"), verbs("another")
+    helm.apply({})
+    assert (written, others) == ({"get", "patch"}, set())
+
+
 def touched(api):
     """Whether all pods of the release, but those that end, carry the mark of one certificate."""
     pods = api.list("Pod", OWN_NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from ledger.use import ShareUse
-from ledger.use_history import KEPT_SECONDS, MAX_OWNERS, MAX_PODS, UseHistory, workload_text
+from ledger.use_history import KEPT_SECONDS, MAX_OWNERS, MAX_PODS, OwnerHistory, workload_text
 from ledger.view import Holding
 
 
@@ -17,12 +17,12 @@ def add(  # noqa: PLR0913 each is what is known of a share
 
 
 def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_changes():
-    history = UseHistory()
+    history = OwnerHistory()
     for now in (100, 130):
         add(history, "a", now=now)
         add(history, "b", 10241, now=now)
         history.end_step(now)
-    history = UseHistory(history.text())
+    history = OwnerHistory(history.text())
     add(history, "b", 6000, now=160)
     add(history, "c", 6000, busy=None, now=160)
     [found] = history.owners.values()
@@ -31,7 +31,7 @@ def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_change
 
 
 def test_the_namespace_with_most_owners_loses_the_oldest():
-    history = UseHistory()
+    history = OwnerHistory()
     add(history, namespace="small", now=1)
     for number in range(MAX_OWNERS + 9):
         add(history, owner=f"Job {number}", now=2 + number)
@@ -43,7 +43,7 @@ def test_the_namespace_with_most_owners_loses_the_oldest():
 
 
 def test_the_text_is_bounded_and_old_owners_are_forgotten():
-    history = UseHistory()
+    history = OwnerHistory()
     for number in range(MAX_OWNERS):
         add(history, owner=workload_text('"' * 300, f"{number}"), namespace=f"{number:>063}", now=10**10)
     for number in range(2 * MAX_PODS):
@@ -63,7 +63,7 @@ def test_the_text_is_bounded_and_old_owners_are_forgotten():
 @pytest.mark.parametrize("text", ["[]", "{", '{"owners": [{"namespace": 1}]}'])
 def test_a_text_of_others_is_refused(text):
     with pytest.raises(msgspec.MsgspecError):
-        UseHistory(text)
+        OwnerHistory(text)
 
 
 def test_replicasets_and_jobs_count_for_what_creates_them():

@@ -13,9 +13,10 @@ from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.test_mig_geometry import CONFIG_MAP
 
 POLICY = f"{RELEASE}-controller-writes"
+USE = f"{RELEASE}-use"
 DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP, "configDelaySeconds": 1}
 VALUES = {
-    "agent": {"enabled": True},
+    "agent": {"enabled": True, "podMetrics": True},
     "mig": {"dynamic": DYNAMIC},
     "policies": {"default": {"replaceWaiting": {"after": "10s"}, "quotas": {"whenOverQuota": "wait"}}},
 }

@@ -10,6 +10,7 @@ from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.controller_writes.support import (
     CONFIGURATIONS,
     POLICY,
+    USE,
     WAITING,
     annotated,
     assert_policy_refuses,
@@ -119,6 +120,7 @@ def test_leases_and_config_maps_of_other_names_are_not_created(control_plane, st
     assert why_refused(stolen, "POST", leases, lease(CONTROLLER)) == (200, "")
     maps = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
     assert_policy_refuses(stolen, "POST", maps, config_map("mine"))
+    assert f"writes only {CONFIG_MAP} and {USE}: " in why_refused(stolen, "POST", maps, config_map("mine"))[1]
     assert why_refused(stolen, "POST", maps, config_map(CONFIG_MAP)) == (200, "")
 
 
@@ -141,6 +143,17 @@ def test_of_the_mig_managers_config_map_only_the_configurations_are_written(cont
         assert why_refused(stolen, "PATCH", path, theirs, MERGE_PATCH) == (200, "")
     finally:
         control_plane.api.delete("ConfigMap", CONFIG_MAP, OWN_NAMESPACE)
+
+
+@pytest.mark.parametrize("change", ON_CONFIG_MAP.values(), ids=ON_CONFIG_MAP)
+def test_of_what_pods_used_only_the_history_and_the_warnings_are_written(control_plane, stolen, change):
+    control_plane.api.patch("ConfigMap", USE, {"data": {"theirs.yaml": "1"}}, OWN_NAMESPACE)
+    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{USE}"
+    written = {"data": {"history.json": "{}", "warnings.json": "{}"}}
+    assert why_refused(stolen, "PATCH", path, written, MERGE_PATCH) == (200, "")
+    assert_policy_refuses(stolen, "PATCH", path, change, MERGE_PATCH)
+    text = why_refused(stolen, "PATCH", path, {"data": {"config.yaml": "1"}}, MERGE_PATCH)[1]
+    assert f"of {USE} the controller changes only history.json and warnings.json: " in text
 
 
 def test_the_api_server_finds_no_type_error_in_it(control_plane, stolen):

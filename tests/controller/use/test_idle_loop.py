@@ -178,14 +178,27 @@ def test_without_the_policy_nobody_is_warned_or_evicted(rule):
     in_world(check, rule)
 
 
-def test_a_disruption_budget_delays_and_a_replica_that_does_not_lead_asks_nothing():
+def test_a_disruption_budget_keeps_a_pod_and_that_is_said_once():
     async def check(world):
         await world.warned()
-        full = refusal(429, "disruption budget")
-        assert await world.reported(1200, reply(listed(idle_pod())), full) == EVICT[:2]
+        found, full = reply(listed(idle_pod())), refusal(429, "disruption budget")
+        assert await world.reported(1200, found, full, OK) == EVICT
+        event = world.fake.asked[-1][3]
+        assert (event["reason"], event["type"]) == ("IdleShareKept", "Normal")
+        assert event["message"].endswith("the API server answered 429: disruption budget")
         assert await world.reported(1260) == []
+        assert await world.after(HELD_SECONDS, found, full) == EVICT[:2]
+        assert await world.reported(1320) == []
+        assert await world.after(HELD_SECONDS, found, OK, OK) == EVICT
+
+    in_world(check)
+
+
+def test_a_replica_that_does_not_lead_asks_nothing():
+    async def check(world):
+        await world.warned()
         world.leading.leads = False
-        assert await world.after(HELD_SECONDS) == []
+        assert await world.reported(1200) == []
 
     in_world(check)
 

@@ -1,0 +1,119 @@
+"""What the leader keeps of what pods used: against an API server of a few lines, by a clock of the test's."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+from controller.use.history_loop import SAVE_SECONDS, STEP_SECONDS, UseHistoryLoop
+from controller.use.store import HISTORY, UseStore
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import nodes, pods
+from modes.resource_names import ResourceNames
+from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
+from tests.cluster.objects import node, pod, read_object
+
+NAMES = ResourceNames()
+STORE = "/api/v1/namespaces/ours/configmaps/use"
+READ, WRITE = ("GET", STORE), ("PATCH", STORE)
+OK = reply({})
+
+
+def report():
+    since = datetime.fromtimestamp(0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    use = {"namespace": "team", "pod": "a", "container": "task", "gpu": 0, "since": since}
+    use |= {"memoryMiB": 40960, "usedMiB": 100, "peakMiB": 9000, "p95MiB": 8000, "busyPercent": 3}
+    status = {"registered": True, "gpus": [], "usage": {"count": 1, "containers": [use]}}
+    return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
+
+
+class Leading:
+    leads = True
+
+
+class World:
+    """A node with one pod, the loop, its clock and its API server."""
+
+    def __init__(self, api, fake):
+        self.now, self.fake, self.api, self.leading = 1000.0, fake, api, Leading()
+        self.state = LedgerStore(lambda: self.now)
+        self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
+        notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
+        self.state.set_pod(
+            read_object(
+                pods(NAMES), pod("a", annotations=notes, labels={"clearml-injector/fraction": "0.500"})
+            )
+        )
+        self.state.set_agent(read_object(gpu_nodes(), report()))
+        self.restart()
+
+    def restart(self):
+        """Another replica leads: only what is stored is left."""
+        store = UseStore(self.api, "ours", "use")
+        self.loop = UseHistoryLoop(
+            store, self.state, self.leading, clock=lambda: self.now, now=lambda: self.now
+        )
+
+    async def after(self, seconds, *answers):
+        self.now += seconds
+        self.fake.script, self.fake.asked = list(answers), []
+        await self.loop.step()
+        return [(method, path) for method, path, _, _ in self.fake.asked]
+
+    @property
+    def written(self):
+        """The text that was written last."""
+        return self.fake.asked[-1][3]["data"][HISTORY]
+
+
+def in_world(check):
+    async def run():
+        fake = FakeApi()
+        async with talking_to(fake) as api:
+            await check(World(api, fake))
+
+    asyncio.run(run())
+
+
+def test_the_history_is_saved_at_once_then_from_time_to_time():
+    async def check(world):
+        assert await world.after(0, OK, OK) == [READ, WRITE]
+        [owner] = json.loads(world.written)["owners"]
+        assert (owner["pods"], owner["seconds"], owner["peakMiB"], owner["lastSeen"]) == (1, 0, 9000, 1000)
+        assert await world.after(STEP_SECONDS) == []
+        assert await world.after(SAVE_SECONDS, OK) == [WRITE]
+        [owner] = json.loads(world.written)["owners"]
+        assert owner["seconds"] == 3 * STEP_SECONDS, "of the longer pause nobody knows more than a minute"
+
+    in_world(check)
+
+
+def test_the_next_leader_goes_on_with_what_was_saved():
+    async def check(world):
+        await world.after(0, OK, OK)
+        await world.after(SAVE_SECONDS, OK)
+        text = world.written
+        world.restart()
+        assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: text}}), OK) == [READ, WRITE]
+        [owner] = json.loads(world.written)["owners"]
+        assert (owner["pods"], owner["seconds"]) == (1, 60)
+
+    in_world(check)
+
+
+def test_a_history_that_cannot_be_read_is_not_replaced_and_one_that_makes_no_sense_is():
+    async def check(world):
+        assert await world.after(0, refusal(500, "no")) == [READ]
+        assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: "["}}), OK) == [READ, WRITE]
+
+    in_world(check)
+
+
+def test_what_could_not_be_saved_is_saved_in_the_next_step():
+    async def check(world):
+        assert await world.after(0, OK, refusal(500, "no")) == [READ, WRITE]
+        assert await world.after(STEP_SECONDS, OK) == [WRITE]
+        world.leading.leads = False
+        assert await world.after(SAVE_SECONDS) == []
+
+    in_world(check)
