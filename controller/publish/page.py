@@ -11,6 +11,7 @@ from controller.pods.free_nodes import FreeNodesFinder, kind_of
 from controller.pods.pod_demands import TooLong
 from controller.pods.pod_findings import waiting_message
 from controller.pods.pod_summary import summary_of
+from controller.policies.idle_shares import idle_shares
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
@@ -50,6 +51,7 @@ def about(
         seen = state.pods.get((namespace, pod))
         return seen.created if seen is not None else ""
 
+    idle = idle_shares(state, policies)
     quotas = policies.quotas if policies is not None else tuple
 
     def notes(node: str) -> NodeNotes:
@@ -66,7 +68,7 @@ def about(
         quotas,
         denials,
         lambda: unlimited(state.agents.values()),
-        state.uses,
+        idle.uses,
         notes,
     )
 
