@@ -34,6 +34,8 @@ class SeenUse:
     """Part of the time since the last measurement; None if the driver does not say."""
     pod_uid: str = ""
     """Empty if unknown: none of its processes is on the GPU."""
+    others_ran: bool = False
+    """Whether a process that belongs to no known container ran kernels on the GPU: it may be this one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class _History:
 
     def _set_idle(self, seen: SeenUse, now: int) -> None:
         """Note since when it is idle; changed memory is a sign of work that the driver's samples missed."""
-        if seen.busy_percent != 0 or (self.latest is not None and self.latest.used_mib != seen.used_mib):
+        is_changed = self.latest is not None and self.latest.used_mib != seen.used_mib
+        if seen.busy_percent != 0 or seen.others_ran or is_changed:
             self.idle_since = None
         elif self.idle_since is None or not 0 <= now - self.measured <= GAP_SECONDS:
             self.idle_since = now

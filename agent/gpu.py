@@ -75,6 +75,8 @@ class GpuUse:
     processes: tuple[ProcessUse, ...] = ()
     knows_busy_processes: bool = False
     """Whether the driver reports the time of processes: then one that it leaves out used none."""
+    others_ran: bool = False
+    """Whether others than `processes`, such as ended ones, ran kernels since the last question."""
 
 
 @dataclass(frozen=True, slots=True)

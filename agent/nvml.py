@@ -170,7 +170,10 @@ class Nvml:
             for each in found
         )
         percent = busy.gpu if busy is not None else 0
-        return GpuUse(used // _MIB, percent, processes, knows_busy_processes=samples is not None)
+        pids = {each.pid for each in processes}
+        others_ran = any(busy != 0 for pid, busy in (samples or {}).items() if pid not in pids)
+        known = samples is not None
+        return GpuUse(used // _MIB, percent, processes, knows_busy_processes=known, others_ran=others_ran)
 
     def _samples_of(self, device: Any, uuid: str) -> Mapping[int, int | None] | None:
         """Return the per cent of time of each process that ran since the last question about this GPU.

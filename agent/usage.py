@@ -29,6 +29,8 @@ from service.log import get_logger
 PERIOD_SECONDS = 15.0
 LIST_SECONDS = 2 * ownership.PERIOD_SECONDS
 """How old the list of containers may be: one that is made every period is never older."""
+_UNMEASURED = -1
+"""Number of the GPU of containers whose use is not measured."""
 Uses = Mapping[Gpu, GpuUse]
 HeldShare = tuple[ContainerName, Share]
 
@@ -96,7 +98,8 @@ class Usage:
                 self._metrics.set_memory_used(name, gpu.index, sum(each.used_mib for each in group))
         for name, share in shares:
             self._metrics.set_share(name, share)
-        self._set_uses(shares if holders is not None else None, uses, found)
+        unmeasured = _unmeasured(holders or (), {name for name, _ in shares}, self._state.gpus)
+        self._set_uses(shares if holders is not None else None, unmeasured, uses, found)
         unlimited = self._find_unlimited(uses, found, with_limiter, shares)
         self._state.set_unlimited(unlimited if self._check.can_tell and self._knows_containers else None)
 
@@ -105,12 +108,19 @@ class Usage:
         """Whether the containers of processes can be found: without the links to logs they cannot."""
         return self._logs.is_dir()
 
-    def _set_uses(self, shares: Sequence[HeldShare] | None, uses: Uses, found: Attribution) -> None:
+    def _set_uses(
+        self,
+        shares: Sequence[HeldShare] | None,
+        unmeasured: Collection[ContainerName],
+        uses: Uses,
+        found: Attribution,
+    ) -> None:
         """Update what containers have used; nothing changes while the kubelet does not list them."""
         if not self._knows_containers:
             self._state.set_uses(None, int(time.time()))
         elif shares is not None:
             holders = {(name, share.gpu.index) for name, share in shares}
+            holders |= {(name, _UNMEASURED) for name in unmeasured}
             seen = _seen(shares, uses, found)
             now = int(time.time())
             measured: list[ContainerUse] = self._history.update(seen, holders, now)
@@ -186,6 +196,25 @@ class Usage:
                     continue  # allocated under another policy, and the checkpoint does not state which
 
 
+def _unmeasured(
+    holders: Iterable[Holder], measured: Collection[ContainerName], gpus: Iterable[Gpu]
+) -> list[ContainerName]:
+    """Return the containers that hold NVIDIA's or our devices, but no share that is measured.
+
+    These are whole GPUs, MIG instances and shares of another policy: their kernels are work of the pod, too.
+    """
+    uuids = {gpu.uuid for gpu in gpus}
+    names = [(ContainerName(each.namespace, each.pod, each.container), each) for each in holders]
+    return [name for name, each in names if name not in measured and _holds_gpus(each, uuids)]
+
+
+def _holds_gpus(holder: Holder, uuids: Collection[str]) -> bool:
+    return any(
+        resource.startswith("nvidia.com/") or any(uuid_of(each) in uuids for each in ids)
+        for resource, ids in holder.devices
+    )
+
+
 def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Sequence[ProcessUse]]:
     processes: defaultdict[ContainerName, list[ProcessUse]] = defaultdict(list)
     for process in use.processes:
@@ -198,13 +227,20 @@ def _seen(shares: Iterable[HeldShare], uses: Uses, found: Attribution) -> Iterat
     """Yield what shares' holders use; without those that processes of unknown containers may belong to."""
     grouped = {gpu: _by_container(use, found) for gpu, use in uses.items()}
     unclear = {gpu for gpu, use in uses.items() if any(each.pid in found.unknown for each in use.processes)}
+    others = {gpu for gpu, use in uses.items() if _others_ran(use, found)}
     for name, share in shares:
         processes = grouped[share.gpu].get(name, ()) if share.gpu in uses else ()
         if processes or (share.gpu in uses and share.gpu not in unclear):
             used = sum(each.used_mib for each in processes)
             busy = _busy_percent(uses[share.gpu], processes)
             uid = found.containers[processes[0].pid].id.pod_uid if processes else ""
-            yield SeenUse(name, share.gpu.index, share.usable_mib, used, busy, uid)
+            yield SeenUse(name, share.gpu.index, share.usable_mib, used, busy, uid, share.gpu in others)
+
+
+def _others_ran(use: GpuUse, found: Attribution) -> bool:
+    """Whether a process that belongs to no known container ran kernels."""
+    strangers = [each for each in use.processes if each.pid not in found.containers]
+    return use.others_ran or any(each.busy_percent != 0 for each in strangers)
 
 
 def _busy_percent(use: GpuUse, processes: Iterable[ProcessUse]) -> int | None:

@@ -93,7 +93,7 @@ def test_a_container_is_idle_once_no_kernel_was_seen_for_a_minute():
     assert idle_since((0, [seen(busy=5)]), *steps(600, seen(busy=0), start=15)) == 15
 
 
-@pytest.mark.parametrize("sign", [seen(busy=1), seen(100, busy=0), seen()])
+@pytest.mark.parametrize("sign", [seen(busy=1), seen(100, busy=0), seen(), seen(busy=0, others_ran=True)])
 def test_kernels_and_changed_memory_end_it_and_so_does_a_driver_that_cannot_tell(sign):
     before = steps(600, seen(busy=0))
     assert idle_since(*before, (615, [sign])) is None

@@ -238,6 +238,15 @@ def test_a_time_of_more_than_all_is_no_time(node, source):
     assert source.use_of("GPU-0").processes[0].busy_percent is None
 
 
+def test_kernels_of_a_process_that_has_ended_are_seen(node, source, monkeypatch):
+    node.write_gpus(busy_processes(3, RunningProcess(7, 64), RunningProcess(8, 64, 30)), SECOND)
+    assert not source.use_of("GPU-0").others_ran
+    running = pynvml.nvmlDeviceGetComputeRunningProcesses
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetComputeRunningProcesses", lambda device: running(device)[:1])
+    found = source.use_of("GPU-0")
+    assert ([each.pid for each in found.processes], found.others_ran) == ([7], True)
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

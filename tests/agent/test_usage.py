@@ -148,6 +148,38 @@ def test_nobody_is_said_to_use_nothing_while_a_process_may_be_theirs():
     assert [pod for pod, *_ in used_by(own)] == ["train", "idle"], "a process of the node is no pod's"
 
 
+def are_alone(samples):
+    """Whether each share's idle time counts, by pod."""
+    return {use.name.pod: use.idle_since is not None for use in samples["uses"]}
+
+
+@pytest.fixture
+def idles_at_once(monkeypatch):
+    monkeypatch.setattr("agent.container_use.IDLE_SECONDS", 0)
+
+
+@pytest.mark.usefixtures("idles_at_once")
+def test_nobody_is_idle_while_a_process_that_may_be_theirs_runs_kernels():
+    still = RunningProcess(10, 5120)
+    assert are_alone(of_one_pod(TWO, {10: CUDA}, running=(still,))) == {"train": True, "idle": True}
+    other = {12: {"cgroup": GROUP.format(SECOND)}}
+    for busy, alone in ((None, {"train": True}), (10, {"train": False})):
+        running = still, RunningProcess(12, 100, busy)
+        assert are_alone(of_one_pod(TWO, {10: CUDA}, running=running, others=other)) == alone
+    of_node = {12: {"cgroup": "0::/system.slice/x.service"}}
+    running = still, RunningProcess(12, 100, 10)
+    found = are_alone(of_one_pod(TWO, {10: CUDA}, running=running, others=of_node))
+    assert found == {"train": False, "idle": False}, "it may run kernels of others"
+
+
+@pytest.mark.usefixtures("idles_at_once")
+def test_no_pod_is_idle_that_holds_a_gpu_which_is_not_measured():
+    whole = {("train", "other"): {"nvidia.com/gpu": ["GPU-strange"]}}
+    assert are_alone(of_one_pod(TWO | whole, {10: CUDA})) == {"train": False, "idle": True}
+    network = {("train", "other"): {"rdma/hca": ["mlx5_0"]}}
+    assert are_alone(of_one_pod(TWO | network, {10: CUDA})) == {"train": True, "idle": True}
+
+
 def test_nothing_is_said_of_use_without_the_containers_names():
     assert measured(TWO, card(0, processes=(RunningProcess(10, 10),)))["uses"] is None
 

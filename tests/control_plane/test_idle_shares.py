@@ -1,0 +1,196 @@
+"""Idle pods on a real API server: warned, and evicted after the grace if a policy says so; and what outlives a leader.
+
+The reports on the node's GPUs are the test's, and so are their times: hours pass between two of them.
+"""
+
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+import pytest
+
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import labelled_pod
+from tests.cli.running import run
+from tests.control_plane.agent_reports import forget, report
+
+QUEUE = "clearml-agent-queue-name"
+NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
+POLICIES = """
+kind: Policy
+name: default
+limiter: none
+idleAfter: 1h
+reclaimIdle: evict
+reclaimGrace: 10h
+---
+kind: Queues
+queues:
+  kept: {{reclaimIdle: never, namespaces: [{namespace}]}}
+"""
+HOUR = 3600
+RETRY_S = 180.0
+"""The next eviction of a pod is requested after a minute."""
+
+
+class Reports:
+    """What the agent of a node says of its pods, all of them idle since the same time."""
+
+    def __init__(self, control_plane, namespace, node, *pods):
+        self._control_plane, self._namespace, self._node, self._pods = control_plane, namespace, node, pods
+        self._began = int(datetime.now(UTC).timestamp())
+        self._measured = self._began + 2 * HOUR
+
+    def write(self, seconds=1):
+        """Report again, as if this many seconds had passed; return whether that is true of some pod."""
+        self._measured += seconds
+        usage = {"count": len(self._pods), "measured": as_text(self._measured)}
+        report(
+            self._control_plane, self._node, usage={**usage, "containers": list(map(self._use, self._pods))}
+        )
+        return True
+
+    def _use(self, pod):
+        amounts = dict.fromkeys(("memoryMiB", "usedMiB", "peakMiB", "p95MiB"), 1000)
+        since = {"since": as_text(self._began), "idleSince": as_text(self._began)}
+        return {"namespace": self._namespace, "pod": pod, "container": pod, "gpu": 0, **amounts, **since}
+
+
+def as_text(seconds):
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Cluster:
+    """The test's namespace, and the ConfigMap that outlives its controllers."""
+
+    def __init__(self, control_plane, namespace):
+        self.api, self.namespace, self.store = control_plane.api, namespace, f"use-{namespace}"
+        self.api.create(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self.store}}, "default"
+        )
+
+    def run_pod(self, name, node, queue="all"):
+        """Start a pod that was injected, and wait until it runs."""
+        pod = labelled_pod(name, "0.250", nodeName=node, terminationGracePeriodSeconds=0)
+        pod["metadata"] |= {
+            "annotations": NOTES,
+            "labels": {**pod["metadata"]["labels"], QUEUE: queue, "app": name},
+        }
+        amounts = {"nvidia.com/gpu-0": "2"}
+        pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+        self.api.create(pod, self.namespace)
+        eventually(lambda: self._of(name)["status"]["phase"] == "Running", f"{name} runs")
+
+    def _of(self, name):
+        return self.api.get("Pod", name, self.namespace)
+
+    def guard(self, name):
+        """Forbid that a pod is evicted."""
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}}
+        self.api.create({**budget, "spec": spec}, self.namespace)
+
+    def said(self, name, reason):
+        """The Events of a reason on a pod."""
+        return self.api.events(self.namespace, about=name, reason=reason)
+
+    def stays(self):
+        """Names of the pods that nobody has deleted."""
+        pods = [pod["metadata"] for pod in self.api.list("Pod", self.namespace)]
+        return {pod["name"] for pod in pods if "deletionTimestamp" not in pod}
+
+    def stored(self, key):
+        """What the ConfigMap holds; empty until it is written."""
+        text = self.api.get("ConfigMap", self.store, "default").get("data", {}).get(key)
+        return json.loads(text) if text else {}
+
+
+@pytest.fixture
+def cluster(control_plane, namespace):
+    install_crd(control_plane.api)
+    made = Cluster(control_plane, namespace)
+    yield made
+    control_plane.api.delete("ConfigMap", made.store, "default")
+
+
+@pytest.fixture
+def controller(control_plane, cluster, tmp_path):
+    """Start a controller with the policies, once there is something to look at."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "policies.yaml").write_text(POLICIES.format(namespace=cluster.namespace))
+    more = (*SHORT_LEASE, f"--policies={policies}", f"--use-config-map={cluster.store}")
+    tls = write_tls(tmp_path / "tls")
+    with ExitStack() as stack:
+
+        def start(name):
+            lease = f"idle-{cluster.namespace}"
+            started = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=more, name=name)
+            stack.callback(started.stop)
+            started.until_leading()
+            return started
+
+        yield start
+
+
+@pytest.mark.timeout(900, func_only=True)
+def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_between(
+    control_plane, cluster, nodes, controller
+):
+    first, second = nodes(GpuNode(), GpuNode())
+    for name, queue in {"idle": "all", "guarded": "all", "kept": "kept", "short": "short"}.items():
+        cluster.run_pod(name, first, queue)
+    cluster.guard("guarded")
+    reports = Reports(control_plane, cluster.namespace, first, "idle", "guarded", "kept", "short")
+    reports.write()
+    killed = controller("killed")
+
+    def both_warned():
+        reports.write()
+        return len(cluster.stored("warnings.json")) == 3 and cluster.said("kept", "ShareIdle")
+
+    eventually(both_warned, "idle pods are warned, and the others told", RETRY_S)
+    for name in ("idle", "guarded", "short"):
+        [event] = cluster.said(name, "IdleShareWarning")
+        assert event["type"] == "Warning"
+        assert event["message"].endswith(": it is evicted after another 10 h, unless one runs")
+    assert cluster.said("kept", "IdleShareWarning") == []
+    eventually(lambda: cluster.stored("history.json").get("owners"), "the history is saved", RETRY_S)
+    killed.kill()
+    assert cluster.stays() == {"idle", "guarded", "kept", "short"}
+
+    # While nobody leads, the grace passes, a pod ends, and another one has been idle for longer than both times.
+    reports.write(11 * HOUR)
+    cluster.api.delete("Pod", "short", cluster.namespace)
+    cluster.run_pod("late", second)
+    of_late = Reports(control_plane, cluster.namespace, second, "late")
+    of_late.write(20 * HOUR)
+    controller("next")
+    eventually(
+        lambda: of_late.write() and cluster.said("late", "IdleShareWarning"), "late is warned", RETRY_S
+    )
+    assert cluster.stays() == {"idle", "guarded", "kept", "late"}, "the report on the others is old"
+
+    eventually(
+        lambda: reports.write() and cluster.said("guarded", "IdleShareKept"), "guarded is kept", RETRY_S
+    )
+    eventually(lambda: cluster.said("idle", "IdleShareEvicted"), "idle is evicted")
+    eventually(lambda: "idle" not in cluster.stays(), "and gone")
+    assert cluster.stays() == {"guarded", "kept", "late"}
+    cluster.api.delete("PodDisruptionBudget", "guarded", cluster.namespace, "policy/v1")
+    eventually(
+        lambda: reports.write() and cluster.said("guarded", "IdleShareEvicted"), "nothing keeps it", RETRY_S
+    )
+    assert [event["count"] for event in cluster.said("guarded", "IdleShareKept")] == [1]
+    assert cluster.stays() == {"kept", "late"}
+    forget(control_plane, first, second)
+
+    place = f"--use-config-map=default/{cluster.store}"
+    found = run(
+        "suggest", f"--kubeconfig={control_plane.kubeconfig}", place, "-n", cluster.namespace, "-o", "json"
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    pods = {each["queue"]: (each["pods"], each["peakMiB"]) for each in json.loads(found.stdout)}
+    assert pods["short"] == (1, 1000), "which only the first leader saw"
