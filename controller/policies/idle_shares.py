@@ -58,14 +58,15 @@ class IdleShares:
         pod = self._state.pods.get(key[:2]) if use.idle_seconds is not None else None
         if pod is None or use.idle_seconds is None or pod.fact.node != node or pod.fact.is_over:
             return None
-        rule = self._rule_of(key[0], pod.fact.queues)
-        if rule is None or pod.injected is None or pod.injected.injected is None:
+        rule, injected = self._rule_of(key[0], pod.fact.queues), pod.injected
+        if rule is None or injected is None or injected.injected is None or injected.running_since is None:
             return None
-        # A former pod of the same name may have been idle, too.
-        since = max(measured - use.idle_seconds, seconds_of(pod.created) or 0)
+        # A share is held while images are pulled and init containers run; and a former pod of the same name
+        # may have been idle, too.
+        since = max(measured - use.idle_seconds, seconds_of(pod.created) or 0, injected.running_since)
         if measured - since < rule.after_seconds:
             return None
-        return IdlePod(key[:2], pod.injected.uid, node, pod.fact.slices, since, measured, rule)
+        return IdlePod(key[:2], injected.uid, node, pod.fact.slices, since, measured, rule)
 
     def uses(self, node: str) -> Mapping[UseKey, ShareUse]:
         """Return what pods use on a node; only those that are idle by their policy have `idle_seconds`."""

@@ -18,16 +18,18 @@ from cluster.leader_loop import Leads, while_leading
 from controller.policies.idle_shares import IdlePod, IdleShares
 from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
-from controller.use.reclaim import Freshness, next_step
+from controller.use.reclaim import Freshness, Warned, next_step
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
 
 STEP_SECONDS = 10.0
 MAX_AT_ONCE = 16
-"""Pods that are told or evicted in one step."""
+"""Pods that are told in one step."""
+MAX_EVICTED = 4
+"""Pods whose eviction is requested in one step, 24 a minute: an admin who sees too many has time to act."""
 MAX_WARNED = 4096
-"""Pods that are warned at the same time: 250 KB of the ConfigMap."""
+"""Pods that are warned at the same time: 260 KB of the ConfigMap."""
 HELD_SECONDS = 60.0
 """Until the eviction of a pod is requested again: a PodDisruptionBudget forbade it, or it had no answer."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
@@ -62,8 +64,8 @@ class IdleLoop:
         self._clock = clock
         self._fresh = Freshness()
         self._told: dict[tuple[str, int], None] = {}
-        self._warned: dict[str, int] | None = None
-        """Time of each warning by UID, as stored; None until that is read."""
+        self._warned: dict[str, Warned] | None = None
+        """Each warning by UID, as stored; None until that is read."""
         self._held: dict[str, float] = {}
         self._log = get_logger("idle shares")
 
@@ -124,17 +126,17 @@ class IdleLoop:
         unwarned = [pod for pod, step in steps if step == "warn" and self._is_due(pod)]
         for pod in unwarned[: min(MAX_AT_ONCE, room)]:
             if await self._is_told(pod, "IdleShareWarning"):
-                known[pod.uid] = pod.measured
+                known[pod.uid] = Warned(pod.idle_since, pod.measured)
         if known != self._warned:
             await store.write(WARNINGS, msgspec.json.encode(known).decode())
             self._warned = known
-        for pod in [pod for pod, step in steps if step == "evict" and self._is_due(pod)][:MAX_AT_ONCE]:
+        for pod in [pod for pod, step in steps if step == "evict" and self._is_due(pod)][:MAX_EVICTED]:
             await self._evict(pod)
 
-    async def _stored(self, store: UseStore) -> dict[str, int]:
+    async def _stored(self, store: UseStore) -> dict[str, Warned]:
         text = await store.read(WARNINGS)
         try:
-            return msgspec.json.decode(text, type=dict[str, int]) if text else {}
+            return msgspec.json.decode(text, type=dict[str, Warned]) if text else {}
         except msgspec.MsgspecError as error:
             self._log.error("the stored warnings cannot be read: pods are warned again", error=str(error))
             return {}

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from controller.policies.idle_shares import IdlePod
 
 FRESH_SECONDS = 90.0
 """How old a report may be by the time at which it arrived: agents write one a minute while a pod is idle."""
 
 
-def next_step(pod: IdlePod, warned: int | None) -> Literal["wait", "warn", "evict"]:
+class Warned(msgspec.Struct, frozen=True, array_like=True):
+    """A warning. Both are seconds since 1970 by the clock of the pod's node."""
+
+    idle_since: int
+    measured: int
+    """The time of the report on which it was given."""
+
+
+def next_step(pod: IdlePod, warned: Warned | None) -> Literal["wait", "warn", "evict"]:
     """Return what an idle pod is due for.
 
     Args:
         pod: the pod, as its agent reported it just now.
-        warned: time of the report on which it was warned, by the clock of its node; None if it never was.
+        warned: when it was warned; None if it never was.
     """
     if not pod.rule.evicts:
         return "wait"
-    if warned is None or warned < pod.idle_since:
+    # Any other time is another one that it is idle, also if the node's clock was set since.
+    if warned is None or warned.idle_since != pod.idle_since:
         return "warn"
-    return "evict" if pod.measured - warned >= pod.rule.grace_seconds else "wait"
+    return "evict" if pod.measured - warned.measured >= pod.rule.grace_seconds else "wait"
 
 
 class Freshness:

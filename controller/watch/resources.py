@@ -35,6 +35,7 @@ from kube.objects import (
 )
 from ledger.from_kubernetes import node_fact, pod_fact
 from ledger.instance_worth import has_instances
+from ledger.use import seconds_of
 from ledger.use_history import workload_text
 from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
@@ -86,6 +87,11 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Its controller, while the pod waits for slices."""
     workload: str = ""
     """Kind and name of what created it, for the history of what its pods use."""
+    running_since: int | None = None
+    """When the last of its containers started or ended, in seconds since 1970 by its node's clock.
+
+    None unless all have started: images are pulled, init containers run, or one waits for its next start.
+    """
 
 
 class SeenPod(msgspec.Struct, frozen=True, gc=False):
@@ -136,8 +142,26 @@ class _Condition(HasReason, gc=False):
     message: str | None = None
 
 
-class _PodStatus(PodStatus, gc=False):
+class _Running(msgspec.Struct, rename="camel", gc=False):
+    started_at: str = ""
+
+
+class _Terminated(msgspec.Struct, rename="camel", gc=False):
+    finished_at: str = ""
+
+
+class _ContainerState(msgspec.Struct, gc=False):
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(msgspec.Struct, gc=False):
+    state: _ContainerState | None = None
+
+
+class _PodStatus(PodStatus, rename="camel", gc=False):
     conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
 class _Pod(Pod, kw_only=True, gc=False):
@@ -256,7 +280,23 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
         workload=_workload(_controller(metadata)),
+        running_since=_running_since(pod.status),
     )
+
+
+def _running_since(status: _PodStatus | None) -> int | None:
+    if status is None or status.phase != "Running" or not status.container_statuses:
+        return None
+    changed = [_changed(each.state or _ContainerState()) for each in status.container_statuses]
+    known = [each for each in changed if each is not None]
+    return max(known) if len(known) == len(changed) else None
+
+
+def _changed(state: _ContainerState) -> int | None:
+    """Return when a container started or ended; None if it waits."""
+    if state.running is not None:
+        return seconds_of(state.running.started_at)
+    return seconds_of(state.terminated.finished_at) if state.terminated is not None else None
 
 
 def _workload(owner: Owner | None) -> str:

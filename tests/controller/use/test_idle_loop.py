@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from controller.policies.idle_shares import IdleShares
 from controller.publish.metrics import ControllerMetrics
 from controller.use.eviction import IdleEviction
-from controller.use.idle_loop import HELD_SECONDS, IdleLoop
+from controller.use.idle_loop import HELD_SECONDS, MAX_EVICTED, IdleLoop
 from controller.use.reclaim import FRESH_SECONDS
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.gpu_node import gpu_nodes
@@ -32,21 +32,32 @@ EVICT = [("GET", POD), ("POST", EVICTION), ("POST", EVENTS)]
 OK = reply({})
 
 
-def idle_pod(**metadata):
-    made = {"labels": {"clearml-injector/fraction": "0.500"}, "annotations": NOTES}
-    made["creationTimestamp"] = "1970-01-01T00:00:00Z"
-    return pod("a", node="gpu-0", **made | metadata)
-
-
 def time(seconds):
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def report(measured, idle_since):
-    use = {"namespace": "team", "pod": "a", "container": "task", "gpu": 0, "since": time(0)}
+def container(started=0):
+    return {"state": {"running": {"startedAt": time(started)}}}
+
+
+RUNNING = {"phase": "Running", "containerStatuses": [container()]}
+
+
+def idle_pod(name="a", status=RUNNING, **metadata):
+    made = {"labels": {"clearml-injector/fraction": "0.500"}, "annotations": NOTES}
+    made["creationTimestamp"] = "1970-01-01T00:00:00Z"
+    return pod(name, node="gpu-0", **made | metadata) | {"status": status}
+
+
+def report(measured, idle_since, pods=("a",)):
+    use = {"namespace": "team", "container": "task", "gpu": 0, "since": time(0)}
     use |= dict.fromkeys(("memoryMiB", "usedMiB", "peakMiB", "p95MiB"), 100)
     use |= {"idleSince": time(idle_since)} if idle_since is not None else {}
-    usage = {"count": 1, "measured": time(measured), "containers": [use]}
+    usage = {
+        "count": len(pods),
+        "measured": time(measured),
+        "containers": [{**use, "pod": each} for each in pods],
+    }
     status = {"registered": True, "gpus": [], "usage": usage}
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
 
@@ -63,7 +74,7 @@ class World:
         self.state = LedgerStore(lambda: self.now)
         self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
         self.state.set_pod(read_object(pods(NAMES), idle_pod()))
-        self.rule, self.api = rule, api
+        self.rule, self.api, self.pods = rule, api, ("a",)
         self.restart()
 
     def restart(self):
@@ -82,7 +93,7 @@ class World:
 
     async def reported(self, measured, *answers, idle_since=100):
         """The agent's next report arrives; return what was asked in the step after it."""
-        self.state.set_agent(read_object(gpu_nodes(), report(measured, idle_since)))
+        self.state.set_agent(read_object(gpu_nodes(), report(measured, idle_since, self.pods)))
         return await self.after(10, *answers)
 
     async def after(self, seconds, *answers):
@@ -112,7 +123,7 @@ def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace():
         (_, _, _, event), (_, _, _, stored) = await world.warned()
         assert (event["reason"], event["type"]) == ("IdleShareWarning", "Warning")
         assert event["message"].endswith(": it is evicted after another 5 min, unless one runs")
-        assert json.loads(stored["data"][WARNINGS]) == {"a": 860}
+        assert json.loads(stored["data"][WARNINGS]) == {"a": [100, 860]}
         assert await world.reported(1159) == []
         assert await world.reported(1160, reply(listed(idle_pod())), OK, OK) == EVICT
         (_, _, _, eviction), (_, _, _, event) = world.fake.asked[1:]
@@ -129,7 +140,7 @@ def test_the_next_leader_knows_the_warning_and_waits_for_a_new_report():
     async def check(world):
         await world.warned()
         world.restart()
-        stored = reply({"data": {WARNINGS: '{"a": 860}'}})
+        stored = reply({"data": {WARNINGS: '{"a": [100, 860]}'}})
         assert await world.reported(1200, stored) == [("GET", STORE)], "the report may be years old"
         assert await world.reported(1260, reply(listed(idle_pod())), OK, OK) == EVICT
 
@@ -209,5 +220,76 @@ def test_pods_that_are_not_ours_or_that_replaced_an_idle_one_are_not_idle(change
         world.state.set_pod(read_object(pods(NAMES), idle_pod(**change)))
         assert await world.reported(800) == await world.reported(860) == []
         assert world.loop._idle.on_node("gpu-0") == []
+
+    in_world(check)
+
+
+WAITING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Pending", "containerStatuses": [WAITING]},
+        {"phase": "Running"},
+        {"phase": "Running", "containerStatuses": [container(), WAITING]},
+        {"phase": "Running", "containerStatuses": [container(), container(500)]},
+        {"phase": "Running", "containerStatuses": [{"state": {"terminated": {"finishedAt": time(500)}}}]},
+        {"phase": "Running", "containerStatuses": [{"state": {"running": {"startedAt": "?"}}}]},
+    ],
+)
+def test_time_before_all_containers_started_is_not_idle(status):
+    async def check(world):
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+        assert await world.reported(800) == await world.reported(860) == await world.reported(1099) == []
+        assert world.loop._idle.on_node("gpu-0") == []
+
+    in_world(check)
+
+
+def test_a_pod_whose_containers_started_long_ago_is_idle():
+    async def check(world):
+        status = {"phase": "Running", "containerStatuses": [container(90), container(500)]}
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+        await world.reported(1099)
+        assert world.loop._idle.on_node("gpu-0") == []
+        await world.reported(1100, reply({"data": {}}))
+        assert [each.idle_since for each in world.loop._idle.on_node("gpu-0")] == [500]
+
+    in_world(check)
+
+
+def test_a_warning_before_the_nodes_clock_was_set_back_does_not_count():
+    async def check(world):
+        await world.warned()
+        world.restart()
+        stored = reply({"data": {WARNINGS: '{"a": [5000, 5600]}'}})
+        await world.reported(9000, stored, idle_since=200)
+        assert await world.reported(9060, OK, OK, idle_since=200) == WARN
+
+    in_world(check)
+
+
+def test_stored_warnings_of_another_form_count_as_none():
+    async def check(world):
+        await world.reported(1200, reply({"data": {WARNINGS: '{"a": 860}'}}))
+        assert await world.reported(1260, OK, OK) == WARN
+
+    in_world(check)
+
+
+def test_few_pods_are_evicted_at_once():
+    async def check(world):
+        world.pods = tuple([f"p{number:02}" for number in range(MAX_EVICTED + 3)])
+        for each in world.pods:
+            world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
+        warned = {each: [100, 860] for each in world.pods}
+        await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
+        answers = [[reply(listed(idle_pod(each))), OK, OK] for each in world.pods]
+        for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
+            given = answers[number * MAX_EVICTED :][:MAX_EVICTED]
+            asked = await world.reported(1260 + number, *[answer for each in given for answer in each])
+            evicted = [path for _, path in asked if path.endswith("/eviction")]
+            assert evicted == [f"{POD}/{each}/eviction" for each in few]
 
     in_world(check)
