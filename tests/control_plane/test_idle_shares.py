@@ -1,4 +1,6 @@
-"""Idle pods on a real API server: warned, and evicted after the grace if a policy says so; and what outlives a leader.
+"""Idle pods on a real API server: warned, and evicted after the grace if a policy says so.
+
+What a leader knows of them outlives it.
 
 The reports on the node's GPUs are the test's, and so are their times: hours pass between two of them.
 """
@@ -161,7 +163,7 @@ def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_bet
     killed.kill()
     assert cluster.stays() == {"idle", "guarded", "kept", "short"}
 
-    # While nobody leads, the grace passes, a pod ends, and another one has been idle for longer than both times.
+    # While nobody leads, the grace passes, a pod ends, and another one is idle for longer than both times.
     reports.write(11 * HOUR)
     cluster.api.delete("Pod", "short", cluster.namespace)
     cluster.run_pod("late", second)
