@@ -18,11 +18,9 @@ import msgspec
 
 from baremetal import supervisor
 from baremetal.job import CACHE, MARK, JobFile
-from baremetal.supervisor import BEGUN, EXIT, JOB, LOG, boot_id, removed, start_time, stat_of, take
+from baremetal.supervisor import BEGUN, EXIT, JOB, LOG, SESSION, boot_id, removed, start_time, stat_of, take
 from service.log import get_logger
 
-_SESSION = 3
-"""Field of /proc/PID/stat, counted from the state."""
 SYSTEMD = Path("/run/systemd/system")
 """Is there where systemd runs the machine."""
 MANAGER = () if os.geteuid() == 0 else ("--user",)
@@ -53,12 +51,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 class Attempt:
-    """An attempt, by its folder.
-
-    Args:
-        folder: its own.
-        mark: its value of `MARK`, which its processes carry.
-    """
+    """An attempt, by a folder of its own; its processes carry `mark` as their value of `MARK`."""
 
     def __init__(self, folder: Path, mark: str) -> None:
         self.folder = folder
@@ -127,12 +120,11 @@ class Attempt:
         Raises:
             OSError: nobody can say.
         """
-        begun = self._begun()
-        found = []
+        begun, found = self._begun(), list[int]()
         if begun and begun["boot"] == boot_id():
             if has_scopes():
                 self._kill_scope()
-            found = list(self._processes(str(begun["pid"]), begun["start_time"]))
+            found += self._processes(str(begun["pid"]), begun["start_time"])
         for pid in found:
             with contextlib.suppress(OSError):  # it has ended, or is another user's
                 os.kill(pid, signal.SIGKILL)
@@ -147,7 +139,7 @@ class Attempt:
             with contextlib.suppress(*_GONE_OR_HIDDEN):
                 if (fields := stat_of(pid)) is None:
                     continue
-                in_session = is_ours and fields[_SESSION] == session and (start_time(pid) or 0) >= since
+                in_session = is_ours and fields[SESSION] == session and (start_time(pid) or 0) >= since
                 if in_session or mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                     yield pid
 

@@ -47,12 +47,7 @@ def log_in() -> Any:
 
 
 class ClearmlQueues:
-    """Queues of ClearML's server.
-
-    Args:
-        client: that of `log_in`.
-        names: of the queues.
-    """
+    """Queues of ClearML's server by their names; `client` is that of `log_in`."""
 
     def __init__(self, client: Any, names: Sequence[str]) -> None:
         self._client = client
@@ -108,12 +103,9 @@ class ClearmlQueues:
 
 
 def mirror(entries: Mapping[str, Sequence[Entry]], store: TaskStore, now: float) -> None:
-    """Have the same tasks wait here, in the same order.
+    """Have the same tasks wait here, in the same order; `now` is Unix time.
 
-    Args:
-        entries: by queue. Queues that were not read are left out, and stay as they are.
-        store: of this machine.
-        now: Unix time.
+    Queues that are not among the `entries` were not read, and stay as they are.
     """
     present = set()
     for queue, found in entries.items():

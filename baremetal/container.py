@@ -29,14 +29,9 @@ CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 
 class ContainerJobs:
-    """Makes jobs that run containers.
+    """Makes jobs that run containers of `runtime`, podman or docker by its path.
 
-    Args:
-        runtime: podman or docker, by its path.
-        limits: of the machine.
-        cards: that are given.
-        folder: holds what is mounted.
-        cdi_dirs: folders with CDI specifications; the last one gets ours.
+    `folder` holds what is mounted. `cdi_dirs` have the CDI specifications; the last one gets ours.
 
     Raises:
         CdiError: a card has no CDI device, or ours cannot be written; the text says what to do.

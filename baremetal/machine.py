@@ -58,9 +58,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     def next_start(self, running: Iterable[Task], first: Mapping[str, Task]) -> Start | None:
         """Return the next task that has room; None if none has.
 
-        Args:
-            running: what has slices.
-            first: the task of each queue that starts next; queues without tasks are left out.
+        `running` have slices. `first` has the task of each queue that starts next, if it has tasks.
         """
         ledger, kept = self.ledger(running), frozenset[int]()
         overtook: list[int] = []

@@ -24,15 +24,11 @@ MAX_WAITING = 1000
 
 
 class MachinePage:
-    """Shows a store, which other threads and processes change.
-
-    Args:
-        folder: of the store.
-    """
+    """Shows the store in `folder`, which other threads and processes change."""
 
     def __init__(self, folder: Path) -> None:
         self.source = LocalSource(Ledger())
-        self.source.missing = "run-queues has not said yet what it serves: try again"
+        self.source.missing = "run-queues has not reported yet what it serves: try again"
         about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
         self.app = Page(self.source, about, LoopbackAuthorizer())
         self._folder = folder

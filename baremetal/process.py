@@ -64,11 +64,7 @@ class CannotRunError(Exception):
 
 
 def run_machine(options: RunnerOptions, source: Callable[[], GpuSource]) -> None:
-    """Run the tasks of a machine until SIGTERM or SIGINT.
-
-    Args:
-        options: of the command line.
-        source: opens the driver.
+    """Run the tasks of a machine until SIGTERM or SIGINT; `source` opens the driver.
 
     Raises:
         CannotRunError: something that the command line names cannot be used.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from agent.gpu import Gpu
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
+from policies.model.problems import printable, quoted
 
 MAX_QUEUES, MAX_CARDS, MAX_QUEUE_NAME, MAX_SHARE = 64, 64, 128, 16
 """Queues, numbers in `--gpus`, and characters of a queue's name and of its share."""
@@ -39,9 +40,9 @@ def read_gpus(text: str) -> tuple[int, ...] | None:
     ranges = [range(int(part[1]), int(part[2] or part[1]) + 1) for part in parts if part is not None]
     numbers = [number for each in ranges for number in each]
     if len(ranges) != len(parts) or not all(ranges) or len(numbers) > MAX_CARDS:
-        raise ValueError(f'--gpus "{text[:40]}": write numbers such as 0-2 or 0,1, or all')
+        raise ValueError(f"--gpus {quoted(text)}: write numbers such as 0-2 or 0,1, or all")
     if len(set(numbers)) != len(numbers):
-        raise ValueError(f'--gpus "{text[:40]}" names a card twice')
+        raise ValueError(f"--gpus {quoted(text)} names a card twice")
     return tuple(sorted(numbers))
 
 
@@ -49,7 +50,7 @@ def numbers_of(gpus: Sequence[Gpu], before: Mapping[int, str]) -> dict[int, str]
     """Return the UUID of the card that each number means.
 
     If the driver lists fewer cards than before and no new one, a card is lost, and the driver may have
-    numbered the others anew: then numbers mean what they meant before.
+    renumbered the others: then numbers mean what they meant before.
     """
     now = {gpu.index: gpu.uuid for gpu in gpus}
     return dict(before) if set(now.values()) < set(before.values()) else now
@@ -58,12 +59,9 @@ def numbers_of(gpus: Sequence[Gpu], before: Mapping[int, str]) -> dict[int, str]
 def chosen(
     gpus: Sequence[Gpu], wanted: Collection[int] | None, numbers: Mapping[int, str]
 ) -> tuple[Gpu, ...]:
-    """Return the cards to give; a lost one that has a number is left out.
+    """Return those of the driver's `gpus` that are to be given; a lost one that has a number is left out.
 
-    Args:
-        gpus: that the driver lists.
-        wanted: their numbers; None for all that are not in MIG mode.
-        numbers: what each number means.
+    `wanted` are their `numbers`; None stands for all cards that are not in MIG mode.
 
     Raises:
         ValueError: there is none, or one that is named is not there or is in MIG mode.
@@ -76,19 +74,16 @@ def chosen(
     if in_mig := [gpu.index for gpu in found if gpu.mig]:
         raise ValueError(f"--gpus names {in_mig[0]}, which is in MIG mode: turn it off, or leave it out")
     if not found:
-        raise ValueError("the driver lists no card that could be given")
+        raise ValueError("the driver lists no usable card")
     return found
 
 
 def read_queues(
     texts: Iterable[str], policy: EffectivePolicy, images: Mapping[str, str]
 ) -> tuple[ServedQueue, ...]:
-    """Return the queues of NAME=SHARE texts in their order, which is their priority.
+    """Return the queues of texts such as "half_gpu=0.5" in their order, which is their priority.
 
-    Args:
-        texts: such as "half_gpu=0.5".
-        policy: says which shares of one card there are.
-        images: by queue.
+    `policy` says which shares of one card there are; `images` are by queue.
 
     Raises:
         ValueError: a text is wrong, a name comes twice, or an image is for no queue.
@@ -100,21 +95,20 @@ def read_queues(
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f'--queue names "{min(twice)}" twice')
     if strangers := set(images) - set(names):
-        raise ValueError(f'--image names queue "{min(strangers)[:40]}", which --queue does not')
+        raise ValueError(f"--image names queue {quoted(min(strangers))}, which --queue does not")
     return queues
 
 
 def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> ServedQueue:
     name, _, share = text.rpartition("=")
-    if not name or len(name) > MAX_QUEUE_NAME or not name.isprintable():
-        raise ValueError(f'--queue "{text[:60]}" must be NAME=SHARE, such as half_gpu=0.5')
+    # A name like "--gpus" is an option whose turn `--queue` took.
+    if not name or not share or len(name) > MAX_QUEUE_NAME or not name.isprintable() or name.startswith("-"):
+        raise ValueError(f"--queue {quoted(text)} must be NAME=SHARE, such as half_gpu=0.5")
     fraction = share_of(share, policy)
     if fraction is None:
         parts = ", ".join(text for text, each in policy.fractions.items() if not each.is_whole)
-        raise ValueError(
-            f'queue "{name[:40]}" asks for {share[:MAX_SHARE]}: use {parts} of one card, or whole cards such'
-            " as 1 or 2"
-        )
+        asks, advice = printable(share[:MAX_SHARE]), f"use {parts} of one card, or whole cards such as 1 or 2"
+        raise ValueError(f'queue "{name[:40]}" asks for {asks}: {advice}')
     return ServedQueue(name, share, fraction, images.get(name))
 
 

@@ -30,14 +30,9 @@ RETRY_SECONDS = 5.0
 
 
 class Runner:
-    """Runs the tasks of a store on a machine.
+    """Runs the tasks of the store in `folder` on a machine.
 
-    Args:
-        store: has the tasks.
-        machine: its cards and queues.
-        folder: of the store.
-        job_of: returns what is started for a task's attempt.
-        clock: seconds that never go back.
+    `job_of` returns what is started for a task's attempt; `clock` returns seconds that never go back.
     """
 
     def __init__(
@@ -60,8 +55,6 @@ class Runner:
         """Whose slices are taken."""
         self._supervisors: dict[int, subprocess.Popen[bytes]] = {}
         """Those that this runner started."""
-        self._seen = -1
-        """Version of the store for which everything is done."""
         self._log = get_logger("runner")
 
     def adopt(self) -> None:
@@ -78,22 +71,13 @@ class Runner:
         """Do all that can be done now; `faults` are those of `Machine`, as of now."""
         self._follow_tasks()
         self._follow_cards(faults)
-        self._end_pauses()
-        if (version := self._store.version()) == self._seen:
-            return
-        self._seen = version
         for task in [each for each in self._store.running() if each.cancelled]:
             with self._logged(task):
                 self._attempt(task).end()
-        names = [queue.name for queue in self._machine.queues if queue.name not in self._pauses]
+        now, names = self._clock(), [queue.name for queue in self._machine.queues]
+        names = [name for name in names if self._pauses.get(name, now) <= now]
         while start := self._machine.next_start(self._running.values(), self._store.first(names)):
             self._start(start)
-
-    def _end_pauses(self) -> None:
-        now = self._clock()
-        for queue in [queue for queue, until in self._pauses.items() if until <= now]:
-            del self._pauses[queue]
-            self._seen = -1
 
     def _attempt(self, task: Task) -> Attempt:
         mark = f"{self._identity}/{task.number}/{task.attempt}"
@@ -134,7 +118,7 @@ class Runner:
         try:
             yield
         except OSError as error:
-            self._log.error("nobody can say what became of a task", task=task.number, error=str(error))
+            self._log.error("it is unknown how a task ended", task=task.number, error=str(error))
 
     def _ended(self, task: Task, state: Exit | None) -> None:
         """Note how a task ended, or have it wait again if it never began."""
@@ -149,7 +133,6 @@ class Runner:
             self._log.info("task ended", task=task.number, state=how, exit_code=code, note=note)
         del self._running[task.number]
         self._supervisors.pop(task.number, None)
-        self._seen = -1
 
     def _follow_cards(self, faults: Mapping[str, str]) -> None:
         """Take cards out of service or back into it, and say so of the tasks on them."""
@@ -162,7 +145,6 @@ class Runner:
             self._log.info("GPU is in service again", uuid=uuid)
         self._machine = msgspec.structs.replace(self._machine, faults=dict(faults))
         self._store.write_machine(self._machine)
-        self._seen = -1
         self._report_lost()
 
     def _report_lost(self) -> None:

@@ -55,19 +55,16 @@ def own_folder(state: Path) -> Path:
     """
     try:
         if state.exists() and state.stat().st_mode & stat.S_IWOTH:
-            raise StoreError(f"everybody can write {state}: name a folder of your own with --state")
+            raise StoreError(f"every user can write to {state}: name a folder of your own with --state")
         return private_folder(state)
     except (UntrustedError, OSError) as error:
-        foreign = "it is another user's, and only its user submits there"
+        foreign = "it belongs to another user, and only that user can submit there"
         why = foreign if isinstance(error, UntrustedError) else error
         raise StoreError(f"{state} cannot be used: {why}; name a folder of your own with --state") from error
 
 
 class TaskStore:
-    """The tasks of one machine. A process has one for itself, in one thread.
-
-    Args:
-        folder: holds the file.
+    """The tasks of one machine, in a file of `folder`. A process has one for itself, in one thread.
 
     Raises:
         StoreError: it cannot be opened, or is of a newer release.

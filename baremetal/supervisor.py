@@ -24,7 +24,7 @@ NOT_STARTED = 127
 """Exit code of a command that cannot be started, as shells have it."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
-_PARENT, _START_TIME = 1, 19
+_PARENT, SESSION, _START_TIME = 1, 3, 19
 """Fields of /proc/PID/stat, counted from the one behind the command's name."""
 
 
@@ -102,7 +102,9 @@ def _fork(job: dict[str, Any], me: int, libc: Any) -> int:
         os.chdir(job["folder"])
         os.execvpe(job["command"][0], job["command"], job["env"])  # noqa: S606 what the user submitted
     except (OSError, ValueError) as error:
-        os.write(2, f"fraction-injector: {job['command'][0]} cannot be started: {error}\n".encode())
+        why = getattr(error, "strerror", None) or error
+        said = f"fraction-injector: {job['command'][0]} cannot be started in {job['folder']}: {why}\n"
+        os.write(2, said.encode())
     finally:
         os._exit(NOT_STARTED)
 

@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[str, ...] = ()
     """UUIDs of its cards."""
     indices: tuple[int, ...] = ()
-    """Their numbers; the driver may number cards anew when one is lost, which the next runner notes."""
+    """Their numbers; the driver may renumber cards when one is lost, which the next runner notes."""
     slices: int = 0
     """On each card."""
     slices_per_gpu: int = 0

@@ -13,6 +13,7 @@ from cli.options import PoliciesOption, fail, read_policies
 from cli.task_options import StateOption
 from modes.units import Gpu
 from policies.model.effective import EffectivePolicy
+from policies.model.problems import quoted
 from service.options import DEFAULT_POLICIES, LogFormat, LogLevel
 
 
@@ -76,7 +77,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
 
     configure_logging(log_level, log_format)
     if clearml and image:
-        fail("--image goes without --clearml, whose agent has images of its own")
+        fail("--image cannot be used with --clearml: ClearML's agent chooses the images")
     effective = _policy(policies, policy)
     try:
         options = RunnerOptions(
@@ -97,7 +98,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
 def _policy(directory: Path, name: str) -> EffectivePolicy:
     compiled = read_policies(directory).compiled.get((None, name))
     if compiled is None:
-        fail(f'{directory} has no policy "{name}": name one with --policy')
+        fail(f"{directory} has no policy {quoted(name)}: name one with --policy")
     if compiled.effective.mode.takes is not Gpu:
         fail(f'policy "{name}" is of mode {compiled.effective.mode.name}: name one of mode per-gpu')
     return compiled.effective
@@ -106,12 +107,12 @@ def _policy(directory: Path, name: str) -> EffectivePolicy:
 def _in_order(queues: list[str], more: list[str]) -> list[str]:
     """Return the queues of `--queue A B C`; the command line does not say where others would belong."""
     if len(queues) > 1 and more:
-        fail("--queue: write it once, with all queues behind it in their order, or before each of them")
+        fail("--queue: write it once, with all queues after it in their order, or before each of them")
     return queues + more
 
 
 def _images(texts: list[str]) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     if wrong := next((text for text, pair in zip(texts, pairs, strict=True) if not pair[2]), None):
-        fail(f'--image "{wrong[:80]}" must be QUEUE=IMAGE')
+        fail(f"--image {quoted(wrong)} must be QUEUE=IMAGE")
     return {name: image for name, _, image in pairs}

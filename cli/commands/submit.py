@@ -14,6 +14,7 @@ from baremetal.task import MAX_PRIORITY, MAX_SUBMISSION_BYTES, Submission
 from cli.options import fail
 from cli.printing import say
 from cli.task_options import StateOption, open_store
+from policies.model.problems import quoted
 
 
 def submit(
@@ -35,7 +36,7 @@ def submit(
         machine = store.read_machine()
         served = [each.name for each in machine.queues] if machine is not None else [queue]
         if queue not in served:
-            fail(f'no queue "{queue}": the runner serves {", ".join(served)}')
+            fail(f"no queue {quoted(queue)}: the runner serves {', '.join(served)}")
         number = store.submit(submission, time.time())
     except StoreError as error:
         fail(str(error))

@@ -233,5 +233,5 @@ def test_a_queue_that_clearml_does_not_have_is_logged_and_others_are_served(lab,
 
 @pytest.mark.slow
 def test_a_queue_of_clearml_has_no_images_of_ours(lab):
-    with pytest.raises(ProcessError, match="--image goes without --clearml"):
+    with pytest.raises(ProcessError, match="--image cannot be used with --clearml"):
         lab.start("--clearml", "--queue", "half=0.5", "--image", "half=busybox")

@@ -2,9 +2,6 @@
 
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +15,10 @@ from baremetal.job import ShareLimits, shares
 from baremetal.task import OVER, Submission
 from policies.loading.loader import load_policies
 from testbed.nvidia.cards import Card
-from tests.baremetal.support.docker import daemon
+from tests.baremetal.support.container_runtime import IMAGE
+from tests.baremetal.support.docker import Docker
 from tests.baremetal.support.machine import cards, policy, submission, task
-from tests.baremetal.support.podman import IMAGE, Podman
+from tests.baremetal.support.podman import Podman
 from tests.baremetal.support.processes import Lab
 
 CARDS = cards(2)
@@ -131,40 +129,6 @@ def test_cards_without_a_cdi_device_are_refused_with_what_to_do(tmp_path):
         ContainerJobs("podman", limits_of(policy()), CARDS, tmp_path, [str(tmp_path)])
 
 
-@pytest.mark.slow
-def test_dockers_own_client_asks_for_the_devices_of_the_share(tmp_path, cdi, library):
-    docker = shutil.which("docker")
-    if docker is None or "Docker version" not in version_of(docker):
-        pytest.skip("there is no client of docker on PATH")
-    here = Submission(queue="half", command=("python", "train.py"), folder=str(tmp_path))
-    job = job_of(task(submission=here), limits_of(policy(), library), tmp_path, cdi, "busybox")
-    # Of the test's own, as a path of a socket is short.
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder, daemon(f"{folder}/docker") as asked:
-        env = {"DOCKER_HOST": f"unix://{folder}/docker", "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-        ended = subprocess.run(
-            [docker, *job.command[1:]], env=env, check=False, capture_output=True, text=True
-        )
-    [created] = [(path, body) for path, body in asked if "/containers/create" in path]
-    path, body = created
-    assert "noted" in ended.stderr
-    assert path.endswith("?name=fraction-injector-box-1-2")
-    assert (body["Image"], body["Cmd"], body["WorkingDir"]) == (
-        "busybox",
-        ["python", "train.py"],
-        str(tmp_path),
-    )
-    assert body["Labels"] == {"fraction-injector.task": "box/1/2"}
-    requests = {each["Driver"]: each["DeviceIDs"] for each in body["HostConfig"]["DeviceRequests"]}
-    assert requests == {"cdi": ["nvidia.com/gpu=GPU-0", "clearml-injector.io/slices=GPU-0-4-of-8"]}
-    [mount] = body["HostConfig"]["Mounts"]
-    assert (mount["Type"], mount["Source"], mount["Target"]) == ("bind", str(tmp_path), str(tmp_path))
-
-
-def version_of(docker):
-    """What a program says of itself: podman may have the name docker."""
-    return subprocess.run([docker, "--version"], check=False, capture_output=True, text=True).stdout
-
-
 def test_a_machine_without_a_runtime_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CdiError, match="there is no podman or docker on PATH"):
@@ -175,31 +139,24 @@ def test_a_machine_without_a_runtime_says_so(monkeypatch, tmp_path):
     assert find_runtime(None) == str(tmp_path / "docker")
 
 
-@pytest.fixture
-def podman(tmp_path):
-    (tmp_path / "podman").mkdir()
-    made = Podman(tmp_path / "podman")
+@pytest.fixture(params=[Podman, Docker], ids=["podman", "docker"])
+def runtime(request, tmp_path):
+    folder = tmp_path / "runtime"
+    folder.mkdir()
+    made = request.param(folder)
     yield made
     made.close()
 
 
 @pytest.fixture
-def lab(tmp_path, podman, library, monkeypatch):
-    for name, value in podman.env.items():
+def lab(tmp_path, runtime, library, monkeypatch):
+    for name, value in runtime.env.items():
         monkeypatch.setenv(name, value)
     made = Lab(tmp_path, 0)
-    made.write(*[Card(each, minor=number) for number, each in enumerate(podman.uuids)])
-    made.serve = lambda: made.start(
-        "--queue",
-        "half=0.5",
-        "dual=2",
-        "--image",
-        f"half={IMAGE}",
-        "--image",
-        f"dual={IMAGE}",
-        "--limiter-library",
-        str(library),
-    )
+    made.write(*[Card(each, minor=number) for number, each in enumerate(runtime.uuids)])
+    images = [f"--image={queue}={IMAGE}" for queue in ("half", "dual")]
+    with_library = f"--limiter-library={library}", f"--runtime={runtime.program}"
+    made.serve = lambda: made.start(*images, *with_library, "--queue", "half=0.5", "dual=2")
     yield made
     made.close()
 
@@ -210,9 +167,11 @@ def log_of(lab, number):
 
 
 @pytest.mark.slow
-def test_podman_runs_tasks_with_the_devices_and_limits_of_their_shares(lab, podman):
+@pytest.mark.timeout(300, func_only=True)
+def test_a_runtime_runs_tasks_with_the_devices_and_limits_of_their_shares(lab, runtime):
     half = lab.submit(
-        "half", "sh", "-c", "env; cat /etc/ld.so.preload; cat /usr/local/vgpu/libvgpu.so; exit 3"
+        *("half", "sh", "-c", "pwd; env; cat /etc/ld.so.preload; cat /usr/local/vgpu/libvgpu.so; exit 3"),
+        folder=str(lab.folder),
     )
     dual = lab.submit("dual", "env")
     lab.serve()
@@ -220,33 +179,37 @@ def test_podman_runs_tasks_with_the_devices_and_limits_of_their_shares(lab, podm
     said = log_of(lab, half)
     index = tasks[half].indices[0]
     assert (tasks[half].state, tasks[half].exit_code) == ("failed", 3)
-    assert f"CARD_{index}={podman.uuids[index]}" in said
+    assert str(lab.folder) in said.splitlines()
+    assert f"CARD_{index}={runtime.uuids[index]}" in said
     assert "CUDA_DEVICE_MEMORY_LIMIT_0=20480m" in said
     assert said.endswith("/usr/local/vgpu/libvgpu.so\nthe library")
-    assert [f"CARD_{number}={each}" in log_of(lab, dual) for number, each in enumerate(podman.uuids)] == [
+    assert [f"CARD_{number}={each}" in log_of(lab, dual) for number, each in enumerate(runtime.uuids)] == [
         True
     ] * 2
-    assert podman.containers() == []
+    assert runtime.containers() == []
 
 
 @pytest.mark.slow
-def test_a_container_goes_on_when_the_runner_is_killed_and_ends_when_it_is_cancelled(lab, podman):
+@pytest.mark.timeout(300, func_only=True)
+def test_a_container_goes_on_when_the_runner_is_killed_and_ends_when_it_is_cancelled(lab, runtime):
     number = lab.submit("half", "sh", "-c", "echo runs; exec sleep 1000")
     lab.serve()
     lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
     lab.kill()
-    [name] = podman.containers()
+    [name] = runtime.containers()
+    mark = runtime("inspect", "--format", '{{index .Config.Labels "fraction-injector.task"}}', name).strip()
     lab.serve()
     tasks = lab.tasks()
     assert (tasks[number].state, tasks[number].attempt) == ("running", 1)
     lab.cancel(number)
     lab.until(lambda tasks: tasks[number].state == "cancelled", "it ends")
-    assert podman.containers() == []
-    assert name.endswith(f"-{number}-1")
+    assert runtime.containers() == []
+    assert (name, mark.split("/")[1:]) == (f"fraction-injector-{mark.replace('/', '-')}", [str(number), "1"])
 
 
 @pytest.mark.slow
-def test_a_container_whose_supervisor_is_killed_is_removed_and_its_task_reported(lab, podman):
+@pytest.mark.timeout(300, func_only=True)
+def test_a_container_whose_supervisor_is_killed_is_removed_and_its_task_reported(lab, runtime):
     number = lab.submit("half", "sh", "-c", "echo runs; exec sleep 1000")
     lab.serve()
     lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
@@ -254,4 +217,4 @@ def test_a_container_whose_supervisor_is_killed_is_removed_and_its_task_reported
     os.kill(begun["pid"], 9)
     tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it is reported")
     assert tasks[number].state == "lost"
-    assert podman.containers() == []
+    assert runtime.containers() == []

@@ -96,7 +96,10 @@ def test_before_a_runner_said_what_it_serves_the_page_says_so(store, tmp_path):
     page = MachinePage(tmp_path)
     page.look(store)
     answer = get(page.app, "/stream")
-    assert (answer.status, answer.body) == (503, b"run-queues has not said yet what it serves: try again\n")
+    assert (answer.status, answer.body) == (
+        503,
+        b"run-queues has not reported yet what it serves: try again\n",
+    )
 
 
 @pytest.fixture
@@ -124,8 +127,8 @@ def serve(lab):
 def test_run_queues_serves_the_page_on_loopback_alone(lab):
     address = serve(lab)
     port = int(re.search(r":(\d+)/$", address)[1])
-    assert "<title>GPU fractions</title>" in httpx.get(address).text
-    assert httpx.get(address, headers={"host": "elsewhere.example"}).status_code == 421
+    assert "<title>GPU fractions</title>" in httpx.get(address, timeout=60).text
+    assert httpx.get(address, headers={"host": "elsewhere.example"}, timeout=60).status_code == 421
     sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
     listening = [fields[1] for fields in sockets if fields[3] == "0A"]
     assert [each for each in listening if each.endswith(f":{port:04X}")] == [f"0100007F:{port:04X}"]

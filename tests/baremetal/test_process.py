@@ -16,7 +16,7 @@ from baremetal.job import MARK
 from baremetal.store import LOCK, TaskStore
 from baremetal.supervisor import start_time
 from baremetal.task import OVER
-from testbed.process import ProcessError, eventually
+from testbed.process import ProcessError, eventually, tail
 from tests.baremetal.support.machine import SEED
 from tests.baremetal.support.processes import Lab
 from tests.effort import by_turns
@@ -27,6 +27,8 @@ SHARES = {"dual_gpus": 8, "quarter_gpu": 2, "half_gpu": 4, "single_gpu": 8}
 TASKS = by_turns("baremetal", usual=60, full=1000)
 KILLS = by_turns("baremetal", usual=4, full=40)
 """Of runners; of tasks and supervisors there are as many again."""
+MAX_IDLE_TURNS = 5000
+"""Looks at all processes in a row in which no task ended: work and not time, as the machine may be busy."""
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab
         (["--gpus", "0", "--queue", "x=2"], 'queue "x" asks for 2 cards, and --gpus gives 1'),
         (["--queue", "x=1", "--policy", "none"], 'has no policy "none": name one with --policy'),
         (["--queue", "x=1", "--limiter-library", "/no"], "--limiter-library /no is no file"),
-        (["--queue", "a=1", "--queue", "b=1", "c=1"], "write it once, with all queues behind it"),
+        (["--queue", "a=1", "--queue", "b=1", "c=1"], "write it once, with all queues after it"),
     ],
 )
 def test_a_command_line_that_cannot_be_served_ends_with_one_line(lab, arguments, said):
@@ -183,17 +185,19 @@ def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab
     assert tasks[number].note == f"GPU-{index} is out of service: the driver does not list it"
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(0)
 def test_whatever_is_killed_each_task_runs_once_or_is_reported_and_no_card_is_over_full(lab):
     """Runners, supervisors and commands are killed at random; the sums are of processes, not of the store."""
     chance = random.Random(7)  # noqa: S311 kills, no secret
     queues = [chance.choice(list(SHARES)) for _ in range(TASKS)]
     for number, queue in enumerate(queues, start=1):
         lab.submit(queue, "sh", "-c", f"echo {number} >> {lab.folder}/ran; sleep {chance.random() / 4:.3f}")
-    killed = Counter()
+    killed, before, idle = Counter(), 0, 0
     lab.start("--gpus", "0-2", "--queue", *SEED)
     while (tasks := lab.tasks()) and any(task.state not in OVER for task in tasks.values()):
         over = sum(task.state in OVER for task in tasks.values())
+        before, idle = over, idle + 1 if over == before else 0
+        assert idle < MAX_IDLE_TURNS, f"no task ends any more\n{tail(lab.log)}"
         found = processes(lab)
         assert all(each <= 8 for each in used_slices(found, queues).values()), "a card is over full"
         if found and killed["task"] < KILLS and chance.random() < 0.2:

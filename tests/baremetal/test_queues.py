@@ -51,7 +51,7 @@ def test_a_share_is_a_number_however_many_zeros_it_has(text, slices):
 
 @pytest.mark.parametrize(
     "share",
-    ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", "", ".5", "\u0660.5", "65", "0.5000000000000000000"],
+    ["1.25", "0", "0.3", "0.1", "-1", "1e0", "nan", ".5", "\u0660.5", "65", "0.5000000000000000000"],
 )
 def test_a_share_that_is_neither_of_the_policy_nor_whole_is_refused_with_what_to_write(share):
     with pytest.raises(ValueError, match='queue "x" asks for') as raised:
@@ -66,10 +66,24 @@ def test_one_and_a_quarter_is_refused_with_exactly_this_line():
     assert str(raised.value) == f'queue "x" asks for 1.25: {ADVICE}'
 
 
-@pytest.mark.parametrize("text", ["half", "=0.5", "a\n=0.5", f"{'n' * 129}=1"])
-def test_a_queue_needs_a_name_and_a_share(text):
-    with pytest.raises(ValueError, match="must be NAME=SHARE"):
+@pytest.mark.parametrize("text", ["half", "half=", "=0.5", "a\n=0.5", f"{'n' * 129}=1", "\udcff=1"])
+def test_a_queue_needs_a_name_and_a_share_and_is_refused_in_one_line(text):
+    with pytest.raises(ValueError, match="must be NAME=SHARE") as raised:
         served(text)
+    assert str(raised.value).isprintable() or "\udcff" in text
+    assert len(str(raised.value)) < 200
+
+
+@pytest.mark.parametrize("text", ["--gpus=1", "-x=0.5"])
+def test_an_option_behind_queue_is_no_queue(text):
+    with pytest.raises(ValueError, match=f'--queue "{text}" must be NAME=SHARE'):
+        served(text)
+
+
+def test_a_share_that_is_no_text_is_refused_in_one_line():
+    with pytest.raises(ValueError, match=r"asks for 0\\n5: use") as raised:
+        served("x=0\n5")
+    assert str(raised.value).isprintable()
 
 
 def test_a_name_may_hold_spaces_and_equal_signs():
@@ -139,5 +153,5 @@ def test_a_named_card_in_mig_mode_is_refused_and_so_is_a_machine_without_cards()
     [card] = cards(1)
     with pytest.raises(ValueError, match="--gpus names 0, which is in MIG mode"):
         given((replace(card, mig=True),), (0,))
-    with pytest.raises(ValueError, match="no card that could be given"):
+    with pytest.raises(ValueError, match="no usable card"):
         given((replace(card, mig=True),), None)

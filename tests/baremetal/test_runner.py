@@ -74,7 +74,6 @@ class Box:
 
     def look(self):
         """One turn of the process's loop; another process's change is told by hand."""
-        self.runner._seen = -1
         self.runner.step(self.faults)
 
     def until_over(self, *numbers):

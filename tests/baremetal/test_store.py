@@ -203,6 +203,25 @@ def test_a_broken_store_says_so_whatever_is_asked(store):
             ask()
 
 
+def test_a_store_that_another_keeps_locked_is_said_in_one_line_and_nothing_is_half_done(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("baremetal.store.BUSY_SECONDS", 0.01)
+    with closing(TaskStore(tmp_path)) as store, closing(TaskStore(tmp_path)) as other:
+        other._db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="the tasks cannot be read or written: database is locked"):
+            store.submit(submission("half"), 1.0)
+        assert store.waiting(9) == []
+        other._db.execute("ROLLBACK")
+        assert store.submit(submission("half"), 1.0) == 1
+
+
+def test_a_clock_that_jumps_changes_no_order(store):
+    numbers = [store.submit(submission("half"), now) for now in (2e9, 5.0, -1.0)]
+    assert [task.number for task in store.waiting(9)] == numbers
+    assert store.first(["half"])["half"].number == numbers[0]
+
+
 def test_a_killed_writer_leaves_the_store_whole(tmp_path):
     """SQLite's own promise, seen once: what was not committed is not there, what was is."""
     with closing(TaskStore(tmp_path)) as store:
@@ -232,7 +251,7 @@ def test_only_its_user_can_open_it(tmp_path):
 
 def test_a_folder_that_leads_elsewhere_is_refused(tmp_path):
     (tmp_path / "private").symlink_to("/usr")
-    with pytest.raises(StoreError, match="only its user submits there; name a folder of your own"):
+    with pytest.raises(StoreError, match="only that user can submit there; name a folder of your own"):
         own_folder(tmp_path)
 
 
@@ -247,7 +266,7 @@ def test_one_runner_at_a_time_holds_the_lock(tmp_path):
 
 def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path):
     tmp_path.chmod(0o1777)
-    with pytest.raises(StoreError, match=r"everybody can write .*: name a folder of your own"):
+    with pytest.raises(StoreError, match=r"every user can write to .*: name a folder of your own"):
         own_folder(tmp_path)
     assert tmp_path.stat().st_mode & 0o7777 == 0o1777
 
@@ -255,7 +274,7 @@ def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path
 def test_another_users_folder_is_refused_without_advice_to_remove_it(tmp_path, monkeypatch):
     own_folder(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.raises(StoreError, match="only its user submits there") as raised:
+    with pytest.raises(StoreError, match="only that user can submit there") as raised:
         own_folder(tmp_path)
     assert "remove" not in str(raised.value)
 

@@ -76,9 +76,26 @@ def test_how_the_command_ended_is_written(start, tmp_path, command, expected):
     assert code(tmp_path) == expected
 
 
-def test_a_command_that_cannot_be_started_says_why_in_its_log(start, tmp_path):
-    start("no-such-program").wait()
-    assert "no-such-program cannot be started: [Errno 2]" in (tmp_path / "log").read_text()
+@pytest.mark.parametrize(
+    ("command", "folder", "why"),
+    [
+        ("no-such-program", "/", "No such file or directory"),
+        ("true", "/no/such/folder", "No such file or directory"),
+        ("/etc", "/", "Permission denied"),
+        ("a\0b", "/", "execve: embedded null character in path"),
+    ],
+)
+def test_a_command_that_cannot_be_started_says_why_in_its_log(start, tmp_path, command, folder, why):
+    start(command, folder=folder).wait()
+    said = f"fraction-injector: {command} cannot be started in {folder}: {why}\n"
+    assert (tmp_path / "log").read_text() == said
+    assert code(tmp_path) == 127
+
+
+def test_a_command_with_a_text_that_the_kernel_refuses_as_too_long_fails_with_a_line(start, tmp_path):
+    start("true", "x" * 200_000).wait()
+    assert "true cannot be started in /: Argument list too long" in (tmp_path / "log").read_text()
+    assert code(tmp_path) == 127
 
 
 def test_the_command_gets_its_variables_its_folder_and_the_usual_signals(start, tmp_path):

@@ -1,57 +1,87 @@
-"""A stand-in for docker's daemon: it notes which container docker's own client asks for, and refuses it."""
+"""A daemon of docker in a folder of a test's own, and docker's own client."""
 
-import json
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingUnixStreamServer
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
+import msgspec
+import pytest
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+from testbed.nodes import cgroups, parts
+from testbed.process import Process
+from tests.baremetal.support.container_runtime import ContainerRuntime, skip_without
 
-    def address_string(self):
-        return "client"
-
-    def do_HEAD(self):
-        self._answer(200, {})
-
-    def do_GET(self):
-        self._answer(200, {"ApiVersion": "1.50", "OSType": "linux"})
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
-        self.server.asked.append((self.path, body))
-        self._answer(400, {"message": "noted"})
-
-    def _answer(self, status, data):
-        content = json.dumps(data).encode()
-        self.send_response(status)
-        for name, value in {
-            "Api-Version": "1.50",
-            "OSType": "linux",
-            "Content-Type": "application/json",
-        }.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *_):
-        """Quiet."""
+_DAEMON = {
+    "storage-driver": "vfs",
+    "features": {"containerd-snapshotter": False},
+    "userland-proxy": False,
+    "iptables": False,
+    "ip6tables": False,
+    "bridge": "none",
+}
+"""It changes nothing of the machine's network; CDI is on, as it is from Docker 28.3."""
+READY_S = 120
 
 
-@contextmanager
-def daemon(path):
-    """A list of (path, body) of what is posted to a daemon at this socket."""
-    server = ThreadingUnixStreamServer(str(path), _Handler)
-    server.daemon_threads, server.asked = True, []
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield server.asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+class Docker(ContainerRuntime):
+    """Docker with images and containers of its own; its daemon ends with it."""
+
+    def __init__(self, folder):
+        skip_without("busybox")
+        if (reason := _why_no_client() or parts.why_not() or cgroups.why_not()) is not None:
+            pytest.skip(reason)
+        daemon, node = parts.build_dockerd(_say), parts.build(_say)
+        # Not in the folder of the test: the path of a socket is short.
+        self._folder = Path(tempfile.mkdtemp(prefix="docker-", dir="/tmp"))
+        self._group = f"fraction-injector-{self._folder.name}"
+        socket = f"unix://{self._folder}/docker.sock"
+        arguments = [f"--config-file={self._config()}", f"--host={socket}"]
+        self._daemon = Process(
+            [str(daemon), *arguments], folder / "dockerd.log", grace_s=60, environment=node.environment
+        )
+        try:
+            self._daemon.until_ready(lambda: self._answers(socket), READY_S)
+            super().__init__("docker", {"DOCKER_HOST": socket}, folder)
+        except BaseException:
+            self._end()
+            raise
+
+    def close(self):
+        """Remove what is left, and end the daemon with its containerd."""
+        try:
+            super().close()
+        finally:
+            self._end()
+
+    def _end(self):
+        self._daemon.stop()
+        assert cgroups.clear([each / self._group for each in cgroups.HIERARCHIES.iterdir()]) == []
+        shutil.rmtree(self._folder)
+
+    def _config(self):
+        own = {
+            name: str(self._folder / file)
+            for name, file in {"data-root": "data", "exec-root": "run", "pidfile": "pid"}.items()
+        }
+        file = self._folder / "daemon.json"
+        file.write_bytes(msgspec.json.encode(_DAEMON | own | {"cgroup-parent": f"/{self._group}"}))
+        return file
+
+    def _answers(self, socket):
+        asked = ["docker", f"--host={socket}", "info"]
+        return subprocess.run(asked, check=False, capture_output=True).returncode == 0
+
+
+def _why_no_client():
+    """Why docker's own client cannot be used; None if it can. Podman may have the name docker."""
+    missing = "there is no client of docker on PATH"
+    if shutil.which("docker") is None:
+        return missing
+    said = subprocess.run(["docker", "--version"], check=False, capture_output=True, text=True).stdout
+    return None if "Docker version" in said else missing
+
+
+def _say(line):
+    print(line, file=sys.stderr)  # noqa: T201 - it takes minutes once

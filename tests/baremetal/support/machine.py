@@ -69,9 +69,9 @@ def served(*texts, images=None):
     return read_queues(texts, policy(), images or {})
 
 
-def submission(queue="half_gpu", *command, **more):
+def submission(queue="half_gpu", *command, folder="/", **more):
     """What somebody submits."""
-    return Submission(queue=queue, command=command or ("true",), folder="/", **more)
+    return Submission(queue=queue, command=command or ("true",), folder=folder, **more)
 
 
 def task(number=1, queue="half_gpu", indices=(0,), slices=4, **more):

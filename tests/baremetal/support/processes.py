@@ -17,6 +17,9 @@ from testbed.process import Process, eventually, tail
 from tests.baremetal.support.machine import submission
 from tests.product import ROOT
 
+START_S = 600
+"""Until a runner that neither serves nor ends has failed, also where the machine is very busy."""
+
 
 class Lab:
     """A machine with cards, its tasks, and a runner that can be killed and started again."""
@@ -49,7 +52,7 @@ class Lab:
         served = self.served()
         runner = Process(self.command(*arguments), self.log)
         try:
-            runner.until_ready(lambda: self.served() > served, 120)
+            runner.until_ready(lambda: self.served() > served, START_S)
         except BaseException:
             runner.stop()
             raise
