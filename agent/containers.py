@@ -76,7 +76,7 @@ def attribute(pids: Collection[int], logs: Path, proc: Path) -> Attribution:
     unknown = set()
     for pid in sorted(pids):
         groups = _groups_of(pid, proc)
-        found = _container_in(groups) if groups is not None else None
+        found = container_in(groups) if groups is not None else None
         if found is not None and found.id in names:
             containers[pid] = RunningContainer(names[found.id], found)
         elif found is not None or groups is None:
@@ -91,6 +91,7 @@ def _groups_of(pid: int, proc: Path) -> str | None:
         return None
 
 
-def _container_in(groups: str) -> ContainerId | None:
+def container_in(groups: str) -> ContainerId | None:
+    """Return the container that names of control groups contain; None if they contain none."""
     found, pods = _ID.findall(groups), _POD.findall(groups)
     return ContainerId(found[-1], pods[-1].replace("_", "-") if pods else "") if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 
@@ -146,6 +147,14 @@ class GpuSource(Protocol):
 
         Raises:
             GpuSourceError: the GPU, or the driver, does not answer.
+        """
+
+    def used_by_group(self, uuid: str, group: Path) -> int | None:
+        """Return the MiB of a GPU that the driver counts for a control group; None if it does not say.
+
+        Args:
+            uuid: the GPU.
+            group: the folder of the control group, of version 2.
         """
 
     def why_no_driver_limits(self) -> str | None:

@@ -195,11 +195,16 @@ class Nvml:
         reasons = (self._why_no_limits_on(gpu.index) for gpu in self._known.values() if not gpu.mig)
         return next(filter(None, reasons), None)
 
-    def _why_no_limits_on(self, index: int) -> str | None:
-        limits = nvml.c_nvmlGetMemoryLimits_v1_t()
-        limits.nameSpace = str(self._cgroups).encode()
+    def used_by_group(self, uuid: str, group: Path) -> int | None:
+        """Return the MiB that the driver counts for a control group; drivers from 615 on do."""
         try:
-            nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(index), limits)
+            return int(_limits_of(nvml.nvmlDeviceGetHandleByUUID(uuid), group).currentUsed) // _MIB
+        except nvml.NVMLError:
+            return None
+
+    def _why_no_limits_on(self, index: int) -> str | None:
+        try:
+            _limits_of(nvml.nvmlDeviceGetHandleByIndex(index), self._cgroups)
         except nvml.NVMLError_NotFound:
             return None  # it supports limits, and has none for this group
         except nvml.NVMLError as error:
@@ -280,6 +285,18 @@ def _load_below(root: Path) -> None:
         with contextlib.suppress(OSError):
             ctypes.CDLL(path)
             return
+
+
+def _limits_of(device: Any, group: Path) -> Any:
+    """Return the limits of a control group, and what it uses.
+
+    Raises:
+        nvml.NVMLError: the driver does not know them.
+    """
+    limits = nvml.c_nvmlGetMemoryLimits_v1_t()
+    limits.nameSpace = str(group).encode()
+    nvml.nvmlDeviceGetMemoryLimits_v1(device, limits)
+    return limits
 
 
 def _bus(device: Any) -> str | None:

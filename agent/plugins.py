@@ -172,7 +172,7 @@ class DevicePlugins:
         try:
             self._write_all(specifications)
         except CdiError as error:
-            self._log.warning("our CDI devices are as they were", error=str(error))
+            self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _look_for_others(self) -> None:
         """Withdraw cards that another plugin has or had, before any is offered; `Ownership` repeats it."""

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from agent import ownership
 from agent.container_use import ContainerUse, SeenUse, UseHistory
 from agent.containers import Attribution, ContainerId, ContainerName, attribute
+from agent.driver_counters import DriverCounters
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse, ProcessUse
 from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
@@ -64,6 +65,10 @@ class Usage:
         self._kubelet = kubelet
         self._checkpoint = Checkpoint(self._kubelet.plugins)
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
+        self._counters: DriverCounters | None = None
+        """None where the node's processes are visible, or nothing is to be measured by container."""
+        if options.driver_metrics:
+            self._counters = DriverCounters(source, self._logs, Path(options.cgroups))
         self._metrics = UsageMetrics(registry)
         self._history = UseHistory()
         self._check = LimiterCheck(policy.limiter, self._proc)
@@ -90,6 +95,7 @@ class Usage:
         self._state.set_held(held_of(holders or (), self._state.gpus) if knows_held else None)
         self._withhold(_given(holders, allocations), divisions)
         shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
+        seen = await asyncio.to_thread(self._seen, shares, uses, found)
         # No await from here on, so that the metrics are read completely.
         self._metrics.clear()
         for gpu, use in uses.items():
@@ -99,9 +105,10 @@ class Usage:
         for name, share in shares:
             self._metrics.set_share(name, share)
         unmeasured = _unmeasured(holders or (), {name for name, _ in shares}, self._state.gpus)
-        self._set_uses(shares if holders is not None else None, unmeasured, uses, found)
+        self._set_uses(shares if holders is not None else None, unmeasured, seen)
         unlimited = self._find_unlimited(uses, found, with_limiter, shares)
-        self._state.set_unlimited(unlimited if self._check.can_tell and self._knows_containers else None)
+        is_known = self._check.can_tell and self._knows_containers and self._counters is None
+        self._state.set_unlimited(unlimited if is_known else None)
 
     @property
     def _knows_containers(self) -> bool:
@@ -112,8 +119,7 @@ class Usage:
         self,
         shares: Sequence[HeldShare] | None,
         unmeasured: Collection[ContainerName],
-        uses: Uses,
-        found: Attribution,
+        seen: Iterable[SeenUse],
     ) -> None:
         """Update what containers have used; nothing changes while the kubelet does not list them."""
         if not self._knows_containers:
@@ -121,7 +127,6 @@ class Usage:
         elif shares is not None:
             holders = {(name, share.gpu.index) for name, share in shares}
             holders |= {(name, _UNMEASURED) for name in unmeasured}
-            seen = _seen(shares, uses, found)
             now = int(time.time())
             measured: list[ContainerUse] = self._history.update(seen, holders, now)
             self._metrics.set_uses(measured)
@@ -147,7 +152,14 @@ class Usage:
 
     def _attribute(self, uses: Uses) -> Attribution:
         pids = {process.pid for use in uses.values() for process in use.processes}
+        if self._counters is not None:  # the process IDs of this process's own namespace are others
+            return Attribution({}, frozenset(pids))
         return attribute(pids, self._logs, self._proc)
+
+    def _seen(self, shares: Sequence[HeldShare], uses: Uses, found: Attribution) -> list[SeenUse]:
+        if self._counters is not None:
+            return self._counters.seen(shares)
+        return list(_seen_by_process(shares, uses, found))
 
     def _find_unlimited(
         self,
@@ -223,7 +235,7 @@ def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Seq
     return processes
 
 
-def _seen(shares: Iterable[HeldShare], uses: Uses, found: Attribution) -> Iterator[SeenUse]:
+def _seen_by_process(shares: Iterable[HeldShare], uses: Uses, found: Attribution) -> Iterator[SeenUse]:
     """Yield what shares' holders use; without those that processes of unknown containers may belong to."""
     grouped = {gpu: _by_container(use, found) for gpu, use in uses.items()}
     unclear = {gpu for gpu, use in uses.items() if any(each.pid in found.unknown for each in use.processes)}

@@ -59,13 +59,13 @@ class UsageMetrics:
         self._used.labels(*_labels(name, gpu)).set(mib * _MIB)
 
     def set_share(self, name: ContainerName, share: Share) -> None:
-        """Set what a container may use."""
+        """Set the slices that a container holds, and its limit of GPU memory."""
         labels = _labels(name, share.gpu.index)
         self._slices.labels(*labels).set(share.slices)
         self._limit.labels(*labels).set(share.usable_mib * _MIB)
 
     def set_uses(self, uses: Iterable[ContainerUse]) -> None:
-        """Set what containers with a share have used."""
+        """Set the GPU memory that containers with a share use and have used at most, and their GPU time."""
         for each in uses:
             labels = _labels(each.name, each.gpu)
             self._used.labels(*labels).set(each.used_mib * _MIB)
@@ -74,7 +74,7 @@ class UsageMetrics:
                 self._hour.labels(*labels).set(each.busy_percent / 100)
 
     def count_unlimited(self, name: ContainerName, gpu: int, *, has_limiter: bool) -> None:
-        """Count a process of a limited share."""
+        """Count a process of a limited share, as unlimited if it has no limiter loaded."""
         self._unlimited.labels(*_labels(name, gpu)).inc(not has_limiter)
 
 

@@ -139,11 +139,11 @@ class PreparedClaims:
         except FileNotFoundError:
             if left:
                 self.is_whole = False
-                self._log.error("prepared claims of before are not known: the file is gone", file=FILE)
+                self._log.error("the claims prepared earlier are unknown: the file is gone", file=FILE)
             return {}, self._boot
         except (*UNREADABLE, UntrustedError, CheckpointError) as error:
             self.is_whole = False
-            self._log.error("prepared claims of before are not known", file=FILE, error=str(error))
+            self._log.error("the claims prepared earlier are unknown", file=FILE, error=str(error))
             return {}, self._boot
         # After a restart of the node, no container of before runs.
         self.is_whole = content.is_whole or content.boot != self._boot
@@ -155,5 +155,5 @@ def _decoded(text: bytes) -> _Content:
         raise CheckpointError(f"it has more than {MAX_BYTES} bytes")
     file = msgspec.json.decode(text, type=_File)
     if hashlib.sha256(bytes(file.content)).hexdigest() != file.sha256:
-        raise CheckpointError("its checksum is another one")
+        raise CheckpointError("its checksum does not match")
     return msgspec.json.decode(file.content, type=_Content)

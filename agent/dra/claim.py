@@ -111,12 +111,12 @@ def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
     except (msgspec.ValidationError, RecursionError) as error:
         raise ClaimRefusedError(f"the API server's ResourceClaim cannot be read: {error}") from error
     if read.metadata.uid != uid:
-        raise ClaimRefusedError("another ResourceClaim has its name by now: delete the pod")
+        raise ClaimRefusedError("another ResourceClaim has this name now: delete the pod")
     if read.status.allocation is None:
         raise ClaimRefusedError("the ResourceClaim is not allocated: the scheduler must place its pod")
     devices = read.status.allocation.devices
     if any(each.opaque is not None and each.opaque.driver == DRIVER for each in devices.config or ()):
-        raise ClaimRefusedError(f"{DRIVER} takes no configuration: remove it from the ResourceClaim")
+        raise ClaimRefusedError(f"{DRIVER} accepts no configuration: remove it from the ResourceClaim")
     ours = [each for each in devices.results or () if each.driver == DRIVER and each.pool == pool]
     if not 0 < len(ours) <= MAX_RESULTS:
         raise ClaimRefusedError(
@@ -139,7 +139,7 @@ def _only_pod(status: _Status) -> str:
 
 def _granted(result: _Result) -> Granted:
     if result.admin_access:
-        raise ClaimRefusedError(f"{DRIVER} gives no adminAccess: remove it from the ResourceClaim")
+        raise ClaimRefusedError(f"{DRIVER} does not support adminAccess: remove it from the ResourceClaim")
     consumed = (result.consumed_capacity or {}).get(MEMORY_CAPACITY)
     request = result.request.partition("/")[0]
     return Granted(request, result.device, result.share_id, None if consumed is None else _mib(consumed))

@@ -42,7 +42,7 @@ _NO_SHARES = (
     "the API server drops allowMultipleAllocations: turn on its feature gate DRAConsumableCapacity"
     " (Kubernetes 1.36 or newer); until then a share takes a whole card"
 )
-_TWICE = "DRA driver {} offers it too: keep one of the two from this node"
+_TWICE = "DRA driver {} offers it too: remove one of the two from this node"
 
 
 def offer_by_dra(api: ApiServerClient) -> MakeOffering:
@@ -86,7 +86,7 @@ class DraOffer:
         """Set when the slice must be looked at."""
         self._renamed = asyncio.Event()
         """Set when the cards go by other CDI names."""
-        self._unknown: str | None = "the kubelet has not said what it gave out yet"
+        self._unknown: str | None = "the kubelet has not reported its allocations yet"
         """Why it is not known what device plugins offer and pods have from them; None once it was."""
         self._log = get_logger("DRA driver")
         metrics.add_resource(DRIVER)
@@ -145,10 +145,10 @@ class DraOffer:
                 await plugin.restore_while_serving()
                 self._preparation.show_driver_limits()
             except CdiError as error:
-                self._log.warning("our CDI devices are as they were", error=str(error))
+                self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _serve(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
-        """Serve on sockets that exist: whoever removes one ends the registration."""
+        """Serve on sockets that exist: the registration ends when one is removed."""
         while True:
             try:
                 async with self._served(plugin):
@@ -273,7 +273,7 @@ class DraOffer:
             counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
         except KubeletError as error:
             if self._unknown is not None:
-                self._unknown = f"the kubelet has not said what it gave out: {error}"
+                self._unknown = f"the kubelet has not reported its allocations: {error}"
             return
         self._others.look(counted, holders)
         if self._unknown is not None:
@@ -287,7 +287,7 @@ class DraOffer:
             try:
                 return await plugin.drop_gone()
             except REFUSALS as error:
-                self._log.warning("claims of before are not checked", error=str(error))
+                self._log.warning("earlier claims are not checked", error=str(error))
             await asyncio.sleep(wait.next())
 
     async def _check_files(self) -> None:

@@ -75,7 +75,7 @@ class Day:
 
     async def scrape(self):
         """Read the metrics as Prometheus does."""
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             answer = await client.get(f"http://127.0.0.1:{self.port}/metrics")
         assert "fraction_injector_agent_container_slices" in answer.text
 

@@ -226,7 +226,7 @@ def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypat
         before = node.specification(0)
         (node.root / "state" / "driver-limits").write_text("in the way")
         node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
-        await until(lambda: "our CDI devices are as they were" in capfd.readouterr().err)
+        await until(lambda: "our CDI devices are not updated" in capfd.readouterr().err)
         assert node.specification(0) == before
         await kubelet.allocate(NAME, "GPU-0::0")
 

@@ -16,7 +16,7 @@ from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, node_folder
 from tests.agent.test_process import started
 
-STARTS = int(os.environ.get("AGENT_STARTS", "3"))
+STARTS = int(os.environ.get("AGENT_STARTS", "1"))
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 + 20 * STARTS)]
 

@@ -1,4 +1,13 @@
-"""Placement by the controller: requests are sent in batches, each answered within its deadline."""
+"""Placement by the controller: requests are sent in batches.
+
+| the controller | its pods are placed |
+|---|---|
+| refuses or breaks the connection, or sends what is no answer | without it, at once |
+| has not answered a batch for SILENT_SECONDS, as if it were stopped | without it, all that wait |
+| is slow | by it; a pod that has waited for LONGEST_SECONDS is placed without it, and no other |
+
+A controller that did not answer is asked again in the background; until it answers, no pod waits for it.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +36,16 @@ from webhook.placing.claims import ClaimPlacer
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Placed, Unanswered
+from webhook.placing.running_time import running_timeout
 from webhook.placing.snapshot import SnapshotFollower
 
-DEADLINE_SECONDS = 0.25
-"""For each request, from its creation."""
+SILENT_SECONDS = 2.0
+"""For a batch. A controller that gets little CPU answers within this time, one that is stopped does not. Only
+time in which this process runs counts."""
+LONGEST_SECONDS = 3.5
+"""For each request, from its creation; an API server waits 5 s for its review."""
 AWAY_SECONDS = 0.5
-"""Time without requests to a controller that did not answer."""
+"""Between two batches to a controller that did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +74,11 @@ class ControllerPlacer:
         self._fallback = Fallback(clock)
         self._follower = SnapshotFollower(client, self._fallback)
         self._waiting: list[_Waiting] = []
+        self._sent: list[_Waiting] = []
+        """The batch that is being answered; after its failure, all that are placed without the controller."""
+        self._ticked_at = 0.0
         self._releases: list[str] = []
         self._some = asyncio.Event()
-        self._away_until = 0.0
         self._answers = True
         self._log = get_logger("placer")
         self._up = Gauge(
@@ -84,16 +99,16 @@ class ControllerPlacer:
         ).set_function(self._fallback.nodes)
 
     def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
-        """Return the leader's result; after 250 ms without one, a result from its last snapshot."""
+        """Return the leader's result; if it does not answer, a result from its last snapshot."""
         if request.share.mode_type.is_claimed and self._claims is not None:
             return self._claims.place(request)
-        if self._clock() < self._away_until:
+        if not self._answers:
             return self._fallback.place(request)
         body = write_request(request)
         if len(body) > MAX_REQUEST_BYTES:
             return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(request, body, answered, self._clock() + DEADLINE_SECONDS))
+        self._waiting.append(_Waiting(request, body, answered, self._clock() + LONGEST_SECONDS))
         self._some.set()
         return answered
 
@@ -126,29 +141,50 @@ class ControllerPlacer:
         return tasks if self._claims is None else {**tasks, "claim batches": self._claims.send_batches}
 
     async def _send_batches(self) -> None:
-        while True:
-            await self._some.wait()
-            self._some.clear()
-            while self._waiting or (self._releases and self._clock() >= self._away_until):
+        try:
+            while True:
+                await self._next_occasion()
                 await self._send_batch()
+        finally:
+            # The process stops and still answers reviews, or a fault ends this loop, which then starts again.
+            self._answers = False
+            self._client.drop()
+            self._place_all_without()
+
+    async def _next_occasion(self) -> None:
+        """Wait until there is something to send, or until an absent controller is asked again."""
+        if not self._answers:
+            await asyncio.sleep(AWAY_SECONDS)
+            return
+        while not self._waiting and not self._releases:
+            self._some.clear()
+            await self._some.wait()
 
     async def _send_batch(self) -> None:
         """Send one batch: what arrived while the last one was in progress."""
-        batch = self._take_batch()
+        self._sent = batch = self._take_batch()
         releases, self._releases = self._releases, []
         asks = [msgspec.Raw(waiting.body) for waiting in batch]
-        first = batch[0].deadline if batch else self._clock() + DEADLINE_SECONDS
         try:
-            async with asyncio.timeout(max(0.0, first - self._clock())):
+            async with running_timeout(SILENT_SECONDS, self._give_up_overdue):
                 answers = (await self._client.place(Batch(asks, releases))).answers
             self._deliver(batch, answers)
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
+            self._releases += releases
             await self._fail_over(batch, error)
         else:
             self._report(answers=True)
 
+    def _give_up_overdue(self) -> None:
+        """Place requests without the controller that were overdue at the last tick already."""
+        before, self._ticked_at = self._ticked_at, self._clock()
+        for waiting in (*self._sent, *self._waiting):
+            if waiting.deadline <= before and not waiting.answered.done():
+                self._place_without(waiting)
+
     def _take_batch(self) -> list[_Waiting]:
         """Take the requests that have waited longest: as many as fit into one body."""
+        self._waiting = [waiting for waiting in self._waiting if not waiting.answered.done()]
         size = count = 0
         for waiting in self._waiting[:MAX_ASKS]:
             size += len(waiting.body)
@@ -164,16 +200,16 @@ class ControllerPlacer:
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
                 waiting.answered.set_result(_placed(waiting.request, answered))
+            else:
+                self._release_unused([waiting])
 
     async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
-        """Place all waiting requests without the controller, and do not contact it for a moment.
+        """Place all waiting requests without the controller, and those that come until it answers.
 
         Hundreds may wait: other reviews are answered in between.
         """
         self._client.drop()
-        self._away_until = self._clock() + AWAY_SECONDS
-        self._releases += [name for w in batch if (name := w.request.accounting.reservation) is not None]
-        del self._releases[MAX_RELEASES:]
+        self._release_unused(batch)
         batch += self._waiting
         self._waiting = []
         self._report(answers=False, error=f"{type(error).__name__}: {error}")
@@ -182,6 +218,17 @@ class ControllerPlacer:
             if not waiting.answered.done():
                 self._place_without(waiting)
             await time_slice.pause()
+
+    def _release_unused(self, batch: list[_Waiting]) -> None:
+        """Release with a later batch what the controller may have reserved for pods that are placed here."""
+        self._releases += [name for w in batch if (name := w.request.accounting.reservation) is not None]
+        del self._releases[MAX_RELEASES:]
+
+    def _place_all_without(self) -> None:
+        waiting, self._waiting = [*self._sent, *self._waiting], []
+        for each in waiting:
+            if not each.answered.done():
+                self._place_without(each)
 
     def _place_without(self, waiting: _Waiting) -> None:
         try:

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from webhook.placing.running_time import running_timeout
+
 CHUNK = 1 << 16
 
 
@@ -115,12 +117,12 @@ class ClientConnection:
 
         Raises:
             OSError: the connection failed, or the status is not 200.
-            TimeoutError: nothing was received for `silence_seconds`.
+            TimeoutError: nothing was received for `silence_seconds` in which this process ran.
         """
         self._send("GET", path, b"")
         message, rest = _Message(), b""
         while not message.complete:
-            async with asyncio.timeout(silence_seconds):
+            async with running_timeout(silence_seconds):
                 await self._feed(message)
             if message.has_head and message.parser.get_status_code() != 200:  # noqa: PLR2004 OK
                 raise BrokenReplyError(f"the reply to {path} has status {message.parser.get_status_code()}")

@@ -11,6 +11,7 @@ from ledger.messages import NodeState, StreamEvent
 from ledger.view import PendingView
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
+from webhook.placing.running_time import running_timeout
 
 SILENCE_SECONDS = 5.0
 """The controller never leaves a stream silent for more than a second."""
@@ -37,7 +38,7 @@ class SnapshotFollower:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _follow(self) -> None:
-        async with asyncio.timeout(CONNECT_SECONDS):
+        async with running_timeout(CONNECT_SECONDS):
             connection = await self._client.stream()
         try:
             beginning = _Beginning(self._fallback)

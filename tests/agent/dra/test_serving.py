@@ -205,14 +205,14 @@ async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
 
 
 REFUSED = [
-    ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has its name"),
+    ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has this name"),
     ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
     ({}, {"memory": "1Ki"}, "less than 1 MiB"),
     ({}, {"memory": "-1Gi"}, "less than 1 MiB"),
     ({}, {"memory": "much"}, "cannot be read"),
-    ({}, {"adminAccess": True}, "gives no adminAccess"),
+    ({}, {"adminAccess": True}, "does not support adminAccess"),
     ({}, {"pool": "another-node"}, "has 0 devices"),
-    ({"config": [{"opaque": {"driver": DRIVER, "parameters": {}}}]}, {}, "takes no configuration"),
+    ({"config": [{"opaque": {"driver": DRIVER, "parameters": {}}}]}, {}, "accepts no configuration"),
 ]
 
 
@@ -424,7 +424,9 @@ async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_
             kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
             async with driver_on(node, server) as process:
                 await DraKubelet(node).register()
-                await until(lambda: "the kubelet has not said what it gave out" in str(process.state.missing))
+                await until(
+                    lambda: "the kubelet has not reported its allocations" in str(process.state.missing)
+                )
                 assert not server.writes
                 kubelet.lists = True
                 await until(lambda: server.devices)

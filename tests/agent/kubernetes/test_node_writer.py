@@ -69,7 +69,7 @@ def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
     return api.applied
 
 

@@ -173,7 +173,7 @@ async def served(
 
 async def ready(process: AgentProcess) -> httpx.Response:
     """What /readyz answers."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}") as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=60) as client:
         return await client.get("/readyz")
 
 

@@ -22,11 +22,15 @@ from modes.gpu_kinds import GpuKinds
 from modes.instance import Instance
 from modes.units import Profile
 from tests.ledger.cluster import changed, request_of
+from tests.product import ROOT
 from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
+from webhook.placing import claims
 from webhook.placing.client import ControllerClient
-from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer, _placed
+from webhook.placing.controller import LONGEST_SECONDS, ControllerPlacer, _placed
 from webhook.placing.placer import Unanswered
+from webhook.placing.running_time import TICK_SECONDS
+from webhook.worker.limits import DECIDE_SECONDS
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 ASKS_INSTANCE = request_of(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
@@ -50,8 +54,10 @@ async def placing(port, clock=None, shown=None):
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    """Nobody waits for the real deadline here but who asks for it: the machine may be busy."""
-    monkeypatch.setattr("webhook.placing.controller.DEADLINE_SECONDS", 30.0)
+    """Nobody is given up for silence here but who asks for it: the machine may be busy."""
+    monkeypatch.setattr("webhook.placing.controller.SILENT_SECONDS", 60.0)
+    monkeypatch.setattr("webhook.placing.controller.LONGEST_SECONDS", 60.0)
+    monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 60.0)
 
 
 def of_each(node):
@@ -152,7 +158,8 @@ def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
 
 
 def hurry(monkeypatch):
-    monkeypatch.setattr("webhook.placing.controller.DEADLINE_SECONDS", DEADLINE_SECONDS)
+    """Give a silent controller up after two ticks."""
+    monkeypatch.setattr("webhook.placing.controller.SILENT_SECONDS", 0.2)
 
 
 async def _silence(_batch):
@@ -214,23 +221,97 @@ def test_a_pod_that_breaks_the_fallback_fails_alone():
     assert isinstance(other, Placement)
 
 
-def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_asked_again():
-    now = [100.0]
-
+def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_again(monkeypatch):
     async def main():
+        asked_again, answers_again = asyncio.Event(), asyncio.Event()
+
+        async def back(batch):
+            asked_again.set()
+            await answers_again.wait()
+            return await of_each("gpu-0")(batch)
+
         controller = Controller(_nonsense)
-        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
-            answers = [await placed(placer, HALF), await placed(placer, HALF)]
+        async with listening(controller) as port, placing(port) as placer:
+            monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
+            controller.answer = _once(_nonsense, back)
+            answers = [await placed(placer, HALF)]
             assert placer.state == "the controller does not answer: placing by the policies' assumptions"
-            controller.answer = of_each("gpu-0")
-            answers.append(await placed(placer, HALF))
-            now[0] += AWAY_SECONDS
+            await asked_again.wait()
+            # It is asked in the background, and no pod waits for its answer.
+            answers += [placer.place(HALF), placer.place(HALF)]
+            answers_again.set()
+            while placer.state != "the controller has not sent its nodes yet":  # noqa: ASYNC110 no event
+                await asyncio.sleep(0)
             answers.append(await placed(placer, HALF))
         # What the lost batch may have reserved is given back.
-        assert [batch["releases"] for batch in controller.batches] == [[], ["uid-1"]]
+        first, probe = [controller.batches[number] for number in (0, 1)]
+        assert (first["releases"], probe["asks"], probe["releases"]) == ([], [], ["uid-1"])
         return [answer.degraded for answer in answers]
 
     assert run(main) == [True, True, True, False]
+
+
+def _once(first, then):
+    """Answer the first batch in one way, and all that follow in another."""
+    answers = iter([first])
+
+    async def answer(batch):
+        return await next(answers, then)(batch)
+
+    return answer
+
+
+def test_releases_are_kept_while_the_controller_does_not_answer(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
+
+    async def main():
+        tries, answered = [], asyncio.Event()
+
+        async def comes_back(batch):
+            tries.append(batch)
+            if len(tries) < 3:
+                return 503, b""
+            answered.set()
+            return 200, {"answers": []}
+
+        async with listening(Controller(comes_back)) as port, placing(port) as placer:
+            placer.release("uid-0")
+            await answered.wait()
+        return [batch["releases"] for batch in tries[:3]]
+
+    assert run(main) == [["uid-0"]] * 3
+
+
+def test_a_slow_controller_places_every_pod_that_can_wait_for_it(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.LONGEST_SECONDS", LONGEST_SECONDS)
+    now = [100.0]
+
+    async def main():
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(batch):
+            asked.set()
+            await may_answer.wait()
+            return await of_each("gpu-0")(batch)
+
+        controller = Controller(slow)
+        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+            early = placer.place(HALF)
+            await asked.wait()
+            now[0] += LONGEST_SECONDS - 1
+            late = placer.place(changed(HALF, reservation="uid-2"))
+            now[0] += 1
+            first = await early
+            assert not late.done()
+            may_answer.set()
+            second = await late
+            state = placer.state
+            await placed(placer, changed(HALF, reservation="uid-3"))
+        # What it reserved for the pod that could not wait is given back.
+        released = [release for batch in controller.batches for release in batch["releases"]]
+        return first.degraded, second.degraded, state, released
+
+    assert run(main) == (True, False, "the controller has not sent its nodes yet", ["uid-1"])
 
 
 def large_ask(number, size):
@@ -309,8 +390,43 @@ def test_an_answer_that_is_none_fails_alone(bad):
     assert isinstance(refused, Unanswered)
 
 
-def test_the_deadline_is_a_quarter_of_a_second():
-    assert DEADLINE_SECONDS == 0.25
+def test_a_pod_waits_less_than_any_api_server_of_the_chart_does_also_one_that_a_worker_decides():
+    schema = json.loads((ROOT / "charts/fraction-injector/values.schema.json").read_text())
+    waits = schema["properties"]["webhook"]["properties"]["timeoutSeconds"]["minimum"]
+    late = LONGEST_SECONDS + 2 * TICK_SECONDS
+    assert max(late, claims.DEADLINE_SECONDS) < DECIDE_SECONDS < waits
+
+
+def test_a_process_that_stops_places_what_waits_for_a_slow_controller():
+    async def main():
+        asked = asyncio.Event()
+
+        async def silent(_batch):
+            asked.set()
+            await asyncio.Event().wait()
+
+        async with listening(Controller(silent)) as port:
+            async with placing(port) as placer:
+                sent = placer.place(HALF)
+                await asked.wait()
+                waits = placer.place(HALF)
+            # It still answers what arrives while it drains.
+            return [sent.result().degraded, waits.result().degraded, (await placed(placer, HALF)).degraded]
+
+    assert run(main) == [True, True, True]
+
+
+def test_a_fault_of_our_own_leaves_no_pod_without_an_answer(monkeypatch):
+    def broken(*_):
+        raise KeyError
+
+    monkeypatch.setattr("webhook.placing.controller._placed", broken)
+
+    async def main():
+        async with listening(Controller(of_each("gpu-0"))) as port, placing(port) as placer:
+            return (await placed(placer, HALF)).degraded
+
+    assert run(main) is True
 
 
 def test_a_release_goes_with_the_next_batch():
