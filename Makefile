@@ -5,9 +5,9 @@ BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing churn regimes waiting gated degraded ledger controller-loop quota-line api-server cluster
+BENCHES := handler webhook placing rotation placement packing churn regimes waiting dra gated degraded ledger controller-loop quota-line api-server cluster
 
-.PHONY: help demo test test-oldest test-unit test-control-plane browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
+.PHONY: help demo test test-oldest test-unit test-control-plane browser screenshots clearml lint bench bench-hostile bench-starved bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -61,6 +61,9 @@ bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic o
 bench-placing: $(READY) ## Measure the webhook while a controller on another core places
 	$(BIN)/python -m bench.webhook_with_controller $(call TO,placing) $(BENCH)
 
+bench-starved: $(READY) ## Count pods placed without a controller while it or the webhook gets little CPU, as root
+	$(BIN)/python -m bench.starved $(call TO,starved) $(BENCH)
+
 bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
 	$(BIN)/python -m bench.rotation $(call TO,rotation) $(BENCH)
 
@@ -76,8 +79,11 @@ bench-churn: $(READY) ## Count rejected pods when pods come and go, against firs
 bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes
 	$(BIN)/python -m bench.packing.regimes $(call TO,regimes) $(BENCH)
 
-bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
+bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission, of mode dra and of late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)
+
+bench-dra: $(READY) ## Create 200 pods at once in mode dra, beside 200 in mode per-gpu (needs Go 1.26)
+	$(BIN)/python -m bench.dra $(call TO,dra) $(BENCH)
 
 bench-gated: $(READY) ## Compare the index of a pod that waited for a quota with the one chosen when it goes
 	$(BIN)/python -m bench.packing.gated $(call TO,gated) $(BENCH)

@@ -40,8 +40,8 @@ def main(
     sample, figures = bodies.clearml(), []
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
         tls = write_tls(Path(folder) / "tls")
-        port = stack.enter_context(_controller(tls))
-        asking = stack.enter_context(asking_webhook(tls, f"https://localhost:{port}"))
+        controller = stack.enter_context(serving_controller(tls))
+        asking = stack.enter_context(asking_webhook(tls, f"https://localhost:{controller.port}"))
         servers = {"asking": asking, "at once": stack.enter_context(serving("ours"))}
         for server in servers.values():
             assert response(server.port, sample[0])["patch"]
@@ -75,11 +75,12 @@ def placed_alone(server: Server, tls: Path) -> float:
 
 
 @contextmanager
-def _controller(tls: Path) -> Iterator[int]:
+def serving_controller(tls: Path) -> Iterator[Server]:
+    """Run bench/controller_server.py, on the core that loads."""
     command = [sys.executable, "-m", "bench.controller_server", str(tls)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=CHECKOUT) as process:
         try:
-            yield int(process.stdout.readline() if process.stdout else 0)
+            yield Server(process.pid, int(process.stdout.readline() if process.stdout else 0))
         finally:
             process.terminate()
             process.wait(30)

@@ -34,7 +34,7 @@ from certs.values import LeafFacts
 
 @dataclass(frozen=True, slots=True)
 class RotationSettings:
-    """Wait times; shorter only in tests."""
+    """How long each phase of a rotation waits; only tests use shorter times."""
 
     settle: timedelta = timedelta(seconds=60)
     """From reading the caBundle back until a leaf of a new CA may be served."""

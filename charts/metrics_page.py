@@ -83,9 +83,13 @@ def families(registry: CollectorRegistry) -> Iterator[Family]:
                 yield Family(name, metric.type, tuple(labels), metric.documentation)
 
 
-def of_gpus() -> Family:
-    """Return the metric of each GPU, which is in no registry."""
-    return Family(gpu_metrics.NAME, "gauge", ("node", "gpu", "state"), gpu_metrics.HELP)
+def of_gpus() -> list[Family]:
+    """Return the metrics of each GPU and card, which are in no registry."""
+    of_card = "node", "driver", "card", "state"
+    return [
+        Family(gpu_metrics.NAME, "gauge", ("node", "gpu", "state"), gpu_metrics.HELP),
+        Family(gpu_metrics.CARD_NAME, "gauge", of_card, gpu_metrics.CARD_HELP),
+    ]
 
 
 def users() -> Mapping[str, list[str]]:
@@ -105,7 +109,8 @@ def users() -> Mapping[str, list[str]]:
 
 def table() -> str:
     """Return the table of all metrics, by name."""
-    processes: dict[Family, list[str]] = {of_gpus(): ["controller, the leader, at `/metrics/gpus`"]}
+    at = "controller, the leader, at `/metrics/gpus`"
+    processes: dict[Family, list[str]] = {each: [at] for each in of_gpus()}
     for process, registry in registries().items():
         for family in families(registry):
             processes.setdefault(family, []).append(process)

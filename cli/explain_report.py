@@ -109,7 +109,10 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _template(claim: dict[str, Any]) -> Iterator[str]:
-    for request in claim["spec"]["spec"]["devices"]["requests"]:
+    requests = claim["spec"]["spec"]["devices"]["requests"]
+    for request in requests:
+        if len(requests) > 1:
+            yield f"  request {request['name']}:"
         for asked in request.get("firstAvailable") or [request["exactly"]]:
             amount = asked.get("capacity", {}).get("requests", {}).get("memory", "all memory")
             yield f"  {amount} of each of {asked['count']} {asked['deviceClassName']}"

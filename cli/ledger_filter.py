@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from ledger.card_view import CardView
 from ledger.queue_names import sanitised
 from ledger.view import GpuView, Holding, LedgerView
 
@@ -33,6 +35,17 @@ class Filter:
         if self.node is not None or self.queue is not None or self.free is not None:
             waiting = []
         return LedgerView(tuple(node for node in nodes if node.gpus), tuple(waiting))
+
+    def cards(self, cards: Iterable[CardView]) -> list[CardView]:
+        """Return the cards that DRA drivers offer and that match: none if slices or a queue are asked for."""
+        if self.queue is not None or self.free is not None:
+            return []
+        return [card for card in cards if self._shows_card(card)]
+
+    def _shows_card(self, card: CardView) -> bool:
+        is_there = self.node is None or fnmatchcase(card.node, self.node)
+        of_namespace = any(share.namespace == self.namespace for share in card.shares)
+        return is_there and (self.namespace is None or of_namespace)
 
     def _shows(self, gpu: GpuView) -> bool:
         if self.free is not None and gpu.free < self.free:

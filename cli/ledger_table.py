@@ -29,7 +29,7 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
     """Return lines of any length: headings, nodes, GPUs and their pods, then waiting pods."""
     headings = WIDE_HEADINGS if wide else HEADINGS
     rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
-    drawn = _aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
+    drawn = aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
     return [
         *(drawn or [Text("no GPUs to show")]),
         *_offered_twice(view),
@@ -41,7 +41,7 @@ def lines_by_node(view: LedgerView) -> list[Text]:
     """Return a line for each node instead of each GPU, for a ledger that is longer than the screen."""
     headings = [Text(heading, "bold") for heading in BY_NODE]
     rows = [_node_row(node) for node in view.nodes]
-    return [*_aligned([headings, *rows]), *_offered_twice(view), *map(_waiting, view.backlog)]
+    return [*aligned([headings, *rows]), *_offered_twice(view), *map(_waiting, view.backlog)]
 
 
 def total(view: LedgerView) -> Text:
@@ -162,7 +162,8 @@ def _waiting(waiting: PendingView) -> Text:
     return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
 
 
-def _aligned(rows: Sequence[Row]) -> list[Text]:
+def aligned(rows: Sequence[Row]) -> list[Text]:
+    """Return rows as lines; each column except the last is as wide as its longest text."""
     widths = [max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
     return [_line(row, widths) for row in rows]
 

@@ -22,10 +22,10 @@ class WatchedResource(Generic[Item]):
     key_of: Callable[[Item], ObjectKey]
     keys: Callable[[], Iterable[ObjectKey]]
     """Keys of all objects that are stored."""
-    set: Callable[[Item], None]
-    """Stores an added or changed object."""
-    remove: Callable[[ObjectKey], None]
-    """Removes a deleted object."""
+    set: Callable[[Item], object]
+    """Stores an added or changed object; what it returns is not used."""
+    remove: Callable[[ObjectKey], object]
+    """Removes a deleted object; what it returns is not used."""
     listed: Callable[[], Awaitable[None]]
     """Called after each complete list."""
     yielding: CooperativeYield

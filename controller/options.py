@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
+
 from controller.watch.agent_coverage import AgentPods, read_agent_pods
+from kube.dra import CustomCards
 from kube.names import DRA_DRIVER
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
 from service.options import (
@@ -47,6 +50,13 @@ def _config_map(text: str) -> tuple[str, str]:
         example = "gpu-operator/fraction-injector-mig"
         raise ValueError(f'--mig-config-map "{text}" is not NAMESPACE/NAME, such as {example}')
     return namespace, name
+
+
+def _custom_driver(text: str) -> CustomCards:
+    try:
+        return msgspec.json.decode(text, type=CustomCards)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f'--custom-driver: {error}, such as {{"driver":"gpu.example.com"}}') from error
 
 
 def _link(text: str) -> Link:
@@ -232,6 +242,16 @@ class ControllerOptions:
             metavar="NAME",
         ),
     ] = DRA_DRIVER
+    custom_drivers: Annotated[
+        tuple[CustomCards, ...],
+        Flag(
+            "Custom DRA driver of mode dra, as in resources.custom of a policy: its cards count too.",
+            name="--custom-driver",
+            metavar="JSON",
+            default="none",
+            parse=_custom_driver,
+        ),
+    ] = ()
     claim_templates: Annotated[
         bool,
         Flag("Make the ResourceClaimTemplates of pods in mode dra (needs rights to create and delete them)."),

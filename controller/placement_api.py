@@ -3,8 +3,8 @@
 | situation | status |
 |---|---|
 | this replica does not lead | 409 with the leader's address, for placements, denials and served policies |
-| nodes and pods are not listed yet | 503, but not for claims |
-| ResourceSlices are not listed yet | 200, pending, for claims of a part of a card |
+| nodes and pods are not listed yet | 503; 200, pending, for claims under a quota; other claims do not wait |
+| ResourceSlices are not listed yet | 200, pending, for claims of a part of a card, and under a quota |
 | the body is not a batch or a report | 400 |
 | the body exceeds 4 MiB; of denials 128 KiB; of served policies 2 KiB | 413 |
 | one request cannot be read or decided | 200, refused in its own answer |
@@ -157,8 +157,12 @@ class ControllerApi:
         try:
             async with asyncio.timeout(CLAIM_SECONDS):
                 request = read_request(data)
-                if self._templates is not None and needs_cards(request):
+                has_quota = bool(request.accounting.quotas)
+                if self._templates is not None and (has_quota or needs_cards(request)):
                     await self._state.offers_listed.wait()
+                if has_quota:
+                    missing = self._state.missing or missing
+                    await self._state.synced.wait()
                 missing = _NOT_MADE
                 return await self._claimed(data, request)
         except ValueError as error:
@@ -175,7 +179,11 @@ class ControllerApi:
         if request.accounting.reservation is None:
             return answer
         problem = await self._templates.ensure(request, answer.placement)
-        return answer if problem is None else Answered(refused=problem[:MAX_REFUSAL])
+        if problem is None:
+            return answer
+        if answer.placement.reservation is not None:
+            self._state.release(answer.placement.reservation)
+        return Answered(refused=problem[:MAX_REFUSAL])
 
     async def _take_denials(self, request: Request) -> Response:
         """Add the recent denials of a webhook."""
@@ -251,6 +259,7 @@ class ControllerApi:
 
     async def _events(self) -> AsyncIterator[bytes]:
         changes = self._state.subscribe()
+        changes.follows_cards = False
         try:
             yield await self._pending(changes)
             async for part in self._nodes(changes):

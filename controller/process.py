@@ -26,7 +26,7 @@ from controller.claims.template_objects import templates
 from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
-from controller.pods.pod_demands import PodDemands
+from controller.pods.pod_demands import PodClaims, PodDemands
 from controller.policies.served_policies import WebhookPolicies
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish import gpu_metrics, node_problems, page
@@ -34,6 +34,7 @@ from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.page_authorization import TokenAuthorizer
 from controller.publish.usage_metrics import UsageCollector
+from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
@@ -61,6 +62,7 @@ Task = Literal[
     "watch of cards",
     "watch of DRA's slices",
     "watch of claimable cards",
+    "watch of claims",
     "watch of claim templates",
     "reservations",
     "mounted certificate",
@@ -250,8 +252,11 @@ class ControllerProcess:
         if self._templates is None:
             return
         api, metrics, timing = self._api, self._metrics, self._watch_timing
-        cards = Watcher(api, offered_slices(), self._state.watched_offers, metrics, timing=timing)
+        custom, state = self._options.custom_drivers, self._state
+        cards = Watcher(api, offered_slices(custom), state.watched_offers, metrics, timing=timing)
         yield BackgroundTask.without_period("watch of claimable cards", cards.run)
+        claims = Watcher(api, card_claims(custom), state.watched_claims, metrics, timing=timing)
+        yield BackgroundTask.without_period("watch of claims", claims.run)
         watched = Watcher(api, templates(), self._templates.watched, metrics, timing=timing)
         yield BackgroundTask.without_period("watch of claim templates", watched.run)
 
@@ -266,14 +271,19 @@ class ControllerProcess:
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _wait_for_slices(self) -> None:
-        """Wait until GPUs that are offered twice are known; otherwise it would place pods there."""
-        if not self._options.dra_driver:
-            return
+        """Wait until GPUs that are offered twice are known, and what claims hold of cards.
+
+        Otherwise it would place pods on such GPUs, and publish cards as free that are not.
+        """
+        state = self._state
+        awaited = [state.slices_listed] if self._options.dra_driver else []
+        awaited += [state.offers_listed, state.claims_listed] if self._templates is not None else []
         try:
             async with asyncio.timeout(SLICES_SECONDS):
-                await self._state.slices_listed.wait()
+                for listed in awaited:
+                    await listed.wait()
         except TimeoutError:
-            self._log.warning("ResourceSlices are not listed yet: GPUs that are offered twice are not seen")
+            self._log.warning("ResourceSlices and ResourceClaims are not listed yet: they do not count")
 
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
@@ -327,7 +337,8 @@ class ControllerProcess:
     def _shown(self) -> Page:
         """Create the page, with an authorizer if other machines can reach it."""
         names, denials = self._options.names, self._served.denials
-        reasons = page.WaitingReasons(self._state, names, PodDemands(self._api).of, self._policies)
+        demands, claims = PodDemands(self._api).of, PodClaims(self._api).of
+        reasons = page.WaitingReasons(self._state, names, demands, claims, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         authorizer = TokenAuthorizer(self._api) if self._exposes_page else LoopbackAuthorizer()

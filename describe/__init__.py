@@ -2,7 +2,8 @@
 
 | modules | contents |
 |---|---|
-| why, pod_details, pod_groups | one pod, or a workload whose pods are denied, and what it waits for |
+| why, pod_details, pod_groups | one pod, or a workload of denied pods, and what it waits for |
+| offered_cards | cards that DRA drivers offer, and what claims hold of them |
 | uninjected | pods that use GPUs without an injection |
 | share_uses, suggestions | what pods use of their shares, and which shares would have held them |
 | quota_report | usage of quotas by namespaces and queues |
@@ -10,6 +11,7 @@
 """
 
 PUBLIC = (
+    "offered_cards",
     "policy_status",
     "quota_report",
     "share_uses",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all
+from controller.pods.pod_claim import UNANSWERED
 from controller.watch.gpu_node import AgentReport, gpu_nodes, with_report
 from controller.watch.resources import nodes, pods
+from describe.offered_cards import put_slices
 from describe.stored_policies import read_stored_policies
 from ledger.ledger import Ledger
 from ledger.placement_request import Quota
@@ -31,7 +34,8 @@ class CountedQuota:
 async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[CountedQuota]:
     """Return every quota of the policies in a ConfigMap, with its usage.
 
-    Reservations are not included: only the controller knows them.
+    Reservations are not included: only the controller knows them. Without the right to list ResourceSlices,
+    claims count as the most that they can be.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: ConfigMap, nodes or pods cannot be read.
@@ -46,6 +50,8 @@ async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[C
 
 async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
     ledger = Ledger()
+    with contextlib.suppress(*UNANSWERED):
+        await put_slices(api, ledger.cards)
     facts = [each.fact for each in await list_all(api, nodes(names))]
     reports = await _reports(api)
     of_pods = [each.fact for each in await list_all(api, pods(names))]

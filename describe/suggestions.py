@@ -22,7 +22,7 @@ from ledger.use_history import OwnerHistory, OwnerUse, workload_text
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What pods of one owner hold and use of each GPU, and what would have held them."""
+    """What pods of one owner hold and use of each GPU, and the smallest share that would have been enough."""
 
     namespace: str
     queue: str

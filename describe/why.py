@@ -10,13 +10,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import ApiError, ApiServer
 from cluster.listing import LARGE_PAGE, list_all, pages
+from controller.pods.claim_room import refusals
 from controller.pods.pending_pod import StoredPod
+from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
 from controller.pods.pod_summary import summary_of
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
+from describe.offered_cards import read_room
 from describe.pod_details import (
     PodDetails,
     details_of,
@@ -35,6 +38,7 @@ from ledger.instance_worth import has_instances
 from ledger.own_demands import OwnDemands
 from ledger.use import sentence
 from ledger.why import PodGroup, PodSummary, why
+from ledger.why_claim import ShareClaim
 from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
 from modes.facts import PodFact
 from modes.resource_names import ResourceNames
@@ -42,7 +46,8 @@ from policies.model.problems import PolicyError
 
 MAX_PAGES = 20
 REFUSED = "FailedCreate"
-_UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
+NOT_CREATED, NOT_PREPARED = "FailedResourceClaimCreation", "FailedPrepareDynamicResources"
+"""Reasons of Kubernetes' Events on pods: their claim was not created, or their node's driver failed."""
 
 
 @dataclass(slots=True)
@@ -54,6 +59,8 @@ class WhyAnswer:
     """Whether the pod exists, or a workload whose pod was rejected."""
     unread: list[str] = field(default_factory=list)
     """What could not be read, and why; the text does not use it."""
+    claim: ShareClaim | None = None
+    """The claim of its share, in mode dra."""
 
 
 @dataclass(slots=True)
@@ -96,20 +103,39 @@ class WhyQuery:
                 raise
             text, is_known = await self._tell_of_none(namespace, name)
         else:
-            text, is_known = await self._tell_of(data), True
+            return await self._tell_of(data)
         return WhyAnswer(text, is_known, self._unread)
 
-    async def _tell_of(self, data: bytes) -> str:
+    async def _tell_of(self, data: bytes) -> WhyAnswer:
         found, _ = pods(self._names).reader.read_list(b'{"items":[%b]}' % data)
         if not found:
-            return "The pod exists, but its resources or labels cannot be read, so it is not counted."
+            text = "The pod exists, but its resources or labels cannot be read, so it is not counted."
+            return WhyAnswer(text, is_known=True, unread=self._unread)
         details = details_of(data, self._now)
         summary = await self._summary(found[0], details, _constraints(data))
         if details.phase == "Running" and found[0].fact.node is not None and found[0].fact.slices:
             summary = replace(summary, uses=await self._uses(found[0].fact))
         if found[0].fact.node is None:
             summary = replace(summary, group=await self._group(found[0].fact.namespace, data))
-        return why(summary, self._names)
+        if found[0].injected is not None and found[0].injected.has_claim:
+            summary = replace(summary, claim=await self._claim(found[0], details, data))
+        return WhyAnswer(why(summary, self._names), is_known=True, unread=self._unread, claim=summary.claim)
+
+    async def _claim(self, pod: SeenPod, details: PodDetails, data: bytes) -> ShareClaim | None:
+        """Return the claim of a pod, with the cards that it could take, or what Kubernetes reported of it."""
+        claim = await read_claim_of_pod(self._api, pod.fact.namespace, data, self._note)
+        if claim is None or pod.fact.is_over or details.is_terminating:
+            return claim
+        if claim.state == "waiting" and claim.driver and not details.gates:
+            demands = _constraints(data)
+            why_not = refusals(await self._nodes(demands), OwnDemands(demands))
+            room = await read_room(self._api, claim, kinds_of(data), why_not, self._note)
+            return replace(claim, room=room)
+        is_bound = pod.fact.node is not None
+        if claim.state in {"no template", "not created"} or (is_bound and details.phase == "Pending"):
+            reason = NOT_PREPARED if is_bound else NOT_CREATED
+            return replace(claim, reported=await self._last_event(pod, details, {reason}))
+        return claim
 
     async def _summary(self, pod: SeenPod, details: PodDetails, demands: Constraints) -> PodSummary:
         summary = summary_of(pod, None)
@@ -166,7 +192,7 @@ class WhyQuery:
         """Return the nodes by name, to compare with a pod's own demands; None if they cannot be read."""
         try:
             return {each.fact.name: each for each in await list_all(self._api, nodes(self._names))}
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             if _are_own(demands):
                 self._note("Nodes, which show where its own nodeSelector and affinity allow it to run", error)
             return None
@@ -181,7 +207,7 @@ class WhyQuery:
             async for listed, _ in pages(self._api, pods_of(namespace), most=MAX_PAGES):
                 counted = count_group(listed, name)
                 bound, waiting = bound + counted[0], waiting + counted[1]
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             self._note("the other pods of its group", error)
             return PodGroup(name, 0, 1, count_is_known=False)
         return PodGroup(name, bound, waiting)
@@ -189,7 +215,7 @@ class WhyQuery:
     async def _free(self, pod: SeenPod, accepts: Callable[[str], bool | None]) -> FreeNodes | None:
         try:
             views = map(view_of, await list_all(self._api, gpu_ledgers()))
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             self._note("GpuLedgers, which show where slices are free", error)
             return None
         fact = pod.fact
@@ -202,7 +228,7 @@ class WhyQuery:
         """Names of nodes whose agent reports that it serves; None if that cannot be read."""
         try:
             return {report.node for report in await list_all(self._api, gpu_nodes()) if report.is_registered}
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             self._note("GpuNodes, which show where an agent runs", error)
             return None
 
@@ -211,7 +237,7 @@ class WhyQuery:
         path = f"{GPU_NODES_PATH}/{quote(pod.node or '', safe='')}"
         try:
             found, _ = gpu_nodes().reader.read_list(b'{"items":[%b]}' % await self._api.request("GET", path))
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             # Most users may not read GpuNodes, and most pods run without such a report.
             if getattr(error, "status", None) not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
                 self._note("the GpuNode, which shows what it uses", error)
@@ -224,7 +250,7 @@ class WhyQuery:
         namespace, name = self._policies
         try:
             policies = (await read_stored_policies(self._api, namespace, name)).parts.policies
-        except (*_UNANSWERED, PolicyError) as error:
+        except (*UNANSWERED, PolicyError) as error:
             self._note("the policies, which may say that it is replaced automatically", error)
             return None
         found = policies.get(policy or "")
@@ -273,7 +299,7 @@ class WhyQuery:
                 found.events += filter(keep, page)
                 found.is_read = True
                 found.is_cut = bool(metadata.continue_)
-        except _UNANSWERED as error:
+        except UNANSWERED as error:
             self._note("Events", error)
             found.is_broken, found.is_cut = True, False
         found.events = newest_first(found.events)
@@ -285,7 +311,7 @@ class WhyQuery:
         try:
             data = await self._api.request("GET", path, query={"limit": LARGE_PAGE})
             return [pod for pod in names_of(data) if pod.startswith(f"{name}-")]
-        except _UNANSWERED:
+        except UNANSWERED:
             return []
 
     def _note(self, what: str, error: Exception | str) -> None:

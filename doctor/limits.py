@@ -39,7 +39,7 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
     """The driver holds shares where it is asked to."""
     for node, says in current_reports(seen):
         if says.driver_limits not in {"", HELD}:
-            what = f"the driver does not hold shares (agent.driverLimits): {says.driver_limits}"
+            what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
             advice = "upgrade driver or toolkit there; until then the limiter alone limits programs"
             yield Diagnosis("warning", what, advice, node)
 
@@ -49,7 +49,7 @@ def reserved(seen: Seen) -> Iterator[Diagnosis]:
     for node, says in current_reports(seen):
         if says.reserve_unknown:
             named = ", ".join(map(str, says.reserve_unknown))
-            what = f"the driver does not say what it keeps of GPU {named}: the last full share may not fit"
+            what = f"the driver does not report what it reserves of GPU {named}: the last full share may fail"
             yield Diagnosis(
                 "warning", what, "upgrade the driver to R510 or newer, or set memory.reserveMiB", node
             )

@@ -143,10 +143,11 @@ class SchedulingGate(msgspec.Struct, gc=False):
     name: str
 
 
-class PodClaim(msgspec.Struct, frozen=True, gc=False):
+class PodClaim(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """An entry of a pod's `resourceClaims`."""
 
     name: str
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel", gc=False):

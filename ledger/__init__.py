@@ -2,6 +2,9 @@
 
 PUBLIC = (
     "accounts",
+    "card_view",
+    "claim_room",
+    "claimed_cards",
     "claims",
     "cordon",
     "denial_counts",
@@ -23,6 +26,7 @@ PUBLIC = (
     "use_history",
     "view",
     "why",
+    "why_claim",
     "why_refused",
 )
 """Modules that other packages import."""

@@ -31,6 +31,8 @@ class Claim(Protocol):
     @property
     def slices(self) -> int: ...  # noqa: D102
     @property
+    def counted_slices(self) -> int: ...  # noqa: D102
+    @property
     def cpu_milli(self) -> int: ...  # noqa: D102
     @property
     def memory_bytes(self) -> int: ...  # noqa: D102

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kube.dra import CLAIM_NAME
 from kube.names import (
     AGENT_TAINT,
     CORDON_ANNOTATION,
@@ -25,6 +26,7 @@ from kube.objects import (
     NodeStatus,
     Pod,
     PodAnnotations,
+    PodClaim,
     PodLabels,
     PodMetadata,
     PodStatus,
@@ -33,11 +35,13 @@ from kube.objects import (
 from kube.quantity import milli, rounded_up
 from kube.resource_requests import Container, effective_request
 from kube.scheduling import Taint
+from ledger.claimed_cards import MAX_PARTS
 from ledger.cordon import indices_of
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
+from modes.claim import NamedShare, share_of_name
 from modes.facts import UNLIMITED, NodeFact, PodFact, QuotaWait
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
@@ -46,6 +50,9 @@ from modes.units import Amounts, Gpu, Unit, unit_order
 
 MAX_MEMORY_VALUES = 64
 """Values of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
+MAX_CLAIMED = 16
+"""Claims of shares of a pod that are read."""
+_TEMPLATES = f"{CLAIM_NAME}-"
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", AGENT_TAINT)
 """Kubernetes or our controller removes these taints, so a pod waits and needs no toleration."""
 
@@ -130,13 +137,15 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     products = _products(spec.affinity.node_affinity) if spec.affinity and may_be_instances else ()
     queues = _queues(metadata.labels)
     share, asked_mib = _asked(metadata.labels) if takes else (None, 0)
-    quota_wait = _quota_wait(pod) if spec.scheduling_gates and takes else None
+    claimed = _claimed(spec.resource_claims) if spec.resource_claims else ()
+    quota_wait = _quota_wait(pod) if spec.scheduling_gates and (takes or claimed) else None
     fact = PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
         node=spec.node_name,
         is_over=status is not None and status.phase in ("Succeeded", "Failed"),
         takes=takes,
+        claimed=claimed,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         queues=queues,
@@ -178,6 +187,22 @@ def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:
     if len(found) == 1:
         return tuple(found.items())
     return tuple(sorted(found.items(), key=lambda each: unit_order(each[0])))
+
+
+def _claimed(claims: Sequence[PodClaim]) -> tuple[NamedShare, ...]:
+    """What a pod's claims of shares ask for: only the controller makes templates with such names.
+
+    Injected pods have one. A pod's author can write thousands: those after MAX_CLAIMED are not read, and
+    count as the most that a claim can be.
+    """
+    names = [
+        name
+        for claim in claims
+        if (name := claim.resource_claim_template_name) is not None and name.startswith(_TEMPLATES)
+    ]
+    shares = [share for name in names[:MAX_CLAIMED] if (share := share_of_name(name)) is not None]
+    unread = len(names) - MAX_CLAIMED
+    return (*shares, NamedShare(gpus=MAX_PARTS * unread)) if unread > 0 else tuple(shares)
 
 
 def _reservation(annotations: PodAnnotations | None) -> str | None:

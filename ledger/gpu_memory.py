@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.instance_worth import mib_of_instance, profile_on
 from ledger.placement_request import AllocatedShare
+from modes.claim import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.instance import Instance
 from modes.units import Gpu, Unit
@@ -67,9 +68,18 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return the MiB that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
-    found = NO_MEMORY
+    found = memory_of_claims(pod.claimed, pod.claimable) if pod.claimed else NO_MEMORY
     for unit, amount in pod.takes:
         found = found.plus(_of_unit(unit, amount, pod, node))
+    return found
+
+
+def memory_of_claims(claimed: Sequence[NamedShare], cards: tuple[int, ...]) -> GpuMemory:
+    """Return the most that claims can hold of such cards (`NamedShare.most_mib`)."""
+    found = NO_MEMORY
+    for share in claimed:
+        mib = share.most_mib(cards)
+        found = found.plus(GpuMemory(0, _PARTS * share.gpus) if mib is None else GpuMemory(mib))
     return found
 
 

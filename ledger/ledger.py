@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.claims import OfferedCards, claimed
-from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated
+from ledger.claims import claimed
+from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated, memory_of_claims
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.shadow_prices import ShadowPrices
@@ -42,8 +42,6 @@ class Ledger(LedgerWriter):
         """`on_promise` is the attribute of this name."""
         super().__init__(most_reservations, on_promise)
         self._expected: dict[int, ExpectedPods] = {}
-        self.cards = OfferedCards()
-        """Cards that pods can claim; the scheduler counts what is free on them."""
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -54,13 +52,6 @@ class Ledger(LedgerWriter):
         with an existing placement is counted like any other, unless its reservation of an earlier review
         matches it.
         """
-        if request.share.mode_type.is_claimed:
-            if (uncounted := next(iter(request.accounting.quotas), None)) is not None:
-                return Unschedulable(
-                    f"the quota of {uncounted.scope} {uncounted.name} cannot count claims yet: use a queue of"
-                    " mode per-gpu, or ask the admin"
-                )
-            return claimed(request, self.cards.sizes(request.share.driver or ""))
         result = self.allocate(request, now, known_until)
         return result.placement if isinstance(result, AllocatedShare) else result
 
@@ -100,7 +91,7 @@ class Ledger(LedgerWriter):
         namespace, has_quota = accounting.namespace, bool(accounting.quotas)
         while oldest := self._reservations.first_beyond(namespace, has_quota=has_quota):
             self._end(oldest)
-        self._begin(reservation_of(accounting, allocated, name, now, self._allocated_memory(allocated)))
+        self._begin(reservation_of(accounting, allocated, name, now, self._need(allocated)))
 
     def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
         """Return a function: whether the node of a name could ever hold the pod, by its current state."""
@@ -154,7 +145,7 @@ class Ledger(LedgerWriter):
 
     def _gated(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now."""
-        options = self._choice.options(request.with_demands(is_gated=True), prices)
+        options = self._options(request.with_demands(is_gated=True), prices)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -174,16 +165,21 @@ class Ledger(LedgerWriter):
         return next((over for over in found if over is not None), None)
 
     def _need(self, allocated: AllocatedShare) -> Used:
+        if allocated.claimed:
+            cards = self.cards.sizes_on(None)
+            slices = sum([share.eighths(cards) for share in allocated.claimed])
+            return Used(slices, 1, memory_of_claims(allocated.claimed, cards))
         return Used(allocated.share.slices, 1, self._allocated_memory(allocated))
 
     def _within_quotas(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
-        if quotas and not (share.fraction.mib or request.demands.prefer or share.mode_type.takes is Profile):
+        is_fixed = not (share.fraction.mib or request.demands.prefer or share.mode_type.is_claimed)
+        if quotas and is_fixed and share.mode_type.takes is not Profile:
             over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over
-        options = self._choice.options(request, prices)
+        options = self._options(request, prices)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -200,11 +196,18 @@ class Ledger(LedgerWriter):
         if request.demands.is_gated:
             return None
         quotas = request.accounting.quotas
-        over = self._usage.passed_by(allocated.share.slices, quotas)
+        need = self._need(allocated)
+        over = self._usage.passed_by(need.slices, quotas)
         if over is not None or all(quota.memory_mib is None for quota in quotas):
             return over
-        largest = self._largest_mib_for(request, allocated)
-        return self._usage.memory_passed_by(self._allocated_memory(allocated), quotas, largest)
+        return self._usage.memory_passed_by(need.memory, quotas, self._largest_mib_for(request, allocated))
+
+    def _options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
+        """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
+        if not request.share.mode_type.is_claimed:
+            return self._choice.options(request, prices)
+        found = claimed(request, self.cards.sizes(request.share.driver or ""))
+        return found if isinstance(found, Unschedulable) else [found]
 
     def _largest_mib_for(self, request: PlacementRequest, allocated: AllocatedShare) -> int:
         # `assume` describes nodes without MIG instances.
@@ -219,7 +222,7 @@ class Ledger(LedgerWriter):
     def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is already counted, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
-        key = accounting.namespace, accounting.pod, existing.takes
+        key = accounting.namespace, accounting.pod, existing.takes, existing.claimed
         return self._reservations.matches(name, key, accounting.reservation)
 
     def _lost_gate(self, request: PlacementRequest) -> bool:
@@ -250,9 +253,11 @@ class Ledger(LedgerWriter):
         """The reservation's name; None if none is requested.
 
         If the pod already names a reservation that does not exist (after a restart), that name is used, so
-        its annotation stays as it is.
+        its annotation stays as it is. A claim takes no room: only a quota needs to know of it.
         """
         accounting, former = request.accounting, request.demands.reservation
+        if request.share.mode_type.is_claimed and not accounting.quotas:
+            return former
         if accounting.reservation is None:
             return None
         return accounting.reservation if former is None or self.is_reserved(former) else former
@@ -266,7 +271,7 @@ class Ledger(LedgerWriter):
 
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
         """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
-        if share.instance is not None:
+        if share.instance is not None or share.mode_type.is_claimed:
             return
         if share is not request.share:
             request = msgspec.structs.replace(request, share=share)
@@ -279,4 +284,6 @@ class Ledger(LedgerWriter):
 
 def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
     """Whether the GPU memory of the pod's placement is assumed and comes from no node."""
-    return existing.instance is None and not existing.memory_values and share.is_bound_by_memory
+    if share.mode_type.is_claimed or existing.instance is not None:
+        return False
+    return not existing.memory_values and share.is_bound_by_memory

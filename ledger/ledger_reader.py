@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from ledger.accounts import Claim, ClaimKey
+from ledger.card_totals import CardTotals, RunningCardTotals
+from ledger.card_view import cards_of_node
+from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
@@ -30,8 +33,11 @@ class LedgerReader:
         self._owners = Owners()
         self._usage = QuotaUsage()
         self._values = MemoryValues()
+        self.cards = ClaimedCards()
+        """Cards that pods can claim, and what claims hold; the scheduler counts what is free on them."""
         self.line = QuotaLine(self._usage, self.largest_mib)
         """The pods that wait for a quota."""
+        self._card_totals = RunningCardTotals(self.cards, self._takes_pods)
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and all pending claims."""
@@ -43,8 +49,8 @@ class LedgerReader:
         return self.pending_of(self.pending_keys())
 
     def pending_keys(self) -> list[ClaimKey]:
-        """Keys of all pending claims, by namespace and name."""
-        return sorted(self._pending.claims)
+        """Keys of all pending claims of slices, by namespace and name."""
+        return sorted([key for key, claim in self._pending.claims.items() if claim.takes])
 
     def pending_of(self, keys: Iterable[ClaimKey]) -> tuple[PendingView, ...]:
         """The pending claims of these keys; keys that are no longer pending are left out."""
@@ -54,14 +60,15 @@ class LedgerReader:
     def first_pending(self, count: int, namespace: str | None = None) -> tuple[tuple[PendingView, str], ...]:
         """Return the first pending claims of one namespace (None: of all), in the order of their arrival.
 
-        Each comes with the key of its ClearML queue; empty without one.
+        Those of pods that claim cards from a DRA driver have no slices. Each comes with the key of its
+        ClearML queue; empty without one.
         """
         claims = self._pending.claims.values()
         found = (claim for claim in claims if namespace in {None, claim.namespace})
         return tuple([(pending_view(claim), queue_of(claim)) for claim in islice(found, count)])
 
     def pending_count(self, namespace: str | None = None) -> int:
-        """Return the number of pending claims of one namespace (None: of all)."""
+        """Return the number of claims that `first_pending` lists, of one namespace (None: of all)."""
         claims = self._pending.claims
         if namespace is None:
             return len(claims)
@@ -98,6 +105,10 @@ class LedgerReader:
         self._node_index.flush()
         return self._node_index.totals.sum()
 
+    def card_totals(self) -> Mapping[str, CardTotals]:
+        """Sums of the cards of each DRA driver, in time that grows with the nodes that have changed."""
+        return self._card_totals.by_driver()
+
     def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""
         return self._pending.total()
@@ -112,9 +123,15 @@ class LedgerReader:
         return self._usage.namespaces
 
     def node(self, name: str) -> NodeView | None:
-        """The view of one node with GPUs; None if there is none of this name."""
+        """The view of one node with GPUs or cards; None if there is none of this name."""
         account = self._node_index.accounts.get(name)
-        return node_view(account) if account is not None else None
+        if account is None:
+            return None
+        return node_view(account, cards_of_node(self.cards, name, takes_pods=self._takes_pods(name)))
+
+    def _takes_pods(self, name: str) -> bool:
+        account = self._node_index.accounts.get(name)
+        return account is not None and account.fact is not None and account.fact.usable
 
     def reserved(self, node: str | None) -> list[Claim]:
         """Return what is reserved on a node, or for pods without one, the oldest first."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
+import msgspec
+
 from ledger.accounts import Claim, ClaimKey
+from ledger.claimed_cards import OfferedSlice
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_pod
 from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
@@ -19,6 +22,8 @@ QUIET_SECONDS = 75.0
 """A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 MAX_ENDED_AT_ONCE = 256
 """Reservations that one decision ends first: if more end at once, the rest must not delay it."""
+COUNTED_AT_ONCE = 128
+"""Pods with claims that one step counts again."""
 
 
 class LedgerWriter(LedgerReader):
@@ -32,6 +37,10 @@ class LedgerWriter(LedgerReader):
         """`on_promise` is the attribute of this name."""
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
+        self._claiming: dict[PodKey, None] = {}
+        """Pods with claims of shares."""
+        self._uncounted: dict[PodKey, None] = {}
+        """Those of them that are to be counted again, because other sizes of cards are offered."""
         self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index, self._values)
         self._contested = Contested(
@@ -49,6 +58,7 @@ class LedgerWriter(LedgerReader):
         if known is not None:
             self._forget_kinds(known)
         self._change_node(fact.name, known, fact)
+        self._note_cards_of(fact.name)
         self._values.add(fact)
         self._choice.add_node(fact)
 
@@ -58,6 +68,15 @@ class LedgerWriter(LedgerReader):
         if known is not None:
             self._forget_kinds(known)
             self._change_node(name, known, None)
+            self._note_cards_of(name)
+
+    def note_cards(self, nodes: Iterable[str]) -> None:
+        """Record that offers or claims of cards of some nodes have changed: they are counted again."""
+        self._card_totals.note(nodes)
+
+    def _note_cards_of(self, node: str) -> None:
+        if node in self.cards.nodes():
+            self.note_cards((node,))
 
     def _forget_kinds(self, node: NodeFact) -> None:
         self._values.remove(node)
@@ -85,16 +104,53 @@ class LedgerWriter(LedgerReader):
         node = pod.node or pod.promised_node
         return self._node_index.fact(node) if node is not None else None
 
+    def put_offer(self, found: OfferedSlice) -> set[str]:
+        """Add or change a ResourceSlice of cards that pods can claim, and return the affected nodes.
+
+        The inverse of `remove_offer`. If other sizes of cards are offered then, `count_again` is due.
+        """
+        before = self.cards.sizes_on(None)
+        return self._note_sizes(self.cards.put_slice(found), before)
+
+    def remove_offer(self, name: str) -> set[str]:
+        """Remove a ResourceSlice, and return the affected nodes; the inverse of `put_offer`."""
+        before = self.cards.sizes_on(None)
+        return self._note_sizes(self.cards.remove_slice(name), before)
+
+    def _note_sizes(self, nodes: set[str], sizes: tuple[int, ...]) -> set[str]:
+        """Count the claims of some nodes again, and note all others if these are no longer the sizes."""
+        for pod in [pod for node in nodes for pod in self._pods_on(node) if pod.claimed]:
+            self.set_pod(pod)
+        if self.cards.sizes_on(None) != sizes:
+            self._uncounted = self._claiming.copy()
+        return nodes
+
+    def count_again(self) -> bool:
+        """Count claims again by the cards that they may be parts of now; return whether more are left.
+
+        One call counts COUNTED_AT_ONCE pods: a cluster may have so many that all would delay decisions.
+        """
+        for _ in range(min(COUNTED_AT_ONCE, len(self._uncounted))):
+            self.set_pod(self._pods[self._uncounted.popitem()[0]])
+        return bool(self._uncounted)
+
+    def _with_cards(self, pod: PodFact) -> PodFact:
+        """Return a pod with the cards that its claims may be parts of."""
+        cards = self.cards.sizes_on(pod.node) if pod.claimed else ()
+        return pod if cards == pod.claimable else msgspec.structs.replace(pod, claimable=cards)
+
     def set_pod(self, fact: PodFact) -> None:
         """Add or change a pod; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
-        fact = with_instance_worth(fact, self._node_of(fact))
+        fact = self._with_cards(with_instance_worth(fact, self._node_of(fact)))
         if known == fact:
             return
         self.remove_pod(fact.key)
         if fact.is_over:
             return
         self._pods[fact.key] = fact
+        if fact.claimed:
+            self._claiming[fact.key] = None
         memory = self._memory_of(fact)
         self._usage.add(fact, memory)
         if fact.quota_wait is not None and fact.quota_wait.is_next:
@@ -113,6 +169,8 @@ class LedgerWriter(LedgerReader):
         """Remove a pod."""
         known = self._pods.pop(key, None)
         if known is not None:
+            self._claiming.pop(key, None)
+            self._uncounted.pop(key, None)
             self._usage.remove(known, self._memory_of(known))
             self.line.remove(key)
             self._remove_claim(key, known)
@@ -212,7 +270,7 @@ class LedgerWriter(LedgerReader):
         node = claim.node or claim.promised_node
         if node is not None:
             self._node_index.take(node, key, claim)
-        elif claim.slices:
+        elif _is_shown(claim):
             self._pending.add(key, claim)
 
     def _remove_claim(self, key: ClaimKey, claim: Claim) -> None:
@@ -221,5 +279,10 @@ class LedgerWriter(LedgerReader):
         node = claim.node or claim.promised_node
         if node is not None:
             self._node_index.give_back(node, key)
-        elif claim.slices:
+        elif _is_shown(claim):
             self._pending.remove(key)
+
+
+def _is_shown(claim: Claim) -> bool:
+    """Whether a pod or reservation without a node is listed as waiting: it takes slices, or claims cards."""
+    return bool(claim.takes) or (isinstance(claim, PodFact) and bool(claim.claimed))

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kube.dra import DriverName
+from kube.dra import ClaimNames, DriverName
 from kube.names import GPU_PRODUCT_LABEL, MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints, Requirement, with_requirement
-from modes.claim import MAX_SIZES
+from modes.claim import MAX_SIZES, NamedShare, named_share
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.instance import ONE_INSTANCE, Instance
@@ -140,6 +140,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The policy's reserve: `fraction.mib` includes one for each container, on top of the request."""
     driver: DriverName | None = None
     """The driver of the pod's claim; None in modes without claims."""
+    claim_names: ClaimNames | None = None
+    """The names in the claim if the driver is a custom one. Older controllers refuse such a driver."""
 
     @property
     def asked_mib(self) -> int:
@@ -189,6 +191,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
         Raises:
             ValueError: the placement does not match the share.
         """
+        if self.mode_type.is_claimed:
+            return AllocatedShare(placement, self, (), (named_share(self.fraction, placement.cards),))
         share = self._resized(placement)
         return AllocatedShare(placement, share, _taken(share.fraction, placement))
 
@@ -224,11 +228,13 @@ class AllocatedShare(msgspec.Struct, frozen=True, gc=False):
     share: RequestedShare
     """The requested share, with the slices or the instance that it got."""
     takes: Amounts
+    claimed: tuple[NamedShare, ...] = ()
+    """What its claim asks for, in modes of claims."""
 
     def placed(self, **changes: Any) -> AllocatedShare:
         """Return the same share with changed fields of its placement, such as the reservation."""
         placement = msgspec.structs.replace(self.placement, **changes)
-        return AllocatedShare(placement, self.share, self.takes)
+        return AllocatedShare(placement, self.share, self.takes, self.claimed)
 
 
 class Demands(msgspec.Struct, frozen=True, gc=False):

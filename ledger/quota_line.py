@@ -86,7 +86,7 @@ class QuotaLine:
 
     def add(self, pod: PodFact, memory: GpuMemory) -> None:
         """Add a waiting pod; the inverse of `remove`."""
-        self._insert(LineGroup(pod.namespace, pod.queues, Used(pod.slices, 1, memory)), pod)
+        self._insert(LineGroup(pod.namespace, pod.queues, Used(pod.counted_slices, 1, memory)), pod)
 
     def hold(self, key: PodKey) -> None:
         """Let a waiting pod neither go nor stop others, until it is resumed, or added again."""
@@ -238,7 +238,7 @@ class QuotaLine:
 
 
 def place_in_words(place: LinePlace) -> str:
-    """Return a pod's place, and what it waits for, as half a sentence."""
+    """Return a pod's place in line and what it waits for, to be put into a sentence."""
     quota, over = place.quota, place.over
     if quota is None:
         return "its turn comes in a moment: no quota applies to it any more"

@@ -61,7 +61,7 @@ class QuotaUsage:
         self._count(claim, memory, -1)
 
     def _count(self, claim: Claim, memory: GpuMemory, sign: int) -> None:
-        slices = claim.slices
+        slices = claim.counted_slices
         if not slices or claim.waits_for_quota:
             return
         self.changes += 1

@@ -10,6 +10,8 @@ import msgspec
 from ledger.accounts import ClaimKey
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import Accounting, AllocatedShare
+from ledger.quota_usage import Used
+from modes.claim import NamedShare
 from modes.facts import PodFact
 from modes.units import Amounts
 
@@ -24,8 +26,8 @@ COUNTED_SECONDS = 5.0
 probably rejected the pod; until it expires, the reservation only breaks ties and identifies its pod."""
 
 
-ReservationKey = tuple[str, str, Amounts]
-"""Namespace and `pod` of the request, and what is reserved."""
+ReservationKey = tuple[str, str, Amounts, tuple[NamedShare, ...]]
+"""Namespace and `pod` of the request, and what is reserved: amounts of resources, and claims."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -37,6 +39,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     promised_node: str | None
     """None if no node had room: the slices are pending."""
     takes: Amounts
+    claimed: tuple[NamedShare, ...] = ()
+    """As in PodFact. A reservation of claims takes no room: it only counts for quotas."""
     slices: int
     """All reserved slices, as quotas count them."""
     cpu_milli: int
@@ -62,11 +66,17 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def reservation_key(self) -> ReservationKey:
         """Identity of the pod, and what is reserved."""
-        return self.namespace, self.pod, self.takes
+        return self.namespace, self.pod, self.takes, self.claimed
+
+    @property
+    def counted_slices(self) -> int:
+        """The same as `slices`."""
+        return self.slices
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is the reserved one. Annotations can be copied, so all fields must agree."""
-        return (pod.reservation, pod.namespace, pod.takes) == (self.name, self.namespace, self.takes)
+        own = self.name, self.namespace, self.takes, self.claimed
+        return (pod.reservation, pod.namespace, pod.takes, pod.claimed) == own
 
 
 class Reservations:
@@ -94,9 +104,9 @@ class Reservations:
         return self._by_name.get(name) if name is not None else None
 
     def first_beyond(self, namespace: str, *, has_quota: bool) -> Reservation | None:
-        """Return the reservation that ends so that there is room for one more; None if there is room.
+        """Return the reservation to end before another one is added; None if there is room for it.
 
-        It is the oldest of the namespace, if that has an equal share of all or more, else the oldest of all.
+        It is the oldest of the namespace if that has its equal share of them, else the oldest of all.
         """
         names = self._names[has_quota]
         if len(names.all) < self._most:
@@ -203,20 +213,21 @@ def _count(counts: Counter[str], namespace: str, by: int) -> None:
 
 
 def reservation_of(
-    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, gpu_memory: GpuMemory
+    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, counted: Used
 ) -> Reservation:
-    """Return the reservation of a pod's allocated share."""
+    """Return the reservation of a pod's allocated share, which quotas count as `counted`."""
     share, placement = allocated.share, allocated.placement
     return Reservation(
         name=name,
         namespace=accounting.namespace,
         promised_node=placement.node,
         takes=allocated.takes,
-        slices=share.slices,
+        claimed=allocated.claimed,
+        slices=counted.slices,
         cpu_milli=share.cpu_milli,
         memory_bytes=share.memory_bytes,
         queues=accounting.queues,
-        gpu_memory=gpu_memory,
+        gpu_memory=counted.memory,
         memory_values=placement.memory_values or None,
         expires_at=now + LIFETIME_SECONDS,
         pod=accounting.pod,

@@ -110,15 +110,15 @@ class OwnerHistory:
         seconds: int,
         now: int,
     ) -> None:
-        """Add what a pod uses of one share.
+        """Add a measurement of what a pod uses of one share.
 
         Args:
-            share: the share.
-            slices_per_gpu: slices of its GPU.
-            use: its use.
+            share: what the pod holds of one GPU.
+            slices_per_gpu: slices of that GPU.
+            use: what it uses of them.
             owner: what created the pod, by `workload_text`.
             uid: the pod's.
-            seconds: time since the last call for this pod, in which it was watched.
+            seconds: how long the pod was watched since the last call for it.
             now: seconds since 1970.
         """
         found = self._owner((share.namespace, share.queue[:MAX_QUEUE_TEXT], owner, slices_per_gpu))

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
+from ledger.card_view import CardView
 from ledger.crowd import Crowd
 from modes.facts import PodFact
 from modes.units import POOL, Gpu, Unit, index_of, unit_name, unit_of, unit_order
@@ -114,6 +115,8 @@ class NodeView:
     gpus: tuple[GpuView, ...]
     unlisted: Unlisted | None = None
     """Sum of the GPUs that pods hold, that the node lacks, and that are not in `gpus`."""
+    cards: tuple[CardView, ...] = ()
+    """Cards that DRA drivers offer of it; a GPU that a device plugin offers too is also in `gpus`."""
 
     @property
     def used(self) -> int:
@@ -136,7 +139,7 @@ class PendingView:
     indices: tuple[int, ...]
     """As in `GpuView`; empty for the pool."""
     slices: int
-    """For MIG instances their number."""
+    """For MIG instances their number; 0 for a pod that claims cards from a DRA driver."""
     on_each: tuple[int, ...] = ()
     """Slices on each of `indices`, if they differ."""
 
@@ -149,12 +152,15 @@ class LedgerView:
     backlog: tuple[PendingView, ...]
 
 
-def node_view(account: NodeAccount) -> NodeView | None:
-    """Return the view of one node; None if it is unknown or has no GPUs."""
+def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeView | None:
+    """Return the view of one node; None if it is unknown, or has neither GPUs nor `cards`."""
     fact = account.fact
-    if fact is None or not fact.has_gpus:
+    if fact is None or not (fact.has_gpus or cards):
         return None
-    offered, taken, cards = account.offered, account.taken.keys(), dict(fact.cards)
+    if not fact.has_gpus:
+        product = fact.labels.get(GPU_PRODUCT_LABEL)
+        return NodeView(fact.name, fact.usable, 0, fact.gpu_mib, product, (), cards=cards)
+    offered, taken, mib_of = account.offered, account.taken.keys(), dict(fact.cards)
     unknown = sorted(taken - offered.keys() - {POOL}, key=unit_order)
     units = sorted({*offered, *unknown[:MAX_UNKNOWN_GPUS], *(taken & {POOL})}, key=unit_order)
     gpus = [
@@ -163,7 +169,7 @@ def node_view(account: NodeAccount) -> NodeView | None:
             capacity := offered.get(unit, 0),
             shares,
             fact.is_offered_twice or unit in fact.cordoned,
-            cards.get(unit) if isinstance(unit, Gpu) else None,
+            mib_of.get(unit) if isinstance(unit, Gpu) else None,
             unlisted,
             # The kubelet keeps reporting zero for resources whose device plugin was turned off.
             bool(capacity) and (fact.is_offered_twice or unit in fact.offered_twice),
@@ -174,7 +180,7 @@ def node_view(account: NodeAccount) -> NodeView | None:
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
     product = fact.labels.get(GPU_PRODUCT_LABEL)
     rest = _summed_up(account, unknown[MAX_UNKNOWN_GPUS:])
-    return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus), rest)
+    return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus), rest, cards)
 
 
 def _summed_up(account: NodeAccount, units: list[Unit]) -> Unlisted | None:

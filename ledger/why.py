@@ -14,12 +14,12 @@ from typing import Protocol
 from kube.names import FRACTION_LABEL, QUOTA_GATE
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import has_instances
+from ledger.quoted_text import closed, quoted
+from ledger.why_claim import ShareClaim, held_by, request_of, waiting_claim
 from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from modes.units import Gpu, Profile, Unit
 
-MAX_QUOTED = 400
-"""Characters of a quoted text that a user wrote."""
 _INSTANCES = "MIG instances"
 OWN_DEMANDS = "nodeSelector, affinity or tolerations"
 TOO_LONG = f"the pod's own {OWN_DEMANDS} are too long to compare with all nodes that have such GPUs"
@@ -90,6 +90,8 @@ class PodSummary:
     """The group that the pod starts together with."""
     uses: tuple[str, ...] = ()
     """Sentences on what a running pod uses of its GPUs; empty if that is not measured."""
+    claim: ShareClaim | None = None
+    """The claim of its share in mode dra, in which it has no slices."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
@@ -123,6 +125,15 @@ def _of(fact: PodFact) -> str:
     return _INSTANCES if has_instances(fact) else "slices"
 
 
+def _held(pod: PodSummary) -> str:
+    return _of(pod.fact) if pod.claim is None else "claim"
+
+
+def _cards(pod: PodSummary, before: str = ": ") -> str:
+    held = held_by(pod.claim) if pod.claim is not None else ""
+    return f"{before}{held}" if held else ""
+
+
 def free_there(free: FreeNodes) -> str:
     """Return the free slices of the nodes that a pod could go to."""
     named = ", ".join(f"{name}: {slices}" for name, slices in free.most)
@@ -149,18 +160,12 @@ def way_out(free: FreeNodes, owner: Creator | None) -> str:
     return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
 
 
-def quoted(text: str, most: int = MAX_QUOTED) -> str:
-    """Return a text that a user wrote as one line, cut to a length."""
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
 def _sentences(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     yield _asked(pod, names)
     if pod.fact.is_over or pod.phase in {"Succeeded", "Failed"}:
         yield _ended(pod)
     elif pod.is_terminating:
-        yield f"It is being deleted, and holds its {_of(pod.fact)} until then."
+        yield f"It is being deleted, and holds its {_held(pod)} until then."
     elif pod.fact.node is not None:
         yield from _bound(pod)
     else:
@@ -173,20 +178,20 @@ def _sentences(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
 
 def _asked(pod: PodSummary, names: ResourceNames) -> str:
     fact, title = pod.fact, f"Pod {quoted(pod.fact.namespace)}/{quoted(pod.fact.name)}"
-    has = f"requests {needs(fact, names)}" if fact.slices else "requests no slices"
+    given = needs(fact, names) if pod.claim is None else request_of(pod.claim)
+    has = f"requests {given}" if fact.slices or pod.claim is not None else "requests no slices"
     if pod.asked is None:
         return f"{title} has no label {FRACTION_LABEL}, so the injector did not change it. It {has}."
     label = f'{pod.label} "{quoted(pod.asked)}"'
     if pod.policy is None:
         return f"{title} has the label {label}, but was never injected. It {has}."
     limit = f", limited to {quoted(pod.memory_mib)} MiB" if pod.memory_mib else ""
-    given = f'Policy "{quoted(pod.policy)}" gives it {needs(fact, names)}{limit}'
-    return f"{title} requested {label}. {given}."
+    return f'{title} requested {label}. Policy "{quoted(pod.policy)}" gives it {given}{limit}.'
 
 
 def _ended(pod: PodSummary) -> str:
     how = f"It ended ({pod.phase})" if pod.phase != "Pending" else "It ended"
-    cause = f" Cause: {_closed(pod.trouble)}" if pod.trouble else ""
+    cause = f" Cause: {closed(pod.trouble)}" if pod.trouble else ""
     again = f" After you fix the cause, {_creation(pod.owner)}." if pod.phase == "Failed" else ""
     return f"{how} and holds nothing.{cause}{again}"
 
@@ -194,12 +199,14 @@ def _ended(pod: PodSummary) -> str:
 def _bound(pod: PodSummary) -> Iterator[str]:
     node = quoted(pod.fact.node or "")
     if pod.phase == "Running" and pod.trouble is None:
-        yield f"It runs on node {node}."
+        yield f"It runs on node {node}{_cards(pod, ' with ')}."
         yield from pod.uses
         return
-    yield f"It has its {_of(pod.fact)} on node {node}, so it does not wait for the injector."
+    yield f"It has its {_held(pod)} on node {node}{_cards(pod)}, so it does not wait for the injector."
     if pod.trouble is not None:
-        yield f"Its containers do not run: {_closed(pod.trouble)} Fix that."
+        yield f"Its containers do not run: {closed(pod.trouble)} Fix that."
+    elif pod.claim is not None and pod.claim.reported is not None:
+        yield f"Its driver could not prepare the card; the kubelet tries again: {closed(pod.claim.reported)}"
     else:
         yield "The node is starting its containers: see `kubectl describe pod`."
 
@@ -214,7 +221,10 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It has scheduling gates ({gates}): the scheduler ignores it until they are removed."
         yield _gatekeeper(pod.gates)
         if pod.quota_line is not None:
-            yield f"The injector reports its place: {_closed(pod.quota_line)}"
+            yield f"The injector reports its place: {closed(pod.quota_line)}"
+    elif pod.claim is not None:
+        yield from waiting_claim(pod.claim, _creation(pod.owner))
+        yield _scheduler(pod)
     elif pod.scheduler_says is None and not pod.lacks_slices:
         yield "The scheduler has not tried to place it yet: ask again in a few seconds."
     elif pod.lacks_slices:
@@ -227,7 +237,7 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         named = ", ".join(map(quoted, pod.dividing[:MAX_NODES_NAMED]))
         yield f"Cards of {named} are being divided now: wait, pods can go there afterwards."
     elif pod.division is not None and not pod.gates:
-        yield f"About dividing a card for it, the injector reports: {_closed(pod.division)}"
+        yield f"About dividing a card for it, the injector reports: {closed(pod.division)}"
 
 
 def _in_group(group: PodGroup) -> str:
@@ -305,13 +315,7 @@ def _offered_twice(nodes: int, owner: Creator | None) -> str:
 
 
 def _scheduler(pod: PodSummary) -> str:
-    return f"The scheduler reports: {_closed(pod.scheduler_says)}" if pod.scheduler_says else ""
-
-
-def _closed(text: str) -> str:
-    """Return a quoted text that ends a sentence."""
-    line = quoted(text)
-    return line if line.endswith((".", "!", "?")) else f"{line}."
+    return f"The scheduler reports: {closed(pod.scheduler_says)}" if pod.scheduler_says else ""
 
 
 def _creation(owner: Creator | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kube.names import GROUP
-from ledger.why import quoted
+from ledger.quoted_text import quoted
 
 WEBHOOK = f"fractions.{GROUP}"
 """Name of the webhook, which the API server puts before a denial."""

@@ -29,9 +29,6 @@ class ByClaim(Mode):
         "pods of mode dra have no index to wait on: leave it out, or use mode per-gpu"
     )
     several_gpus_problem: ClassVar[str | None] = None
-    several_containers_problem: ClassVar[str | None] = (
-        "in mode dra a pod has one claim, for one container: remove it"
-    )
     needs_cdi: ClassVar[bool] = True
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kube.scheduling import Taint
+from modes.claim import NamedShare
 from modes.units import POOL, Amounts, Gpu, Unit, unit_of
 
 UNLIMITED = 1 << 60
@@ -109,6 +110,10 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Phase Succeeded or Failed: it holds nothing."""
     takes: Amounts = ()
     """The effective request."""
+    claimed: tuple[NamedShare, ...] = ()
+    """What its claims of shares ask for; the scheduler counts it, and here only quotas do."""
+    claimable: tuple[int, ...] = ()
+    """MiB of the cards that these may be parts of, the smallest first: those of its node, else all."""
     cpu_milli: int = 0
     memory_bytes: int = 0
     more_eighths: int = 0
@@ -169,3 +174,9 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def slices(self) -> int:
         """All requested slices; MIG instances count as the eighths that they are worth."""
         return sum([amount for _, amount in self.takes]) + self.more_eighths
+
+    @property
+    def counted_slices(self) -> int:
+        """Slices as quotas count them: a claim counts as eighths of cards."""
+        claimed = [share.eighths(self.claimable) for share in self.claimed] if self.claimed else ()
+        return self.slices + sum(claimed)

@@ -225,6 +225,14 @@ class Fraction:
         share, one = self.ratio
         return gpu_mib * share // one
 
+    def mib_of_parts(self, gpu_mib: int) -> tuple[int, ...]:
+        """Return the MiB of each container of `split` on such a GPU.
+
+        They are the requested MiB, or in proportion to the containers' slices, rounded down.
+        """
+        mib = self.share_mib(gpu_mib)
+        return self.split_mib or tuple([mib * slices // self.slices for slices in self.split])
+
     @property
     def ratio(self) -> tuple[int, int]:
         """The share of each GPU used, as numerator and denominator."""

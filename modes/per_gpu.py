@@ -70,7 +70,7 @@ class PerGpu(Mode):
         return indices if len(indices) == fraction.gpus and ",".join(map(str, indices)) == text else None
 
     def share_text(self, fraction: Fraction) -> str:
-        """Return the slices of one GPU, or of each of several."""
+        """Say how many slices a pod takes, of one GPU or of each of several."""
         resource = self.resource.replace(INDEX, "<i>")
         if fraction.gpus > 1:
             each = fraction.slices_on_each

@@ -13,11 +13,13 @@ class Changes:
         self._some = asyncio.Event()
         self.backlog = True
         """Whether the waiting pods have changed."""
+        self.follows_cards = True
+        """Whether the reader also shows cards of DRA drivers, which change with each claim."""
         self.follows_uses = False
         """Whether the reader also shows what pods use, which changes all the time."""
 
     def mark(self, name: str | None) -> None:
-        """Record that a node has changed; None stands for the backlog."""
+        """Record that a node has changed, by its name; None means that the waiting pods have changed."""
         if name is None:
             self.backlog = True
         else:

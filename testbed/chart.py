@@ -11,7 +11,7 @@ import yaml
 
 from testbed.api import Object
 from testbed.cluster import Cluster
-from testbed.command import Output, output_of
+from testbed.command import WITHOUT_GARBAGE_COLLECTION, Output, output_of
 from testbed.product import Webhook
 from testbed.registration import OWN_NAMESPACE
 
@@ -39,7 +39,8 @@ class Helm:
 
     def run(self, *arguments: str) -> Output:
         """Run helm; the caller looks at its exit code."""
-        environment = {"KUBECONFIG": str(self._cluster.kubeconfig), "HOME": str(self._folder)}
+        home = {"KUBECONFIG": str(self._cluster.kubeconfig), "HOME": str(self._folder)}
+        environment = {**home, **WITHOUT_GARBAGE_COLLECTION}
         helm = str(self._cluster.home.binaries / "helm")
         return output_of([helm, f"--namespace={OWN_NAMESPACE}", *arguments], environment, seconds=HELM_S)
 
@@ -75,7 +76,8 @@ def _manifest(helm: str, values: str) -> str:
     """Render the chart once for each text of values: many tests look at what the same values make."""
     of_release = ("--include-crds", "--skip-tests")
     command = [helm, "template", RELEASE, str(CHART), f"--namespace={OWN_NAMESPACE}", *of_release]
-    ended = output_of([*command, "--values=-"], {"HOME": "/nonexistent"}, stdin=values, seconds=HELM_S)
+    environment = {"HOME": "/nonexistent", **WITHOUT_GARBAGE_COLLECTION}
+    ended = output_of([*command, "--values=-"], environment, stdin=values, seconds=HELM_S)
     assert (ended.code, ended.stderr) == (0, ""), ended.stderr
     return ended.stdout
 

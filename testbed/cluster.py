@@ -7,7 +7,7 @@ from typing import Self
 
 from testbed import components
 from testbed.api import Api, ApiError
-from testbed.command import Output, output_of
+from testbed.command import WITHOUT_GARBAGE_COLLECTION, Output, output_of
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.process import Process, eventually
 
@@ -84,7 +84,8 @@ class Cluster:
         return self._run("kubectl", f"--cache-dir={self.home.folder / 'kubectl'}", *arguments, stdin=stdin)
 
     def _run(self, program: str, *arguments: str, stdin: str) -> Output:
-        environment = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)}
+        home = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)}
+        environment = {**home, **WITHOUT_GARBAGE_COLLECTION}
         return output_of([str(self.home.binaries / program), *arguments], environment, stdin=stdin)
 
     def logs(self) -> list[Path]:

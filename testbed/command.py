@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 COMMAND_S = 300
+WITHOUT_GARBAGE_COLLECTION = {"GOGC": "off"}
+"""For Go programs that end within a second: a third less CPU for 10 MiB more."""
 
 
 @dataclass(frozen=True, slots=True)

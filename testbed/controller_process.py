@@ -113,7 +113,7 @@ class Controller:
         self.log = folder / f"{name}.log"
         self._trust = client_context(tls)
         self.process, self.ports = start_on_free_ports(2, self._start, self._ready, READY_S)
-        self.api = httpx.Client(base_url=self.url, verify=self._trust, trust_env=False, timeout=10)
+        self.api = httpx.Client(base_url=self.url, verify=self._trust, trust_env=False, timeout=60)
 
     def _start(self, ports: list[int]) -> Process:
         options = ["--namespace=default", f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]

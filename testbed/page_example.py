@@ -1,6 +1,7 @@
 """Run with `python -m testbed.page_example SCENE`: the page over a made-up cluster, in one of several states.
 
-Scenes: `empty` (no nodes), `small` (three), `large` (60, with everything that the page can show). Prints its
+Scenes: `empty` (no nodes), `small` (three), `large` (60, with all that the page can show of slices), `cards`
+(two nodes whose cards a DRA driver offers), `both` (one of these, and three with slices). Prints its
 port once it serves.
 """
 
@@ -13,12 +14,15 @@ from datetime import UTC, datetime, timedelta
 
 import uvloop
 
+from kube.dra import DRIVER
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.use import ShareUse, UseKey
 from ledger.view import PendingView
+from modes.claim import NamedShare
 from modes.facts import NodeFact, PodFact
 from service.http.serving import Listener, serve
 from service.http.sockets import bind
@@ -41,6 +45,9 @@ MODELS = (
 QUEUES = ("half-gpu", "nightly", "interactive", "research", "")
 TEAMS = ("vision", "speech", "clearml")
 CORDONED, UNHEALTHY, HELD, OFF = "a100-03", "h100-05", "a100-07", "l40s-02"
+CARD, XID = "NVIDIA-H100-80GB-HBM3", f"{DRIVER}/xid=79"
+CLAIMS = (("train", "vision", 0, 40779), ("notebook", "speech", 0, 5120), ("all", "vision", 1, None))
+"""Pod, namespace, number of the card, and MiB; None for the whole card."""
 ROOM = "needs 8 slices of GPU 3 on a node with GPUs of 81920 MiB"
 
 
@@ -65,6 +72,26 @@ class Example:
         if is_full:
             for number in range(14):
                 self._add_waiting(number)
+
+    def with_cards(self, *nodes: str) -> Example:
+        """Add nodes with four cards that a DRA driver offers, claims of parts of them, and one that waits."""
+        cards = self.source.ledger.cards
+        for name in nodes:
+            fact = NodeFact(name=name, labels={GPU_PRODUCT_LABEL: CARD})
+            self.source.ledger.set_node(fact)
+            offered = [
+                ClaimableCard(f"gpu-{number}", 81559, model=CARD, taint=XID if number == 3 else "")
+                for number in range(4)
+            ]
+            changed = cards.put_slice(OfferedSlice(name, DRIVER, name, name, cards=tuple(offered)))
+            for pod, namespace, number, mib in CLAIMS:
+                self._created[namespace, pod] = self._ago(600)
+                part = ClaimedPart(CardKey(DRIVER, name, f"gpu-{number}"), mib)
+                changed |= cards.put_claim(CardClaim(namespace, f"{pod}-{name}", pod, (part,)))
+            self.source.ledger.note_cards(changed)
+        waiting = PodFact(namespace="vision", name="eval", claimed=(NamedShare(gpus=2),))
+        self.source.ledger.set_pod(waiting)
+        return self
 
     def about(self) -> About:
         """Return what the page shows besides the ledger."""
@@ -138,7 +165,8 @@ class Example:
         if self._chance.random() < 0.9:
             peak = self._chance.randrange(mib)
             busy, since = self._chance.choice((0, 3, 40, 85, 97)), self._ago(7200)
-            use = ShareUse(mib, peak * 2 // 3, peak, peak, busy, since)
+            idle = None if busy else 5400
+            use = ShareUse(mib, peak * 2 // 3, peak, peak, busy, since, idle)
             self._uses.setdefault(node, {})[namespace, name, index] = use
 
     def _add_waiting(self, number: int) -> None:
@@ -162,6 +190,8 @@ class Example:
 SCENES: dict[str, Callable[[], Example]] = {
     "empty": lambda: Example((0, 0, 0), is_full=False),
     "small": lambda: Example((2, 1, 0), is_full=False),
+    "cards": lambda: Example((0, 0, 0), is_full=False).with_cards("dra-00", "dra-01"),
+    "both": lambda: Example((2, 1, 0), is_full=False).with_cards("dra-00"),
     "large": lambda: Example(tuple(count for *_, count in MODELS), is_full=True),
 }
 

@@ -69,7 +69,9 @@ class Webhook:
         if not self._ca_file.exists():
             return False
         try:
-            answer = httpx.get(f"https://127.0.0.1:{ports[0]}/readyz", verify=self._trust(), trust_env=False)
+            answer = httpx.get(
+                f"https://127.0.0.1:{ports[0]}/readyz", verify=self._trust(), trust_env=False, timeout=60
+            )
         except httpx.TransportError:
             return False
         return answer.is_success
@@ -98,7 +100,7 @@ class Webhook:
             AssertionError: It is not there.
         """
         address = f"https://127.0.0.1:{self._port}/metrics"
-        text = httpx.get(address, verify=self._trust(), trust_env=False).text
+        text = httpx.get(address, verify=self._trust(), trust_env=False, timeout=60).text
         found = re.search(rf"^{metric} (\S+)", text, re.MULTILINE)
         assert found is not None, f"{metric} is not among the webhook's metrics"
         return float(found[1])
@@ -112,7 +114,7 @@ class Webhook:
     def relay(self) -> Iterator[Answer]:
         """A function that asks this webhook, for an AdmissionServer that records on the way."""
         headers = {"Content-Type": "application/json"}
-        with httpx.Client(verify=self._trust(), headers=headers, trust_env=False) as client:
+        with httpx.Client(verify=self._trust(), headers=headers, trust_env=False, timeout=60) as client:
             yield lambda body: client.post(self.url, content=body).raise_for_status().content
 
     def __enter__(self) -> Self:

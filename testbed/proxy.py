@@ -146,7 +146,7 @@ class Proxy:
                 up_writer.write(data)
                 await up_writer.drain()
             if held.was:
-                await asyncio.wait_for(held.answered.wait(), 10)
+                await asyncio.wait_for(held.answered.wait(), 60)
         finally:
             back.cancel()
             self._writers.discard(up_writer)

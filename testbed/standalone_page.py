@@ -77,7 +77,7 @@ class Standalone:
         [line] = [line for line in self.log.read_text().splitlines() if '"event":"serving"' in line]
         url = f"https://localhost:{json.loads(line)['port']}/mutate"
         trust = ssl.create_default_context(cafile=str(self._ca_file))
-        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=20).json()["response"]
+        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=60).json()["response"]
 
     def stop(self):
         """End it."""

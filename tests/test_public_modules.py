@@ -5,6 +5,7 @@ for a command that prints help, and YAML into the agent. Tests, benches and the 
 """
 
 import ast
+import functools
 from collections import defaultdict
 
 import pytest
@@ -20,6 +21,7 @@ def public(package):
     return []
 
 
+@functools.cache
 def imported_from_outside():
     """The modules of each package that others import, and by which."""
     trees = modules()
@@ -36,7 +38,7 @@ def imported_from_outside():
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_other_packages_import_what_a_package_names_public_and_all_of_it(package):
-    imported = imported_from_outside()[package]
+    imported = imported_from_outside().get(package, {})
     inside = {name: sorted(by) for name, by in imported.items() if name not in public(package)}
     assert inside == {}, f"import a public module of {package}, or name these in its PUBLIC"
     assert set(public(package)) - set(imported) == set(), "nobody outside imports these: leave them out"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ledger.card_view import CardView
 from ledger.view import NodeView
 
 DENOMINATORS = (1, 2, 4, 8)
@@ -20,7 +21,7 @@ class FreeBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class FreeBlocks:
-    """Counts how many pods of each size fit into the free slices of all nodes."""
+    """Counts how many pods of each size fit into the free slices, and the free MiB of cards, of all nodes."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, tuple[int, ...]] = {}
@@ -42,7 +43,14 @@ class FreeBlocks:
 
 def _counts(view: NodeView) -> tuple[int, ...]:
     free = [gpu.free for gpu in view.gpus]
-    return tuple([_fitting(free, view.slices_per_gpu, denominator) for denominator in DENOMINATORS])
+    in_slices = [_fitting(free, view.slices_per_gpu, denominator) for denominator in DENOMINATORS]
+    in_cards = [sum([_on(card, denominator) for card in view.cards]) for denominator in DENOMINATORS]
+    return tuple(map(sum, zip(in_slices, in_cards, strict=True)))
+
+
+def _on(card: CardView, denominator: int) -> int:
+    size = card.memory_mib // denominator
+    return card.free_mib // size if size else 0
 
 
 def _fitting(free: Sequence[int], slices_per_gpu: int, denominator: int) -> int:

@@ -38,7 +38,7 @@ MAX_DENIALS = 50
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One pod or reservation without a node."""
+    """One pod or reservation without a node; without slices, a pod that claims cards from a DRA driver."""
 
     namespace: str
     name: str
@@ -76,6 +76,15 @@ class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The message of the latest denial."""
 
 
+class CardFigures(msgspec.Struct, frozen=True, gc=False):
+    """Sums of the cards that DRA drivers offer."""
+
+    cards: int
+    mib: int
+    claimed: int
+    free: int
+
+
 class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
     """Containers that run without their limiter."""
 
@@ -99,6 +108,8 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     quotas: tuple[QuotaUse, ...]
     denials: tuple[DeniedPods, ...] | None
     unlimited: UnlimitedPanel
+    cards: CardFigures | None = None
+    """None without cards."""
 
 
 class PanelMaker:
@@ -143,7 +154,14 @@ class PanelMaker:
             quotas=await self._quotas(viewer),
             denials=self._denials(viewer),
             unlimited=self._unlimited(viewer),
+            cards=self._cards(),
         )
+
+    def _cards(self) -> CardFigures | None:
+        of_drivers = self._source.ledger.card_totals().values()
+        if not of_drivers:
+            return None
+        return CardFigures(*map(sum, zip(*of_drivers, strict=True)))
 
     async def _follow(self) -> None:
         """Update the free blocks."""

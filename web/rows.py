@@ -1,4 +1,7 @@
-"""One node for the page. Pods of namespaces that a viewer may not see are summed up as "other"."""
+"""One node for the page: its GPUs, and the cards that DRA drivers offer.
+
+Pods of namespaces that a viewer may not see are summed up as "other".
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ledger.card_view import CardShare, CardView
 from ledger.use import ShareUse, UseKey
 from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
@@ -61,6 +65,12 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Its node's agent reports a fault. A GPU whose device plugin reports one has the capacity 0."""
     mib: int = 0
     """MiB of the card, if it is not that of the node's others."""
+    card: str = ""
+    """Name of a card that a DRA driver offers; replaces the index. Its amounts are MiB instead of slices."""
+    free: int = 0
+    """MiB of it for new claims."""
+    taint: str = ""
+    """What keeps pods away from it, so that it is `unhealthy`."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -79,14 +89,17 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def node_row(view: NodeView, viewer: Viewer, about: About) -> NodeRow:
     """Return a node as a viewer may see it."""
     known = _Known(about, about.uses(view.name), about.notes(view.name))
-    gpus = tuple([_cell(view, gpu, viewer, known) for gpu in view.gpus])
+    first = view.cards[0] if view.cards else None
+    mib = view.gpu_mib or (first.memory_mib if first is not None else 0)
+    gpus = [_cell(view, gpu, viewer, known) for gpu in view.gpus]
+    cards = [_card_cell(card, mib, viewer, about) for card in view.cards]
     return NodeRow(
         view.name,
         usable=view.usable,
         held=known.notes.is_held,
-        product=view.product or "",
-        mib=view.gpu_mib or 0,
-        gpus=gpus,
+        product=view.product or (first.model if first is not None else ""),
+        mib=mib,
+        gpus=(*gpus, *cards),
     )
 
 
@@ -130,6 +143,32 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, known: _Known) -> GpuCel
         unhealthy=index in known.notes.unhealthy,
         mib=size[0] if profile is None and size[0] != (view.gpu_mib or 0) else 0,
     )
+
+
+def _card_cell(card: CardView, usual_mib: int, viewer: Viewer, about: About) -> GpuCell:
+    own = [share for share in card.shares if viewer.namespace in {None, share.namespace}]
+    shares = [_claimed(share, about) for share in own]
+    # Of a viewer of all namespaces, the claims that are not listed.
+    others = card.claimed_mib - sum([share.memory_mib for share in own])
+    if others > 0:
+        pods = card.claims - len(own) if viewer.namespace is None else 0
+        shares.append(HeldShare(OTHER, others, mib=others, pods=pods))
+    return GpuCell(
+        card.memory_mib,
+        over=max(0, card.claimed_mib - card.memory_mib),
+        shares=tuple(shares),
+        unhealthy=bool(card.taint),
+        mib=card.memory_mib if card.memory_mib != usual_mib else 0,
+        card=card.device,
+        free=card.free_mib,
+        taint=card.taint,
+    )
+
+
+def _claimed(share: CardShare, about: About) -> HeldShare:
+    created = about.created(share.namespace, share.pod) if share.pod else ""
+    name = share.pod or f"claim {share.claim}"
+    return HeldShare("holder", share.memory_mib, share.namespace, name, mib=share.memory_mib, created=created)
 
 
 def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Known) -> HeldShare:

@@ -24,8 +24,11 @@ from webhook.policy_resolver import Policies
 from webhook.recent_overruns import RecentOverruns
 from webhook.worker.limits import DECIDE_SECONDS, INLINE_BYTES
 from webhook.worker.messages import Decided
-from webhook.worker.workers import UndecidedError, Workers
+from webhook.worker.workers import BUSY, UndecidedError, Workers
 
+MAX_WAITING_BYTES = 32 * 2**20
+"""Of reviews that wait for a placement: as many as connected clients can have at once. Those of clients that
+left wait, too, and service/http/limits.py no longer counts their bytes."""
 Observer = Callable[[Request, Outcome, float], None]
 """Called for each decision, with the seconds it took."""
 Answer = bytes | Coroutine[Any, Any, bytes]
@@ -51,6 +54,7 @@ class Reviewer:
         self._inline_bytes = INLINE_BYTES if workers is not None else float("inf")
         self._budget = workers.budget if workers is not None else InlineBudget()
         self._overruns = RecentOverruns()
+        self._waiting_bytes = 0
 
     async def review(self, body: bytes) -> bytes:
         """Answer one AdmissionReview; wait for the ledger or a worker if necessary.
@@ -81,6 +85,8 @@ class Reviewer:
         return self._leave_to_worker(body, start) if outcome is None else self._end(request, outcome, start)
 
     def _place(self, request: Request, pending: Pending, start: float) -> Answer:
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            return self._end(request, Outcome.of(BUSY, pending.policy), start)
         try:
             placed = self._placer.place(pending.request)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is never admitted unchanged
@@ -92,10 +98,13 @@ class Reviewer:
     async def _answer_later(
         self, request: Request, pending: Pending, coming: Future[Placed], start: float
     ) -> bytes:
+        self._waiting_bytes += len(request.body)
         try:
             placed = await self._arrival(coming)
         except Exception as error:  # noqa: BLE001 as above
             return self._end(request, broken(request, error), start)
+        finally:
+            self._waiting_bytes -= len(request.body)
         answer = self._finish(request, pending, placed, start)
         return answer if isinstance(answer, bytes) else await answer
 

@@ -29,11 +29,13 @@ class Job:
     slices: int
 
 
-def jobs(nodes: int, seed: int, turnovers: int, sizes: Mapping[int, int] = USUAL) -> list[Job]:
+def jobs(
+    nodes: int, seed: int, turnovers: int, sizes: Mapping[int, int] = USUAL, load: float = LOAD
+) -> list[Job]:
     """Pods of these sizes, by weight, as they arrive: a Poisson stream of exponential stays."""
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
     average = sum(size * weight for size, weight in sizes.items()) / sum(sizes.values())
-    rate = LOAD * nodes * GPUS * SLICES / average
+    rate = load * nodes * GPUS * SLICES / average
     now, made = 0.0, []
     for number in range(round(rate * turnovers)):
         now += rng.expovariate(rate)

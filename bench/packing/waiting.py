@@ -1,27 +1,34 @@
-"""Run with `python -m bench.packing.waiting`: what it costs that a pod's GPU index is fixed at admission.
+"""Run with `python -m bench.packing.waiting`: what binding a share to a GPU at admission, or later, costs.
 
-Pods of an eighth to a whole GPU come and go on nodes of eight GPUs, as much work as 95 % of all slices. With
-late binding a pod that finds no room takes the first GPU that gets room for it; with an index fixed at
-admission only a GPU of that index will do. Both choose where there is room by the same ledger, and let
-waiting pods in by the order of arrival. Compared is the mean wait of all pods on the same arrivals.
+Pods of an eighth to a whole GPU come and go on nodes of eight GPUs, as much work as 80 or 95 % of all slices.
+Compared is the wait of all pods on the same arrivals, from arrival to start:
 
-A third cluster has a fixed index and `replaceWaiting: {after: 10s}`: pods that wait on it while their share
-fits elsewhere are deleted and created again, at the controller's own pace. A pod lasts an hour on average.
+- late binding, the reference: the ledger chooses where there is room, and a pod that finds none takes the
+  first GPU that gets room for it. What can fit does, in the order of arrival.
+- mode `per-gpu`: the index is fixed at admission, and only a GPU of that index will do; with and without
+  `replaceWaiting: {after: 10s}`, at the controller's own pace. A pod lasts an hour on average.
+- mode `dra`: the scheduler binds late, and takes the first card with room of the node that it scores best: by
+  default the one whose pods request least (each requests CPU by its slices); or the fullest one (strategy
+  MostAllocated); or one that the webhook would prefer at admission: the node of the card with the least room
+  that is enough, or the node that the ledger chose. Naming the card, too, would be late binding.
 """
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+import random
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from statistics import mean
+from statistics import mean, quantiles
 from typing import Annotated
 
 import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
-from bench.packing.arriving import Job, eighths, empty_ledger, jobs
+from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, eighths, empty_ledger, jobs
+from bench.packing.churn import MIXES
 from controller.replace.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
 from controller.replace.replacement_pace import ReplacementPlan, WaitingPod
 from ledger.ledger import Ledger
@@ -30,6 +37,16 @@ from modes.facts import PodFact
 
 TURNOVERS, WARM_UP = 40, 10
 MAX_WAIT = 1.5
+_OPENB = MIXES["sizes of openb"]
+SHAPES = (
+    ("", USUAL, 4, 0.8),
+    ("", USUAL, 16, 0.8),
+    ("", USUAL, 16, LOAD),
+    ("", USUAL, 100, LOAD),
+    (", sizes of openb", _OPENB, 16, 0.8),
+    (", sizes of openb", _OPENB, 16, LOAD),
+)
+"""Mix of sizes, nodes, load."""
 MEAN_SECONDS = 3600.0
 """Of a pod: what the controller's pace is measured against."""
 AFTER_SECONDS = 10.0
@@ -37,76 +54,123 @@ NAMESPACES = 10
 """That the pods belong to in turn: at most one pod of each is replaced in ten seconds."""
 
 
-@dataclass(slots=True)
+class Binding(StrEnum):
+    """Who chooses a pod's GPU, and when."""
+
+    LATE = "late binding"
+    INDEX = "per-gpu"
+    REPLACED = "per-gpu, replaceWaiting"
+    FIRST_FIT = "dra"
+    FULLEST = "dra, MostAllocated"
+    TIGHTEST = "dra, tightest card's node preferred"
+    STEERED = "dra, ledger's node preferred"
+
+
+BARRED = (Binding.INDEX, "mean", "on 100 nodes at 95 %")
+BY_SCHEDULER = (Binding.FIRST_FIT, Binding.FULLEST, Binding.TIGHTEST)
+TIED = (Binding.INDEX, Binding.REPLACED)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Of the pods after the warm-up, in mean durations."""
+
+    mean: float
+    p99: float
+
+
 class Cluster:
-    """A ledger whose pods start, wait and end."""
+    """GPUs whose pods start, wait and end; the ledger knows them where it chooses."""
 
-    ledger: Ledger
-    late: bool
-    """Whether a waiting pod may take any index."""
-    waiting: list[tuple[Job, int | None]] = field(default_factory=list)
-    ends: list[tuple[float, str, str, int]] = field(default_factory=list)
-    waits: dict[str, float] = field(default_factory=dict)
-    plan: ReplacementPlan | None = None
-    """Of the controller, where waiting pods are replaced."""
-    replaced: int = 0
-    looked: float = 0.0
-    """Second in which pods to replace were last looked for."""
+    def __init__(self, nodes: int, binding: Binding) -> None:
+        self.binding = binding
+        self.ledger: Ledger = empty_ledger(nodes)
+        self.waits: dict[str, float] = {}
+        self.plan = ReplacementPlan() if binding is Binding.REPLACED else None
+        self.replaced = 0
+        names = [node.name for node in self.ledger.view().nodes]
+        self._free = {name: [SLICES] * GPUS for name in names}
+        self._rng = random.Random(nodes)  # noqa: S311 - the scheduler's choice among equals, no secret
+        self._waiting: list[tuple[Job, int | None]] = []
+        self._ends: list[tuple[float, str, Job, str, int]] = []
+        self._looked = 0.0
+        """Second in which pods to replace were last looked for."""
 
-    def run(self, arriving: list[Job]) -> float:
-        """Mean wait of the jobs after the warm-up, in mean durations."""
+    def run(self, arriving: list[Job]) -> Waits:
+        """Let pods arrive, and end all."""
         for job in arriving:
             self._end_until(job.arrives)
             self._admit(job)
             self._replace(job.arrives)
         self._end_until(float("inf"))
-        settled = arriving[len(arriving) * WARM_UP // TURNOVERS :]
-        return mean(self.waits[job.name] for job in settled)
+        settled = [self.waits[job.name] for job in arriving[len(arriving) * WARM_UP // TURNOVERS :]]
+        return Waits(mean(settled), quantiles(settled, n=100)[98])
 
     def _admit(self, job: Job) -> None:
+        if self.binding in BY_SCHEDULER:
+            node = self._scored_best(job.slices)
+            self._start_or_wait(job, node, None)
+            return
         answer = self.ledger.place(eighths(job.slices, job.name), 0.0)
         assert isinstance(answer, Placement)
         self.ledger.release(job.name)
         (index,) = answer.indices
-        if answer.node is not None:
-            self._start(job, answer.node, index, job.arrives)
-            return
-        self.waiting.append((job, None if self.late else index))
-        if not self.late:
+        self._start_or_wait(job, answer.node, None if self.binding is Binding.STEERED else index)
+        if answer.node is None and self.binding in TIED:
             values = answer.memory_values or None
             self.ledger.set_pod(_pod(job, None, index, values))
 
+    def _start_or_wait(self, job: Job, node: str | None, index: int | None) -> None:
+        if node is None:
+            self._waiting.append((job, index if self.binding in TIED else None))
+            return
+        first = next(at for at, free in enumerate(self._free[node]) if free >= job.slices)
+        self._start(job, node, first if index is None else index, job.arrives)
+
+    def _scored_best(self, slices: int) -> str | None:
+        """Return the scheduler's node; None if no card has room."""
+        fitting = [(node, free) for node, free in self._free.items() if max(free) >= slices]
+        scores = [(self._cost(free, slices), self._rng.random(), node) for node, free in fitting]
+        return min(scores)[2] if scores else None
+
+    def _cost(self, free: list[int], slices: int) -> int:
+        """Return what the scheduler likes least of a node."""
+        if self.binding is Binding.TIGHTEST:
+            return min(each for each in free if each >= slices)
+        return sum(free) if self.binding is Binding.FULLEST else -sum(free)
+
     def _start(self, job: Job, node: str, index: int, now: float) -> None:
-        self.ledger.set_pod(_pod(job, node, index))
+        self._free[node][index] -= job.slices
+        if self.binding not in BY_SCHEDULER:
+            self.ledger.set_pod(_pod(job, node, index))
         self.waits[job.name] = now - job.arrives
-        heapq.heappush(self.ends, (now + job.lasts, job.name, node, index))
+        heapq.heappush(self._ends, (now + job.lasts, job.name, job, node, index))
 
     def _end_until(self, moment: float) -> None:
-        while self.ends and self.ends[0][0] <= moment:
-            now, name, node, index = heapq.heappop(self.ends)
-            self.ledger.remove_pod(("default", name))
+        while self._ends and self._ends[0][0] <= moment:
+            now, name, job, node, index = heapq.heappop(self._ends)
+            self._free[node][index] += job.slices
+            if self.binding not in BY_SCHEDULER:
+                self.ledger.remove_pod(("default", name))
             self._let_in(node, index, now)
             self._replace(now)
 
     def _let_in(self, node: str, index: int, now: float) -> None:
-        view = self.ledger.node(node)
-        assert view is not None
-        free, still = view.gpus[index].free, []
-        for job, wanted in self.waiting:
-            if job.slices <= free and wanted in (None, index):
-                free -= job.slices
+        still = []
+        for job, wanted in self._waiting:
+            if job.slices <= self._free[node][index] and wanted in (None, index):
                 self._start(job, node, index, now)
             else:
                 still.append((job, wanted))
-        self.waiting = still
+        self._waiting = still
 
     def _replace(self, now: float) -> None:
         """Replace one pod whose share fits elsewhere, as the controller does in each of its steps."""
         second = now * MEAN_SECONDS
-        if self.plan is None or not self.waiting or second - self.looked < LOOK_SECONDS:
+        if self.plan is None or not self._waiting or second - self._looked < LOOK_SECONDS:
             return
-        self.looked = second
-        waiting = {job.name: job for job, _ in self.waiting}
+        self._looked = second
+        waiting = {job.name: job for job, _ in self._waiting}
         full: set[int] = set()
         for pod in self.plan.due([_replaceable(job) for job in waiting.values()], second)[:MAX_LOOKED_AT]:
             self.plan.looked_at(pod, second)
@@ -116,7 +180,7 @@ class Cluster:
             answer = self.ledger.place(eighths(job.slices), 0.0)
             assert isinstance(answer, Placement)
             if answer.node is not None:
-                self.waiting = [(other, index) for other, index in self.waiting if other is not job]
+                self._waiting = [(other, index) for other, index in self._waiting if other is not job]
                 self._start(job, answer.node, answer.indices[0], now)
                 self.plan.replaced(pod, second)
                 self.replaced += 1
@@ -133,25 +197,33 @@ def main(
     seeds: Annotated[int, typer.Option(help="Orders of arrival.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
-    """Measure the wait with an index fixed at admission against late binding, on 16 and on 100 nodes."""
+    """Measure waits by binding, on 4 to 100 nodes, at 80 and 95 % load, with two mixes of sizes."""
     watch = Watch()
-    figures = []
-    for nodes, bar in ((16, None), (100, Bar("<=", MAX_WAIT))):
-        fixed, late, replaced, deleted = [], [], [], []
-        for seed in range(seeds):
-            arriving = jobs(nodes, seed, TURNOVERS)
-            fixed.append(Cluster(empty_ledger(nodes), late=False).run(arriving))
-            late.append(Cluster(empty_ledger(nodes), late=True).run(arriving))
-            replacing = Cluster(empty_ledger(nodes), late=False, plan=ReplacementPlan())
-            replaced.append(replacing.run(arriving))
-            deleted.append(100 * replacing.replaced / len(arriving))
-        where = f"on {nodes} nodes"
-        figures += [
-            Figure(f"mean wait {where}", "durations", fixed, "late binding", late, bar),
-            Figure(f"mean wait {where}, replaceWaiting", "durations", replaced, "late binding", late),
-            Figure(f"pods replaced {where}", "% of pods", deleted),
-        ]
+    figures: list[Figure] = []
+    for name, sizes, nodes, load in SHAPES:
+        arrivals = [jobs(nodes, seed, TURNOVERS, sizes, load) for seed in range(seeds)]
+        figures += _figures(f"on {nodes} nodes at {100 * load:.0f} %{name}", nodes, arrivals)
     report("waiting", figures, watch, json_file)
+
+
+def _figures(where: str, nodes: int, arrivals: list[list[Job]]) -> list[Figure]:
+    measured: dict[Binding, list[Waits]] = {}
+    figures = []
+    for binding in Binding:
+        clusters = [Cluster(nodes, binding) for _ in arrivals]
+        measured[binding] = [each.run(jobs) for each, jobs in zip(clusters, arrivals, strict=True)]
+        for kind in ("mean", "p99"):
+            values, late = ([getattr(each, kind) for each in measured[of]] for of in (binding, Binding.LATE))
+            if binding is not Binding.LATE:
+                bar = Bar("<=", MAX_WAIT) if (binding, kind, where) == BARRED else None
+                name = f"{kind} wait {where}, {binding}"
+                # Where nobody waits there is nothing to divide by.
+                reference, late = (Binding.LATE, late) if all(late) else ("", [])
+                figures.append(Figure(name, "durations", values, reference, late, bar))
+        if binding is Binding.REPLACED:
+            parts = [100 * each.replaced / len(jobs) for each, jobs in zip(clusters, arrivals, strict=True)]
+            figures.append(Figure(f"pods replaced {where}", "% of pods", parts))
+    return figures
 
 
 def _pod(job: Job, node: str | None, index: int, values: tuple[str, ...] | None = None) -> PodFact:

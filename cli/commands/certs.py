@@ -124,9 +124,7 @@ def rotate(  # noqa: PLR0913 each is an option of the command
 
     ask(kubeconfig, context, drop, f"certificates of {name} in {where} cannot be changed")
     what = "CA, and then a leaf of it" if authority else "leaf"
-    say(
-        f"Secret {where}/{name}-{suffix} has lost its key: the controller issues a new {what} in some seconds"
-    )
+    say(f"Secret {where}/{name}-{suffix} has lost its key: the controller issues a new {what} within seconds")
 
 
 def _namespace(given: str | None, kubeconfig: Path | None) -> str:

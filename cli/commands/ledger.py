@@ -6,11 +6,12 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -18,6 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from baremetal.store import StoreError
+from cli.card_table import card_lines, card_lines_by_node, card_total
 from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines, lines_by_node, total
@@ -27,8 +29,12 @@ from cli.printing import facts, say, say_json
 from cli.share_use_table import use_as_json, use_lines
 from cli.task_options import MachineOption, StateOption, open_store
 from cli.terminal import Terminal
+from ledger.card_view import CardView
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
+
+if TYPE_CHECKING:
+    from cluster.kube_client import ApiServer
 
 POLL_SECONDS = 1.0
 LINES_BESIDE = 2
@@ -37,7 +43,20 @@ BY_GPU = "each GPU: --node NAME, --output wide, or --watch"
 MAX_WAITING = 1000
 """Waiting tasks of a machine."""
 
-Read = Callable[[], LedgerView]
+CARDS_SECONDS = 10.0
+"""A claim has kilobytes, and there is one for each pod: with --watch they are listed less often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the command shows."""
+
+    view: LedgerView
+    cards: Sequence[CardView] = ()
+    """Cards that DRA drivers offer."""
+
+
+Read = Callable[[], Shown]
 
 
 class UnreadableLedgerError(Exception):
@@ -102,7 +121,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them.
 
-    A ledger that is longer than the screen is shown by node.
+    Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
+    the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
+    node.
     """
     asked = Filter(node, namespace, queue, free)
     if use:
@@ -114,26 +135,40 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     console = Terminal(soft_wrap=True)
     try:
         if not watch:
-            _print(console, asked.apply(source()), output)
+            _print(console, _asked(asked, source()), output)
         elif console.is_terminal and output is not LedgerOutput.JSON:
-            _watch(console, lambda: lines(asked.apply(source()), wide=output is LedgerOutput.WIDE))
+            _watch(console, lambda: _lines(_asked(asked, source()), wide=output is LedgerOutput.WIDE))
         else:
-            _follow(lambda: asked.apply(source()), output)
+            _follow(lambda: _asked(asked, source()), output)
     except UnreadableLedgerError as error:
         fail(str(error))
     except KeyboardInterrupt:
         return
 
 
-def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
+def _asked(asked: Filter, shown: Shown) -> Shown:
+    return Shown(asked.apply(shown.view), asked.cards(shown.cards))
+
+
+def _lines(shown: Shown, *, wide: bool) -> list[Text]:
+    """Return the lines of nodes with slices, then those of cards; of one of them if the other is empty."""
+    cards = card_lines(shown.cards, wide=wide)
+    has_slices = shown.view.nodes or shown.view.backlog or not cards
+    return [*(lines(shown.view, wide=wide) if has_slices else []), *cards]
+
+
+def _print(console: Terminal, shown: Shown, output: LedgerOutput) -> None:
     if output is LedgerOutput.JSON:
-        say_json(_items(view))
+        say_json(_items(shown))
         return
-    drawn = lines(view, wide=output is LedgerOutput.WIDE)
+    view, cards = shown.view, shown.cards
+    drawn = _lines(shown, wide=output is LedgerOutput.WIDE)
     on_screen = console.is_terminal and output is LedgerOutput.TEXT
     if on_screen and len(drawn) + LINES_BESIDE > console.height:
-        drawn = [*lines_by_node(view), Text(BY_GPU, "dim")]
+        by_node = lines_by_node(view) if view.nodes or view.backlog else []
+        drawn = [*by_node, *card_lines_by_node(cards), Text(BY_GPU, "dim")]
     drawn += [total(view)] if view.nodes else []
+    drawn += [card_total(cards)] if cards else []
     for line in drawn:
         console.print(cut(line, console.width) if on_screen else line)
 
@@ -164,13 +199,13 @@ def _follow(read: Read, output: LedgerOutput) -> None:
     """Print the ledger once, then its changes; as JSON, one list per line."""
     before: list[str] = []
     while True:
-        view = read()
+        shown = read()
         if output is LedgerOutput.JSON:
-            now = [json.dumps(facts(_items(view)))]
+            now = [json.dumps(facts(_items(shown)))]
             fresh = now if now != before else []
         else:
             # Without columns: their width depends on other lines, and an unchanged line must stay the same.
-            now = [" ".join(line.plain.split()) for line in lines(view, wide=True)]
+            now = [" ".join(line.plain.split()) for line in _lines(shown, wide=True)]
             fresh = news(before, now, datetime.now().astimezone()) if before else now
         if fresh:
             say("\n".join(fresh))
@@ -178,28 +213,32 @@ def _follow(read: Read, output: LedgerOutput) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _items(view: LedgerView) -> list[dict[str, Any]]:
-    """Return nodes and what waits, as items of one list; `kind` says which."""
+def _items(shown: Shown) -> list[dict[str, Any]]:
+    """Return nodes, what waits, and cards, as items of one list; `kind` says which."""
+    view = shown.view
     nodes = [
         {"kind": "node"}
         | facts(node)
         | {"gpus": [facts(gpu) | {"name": gpu.name, "used": gpu.used, "free": gpu.free} for gpu in node.gpus]}
         for node in view.nodes
     ]
-    return [*nodes, *map(facts, view.backlog)]
+    for node in nodes:
+        # Cards are items of their own.
+        del node["cards"]
+    return [*nodes, *map(facts, view.backlog), *[{"kind": "card"} | facts(card) for card in shown.cards]]
 
 
 def _of_machine(state: Path | None) -> Read:
     store, _ = open_store(state)
 
-    def read() -> LedgerView:
+    def read() -> Shown:
         try:
             machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
         except StoreError as error:
             raise UnreadableLedgerError(str(error)) from error
         if machine is None:
             raise UnreadableLedgerError("run-queues was never started with this folder of tasks")
-        return machine.ledger(running, waiting).view()
+        return Shown(machine.ledger(running, waiting).view())
 
     return read
 
@@ -216,6 +255,13 @@ def _source(
     return _from_controller(controller, tls_dir)
 
 
+def _shown(view: LedgerView) -> Shown:
+    """Separate nodes with slices from cards."""
+    cards = [card for node in view.nodes for card in node.cards]
+    nodes = tuple([replace(node, cards=()) for node in view.nodes if node.gpus or not node.cards])
+    return Shown(replace(view, nodes=nodes), cards)
+
+
 def _from_controller(url: str, tls_dir: Path) -> Read:
     # Here and not above: it takes longer to load than the rest of the command.
     import httpx  # noqa: PLC0415
@@ -227,10 +273,10 @@ def _from_controller(url: str, tls_dir: Path) -> Read:
         fail(f"{tls_dir} holds no usable tls.crt, tls.key and ca.crt: {error}")
     client = httpx.Client(base_url=url, verify=context, trust_env=False)
 
-    def read() -> LedgerView:
+    def read() -> Shown:
         try:
             answer = client.get("/v1/ledger").raise_for_status()
-            return msgspec.json.decode(answer.content, type=LedgerReply).ledger
+            return _shown(msgspec.json.decode(answer.content, type=LedgerReply).ledger)
         except (httpx.HTTPError, msgspec.MsgspecError) as error:
             raise UnreadableLedgerError(f"no ledger from {url}: {error}") from error
 
@@ -244,15 +290,34 @@ def _from_gpu_ledgers(kubeconfig: Path | None, context: str | None) -> Read:
     from cluster.listing import list_all  # noqa: PLC0415
     from controller.publish.gpu_ledger import gpu_ledgers, view_of  # noqa: PLC0415
 
-    async def list_views() -> LedgerView:
+    cards: Sequence[CardView] = ()
+    read_at: float | None = None
+
+    async def list_all_of_them() -> Shown:
+        nonlocal cards, read_at
         async with connected(kubeconfig, context) as api:
             views = map(view_of, await list_all(api, gpu_ledgers()))
-        return LedgerView(tuple(view for view in views if view is not None), ())
+            shown = _shown(LedgerView(tuple(view for view in views if view is not None), ()))
+            if not shown.cards and (read_at is None or time.monotonic() - read_at >= CARDS_SECONDS):
+                cards, read_at = await _cards(api), time.monotonic()
+        return shown if shown.cards else replace(shown, cards=cards)
 
-    def read() -> LedgerView:
+    def read() -> Shown:
         try:
-            return asyncio.run(list_views())
+            return asyncio.run(list_all_of_them())
         except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
             raise UnreadableLedgerError(f"no GpuLedgers: {error}") from error
 
     return read
+
+
+async def _cards(api: ApiServer) -> Sequence[CardView]:
+    """Return the cards that DRA drivers offer; none, with a line on stderr, if their claims are unknown."""
+    from controller.pods.pod_claim import UNANSWERED  # noqa: PLC0415 as above
+    from describe.offered_cards import read_cards  # noqa: PLC0415 as above
+
+    try:
+        return await read_cards(api)
+    except UNANSWERED as error:
+        say(f"Not read: cards that DRA drivers offer, and their claims: {error}", err=True)
+        return ()

@@ -21,7 +21,7 @@ class CertificateDelivery:
         self._touch = PodTouch(api, namespace, ("Secret", secret), CERTIFICATE_ANNOTATION)
         self._log = get_logger("certificates")
 
-    async def hasten(self, content: SecretContent) -> None:
+    async def trigger(self, content: SecretContent) -> None:
         """Annotate every pod that lacks this content; if that fails, the kubelet delivers it in a minute."""
         shown = b"\0".join(content.data.get(key, b"") for key in _SHOWN)
         try:

@@ -186,7 +186,7 @@ class CertificateStore:
 
     async def deliver(self, content: SecretContent) -> None:
         """Bring what was written to the pods that mount `-tls` at once."""
-        await self._delivery.hasten(content)
+        await self._delivery.trigger(content)
 
     async def read_bundle(self) -> Bundle:
         """Read the caBundle of the configuration's only entry."""

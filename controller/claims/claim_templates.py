@@ -21,7 +21,7 @@ from controller.claims.pods_waiting import template_users
 from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template
 from kube.names import is_namespace
 from ledger.placement_request import Placement, PlacementRequest
-from modes.claim import ClaimedShare, template_name, template_spec
+from modes.claim import ClaimedShare, is_named_after, template_name, template_spec
 from service.log import get_logger
 from service.yielding import CooperativeYield
 
@@ -97,7 +97,9 @@ class ClaimTemplates:
         if share.driver is None or not is_namespace(namespace):
             return "the request names no driver or no namespace"
         try:
-            claimed = ClaimedShare(share.driver, share.fraction, placement.cards, request.demands.kinds)
+            kinds = request.demands.kinds
+            cards, custom = placement.cards, share.claim_names
+            claimed = ClaimedShare(share.driver, share.fraction, cards, kinds, share.any_gpu, custom)
             key, spec = (namespace, template_name(claimed)), template_spec(claimed)
         except ValueError as error:
             return str(error)
@@ -160,7 +162,7 @@ class ClaimTemplates:
         try:
             named = await self._users(namespace) if old else set()
         except (ApiError, *_NO_ANSWER) as error:
-            self._log.warning("unused templates are not found", namespace=namespace, error=str(error))
+            self._log.warning("unused templates cannot be listed", namespace=namespace, error=str(error))
             return
         unused = [key for key in old if key in self._known and self._known[key].used <= before]
         unused = [key for key in unused if key[1] not in named and self._leads()]
@@ -236,12 +238,16 @@ class ClaimTemplates:
             known.spec = found.spec
 
     def _gone(self, key: ObjectKey) -> None:
-        """Forget a template that was deleted; make it again if pods got it: they may still wait for it."""
+        """Forget a template that was deleted; make it again if pods got it: they may still wait for it.
+
+        Not one without the content that its name says: its amount was dropped, or it is somebody else's.
+        """
         known = self._known.get(key)
         self._forget(key)
         if (
             known is not None
             and known.spec is not None
+            and is_named_after(key[1], known.spec)
             and self._leads()
             and known.used > self._clock() - UNUSED_SECONDS
         ):
@@ -285,7 +291,7 @@ def _asks_capacity(spec: Any) -> bool:
 
 
 def _somebody_elses(key: ObjectKey) -> str:
-    return f"ResourceClaimTemplate {key[1]} exists, with another content: delete it in namespace {key[0]}"
+    return f"ResourceClaimTemplate {key[1]} exists with other content: delete it in namespace {key[0]}"
 
 
 def _refused(error: ApiError) -> str:

@@ -18,7 +18,7 @@ _log = get_logger("claims")
 
 
 class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
-    """A template with our label, whoever wrote it."""
+    """A template with our label; its author is unknown."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class _Template(msgspec.Struct, gc=False):
     spec: Any = None
 
 
-MAX_SPEC = 16 * 1024
+MAX_SPEC = 64 * 1024
 """Bytes of a kept `spec`: ours are smaller, and anybody may write templates with our label."""
 _decode = msgspec.json.Decoder(_Template).decode
 
@@ -86,7 +86,7 @@ def _watched(found: _Template) -> SeenTemplate:
         ValueError: its name is none of ours.
     """
     if sizes_of_name(found.metadata.name) is None:
-        raise ValueError("it has our label, but its name is none of a share's template: remove the label")
+        raise ValueError("it has our label, but its name is not that of a share's template: remove the label")
     return _seen(found)
 
 

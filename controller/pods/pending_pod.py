@@ -76,10 +76,11 @@ class StoredPod(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
-    items: list[StoredPod]
+    items: list[msgspec.Raw]
 
 
-_decoder = msgspec.json.Decoder(_List)
+_list = msgspec.json.Decoder(_List)
+_pod = msgspec.json.Decoder(StoredPod)
 
 
 async def read_pod(
@@ -90,12 +91,27 @@ async def read_pod(
     Raises:
         ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
     """
+    found = await read_pod_json(api, key, uid, seconds=seconds)
+    return found[0] if found is not None else None
+
+
+async def read_pod_json(
+    api: ApiServer, key: PodKey, uid: str | None = None, *, seconds: float = REQUEST_SECONDS
+) -> tuple[StoredPod, bytes] | None:
+    """Return a pod as `read_pod` does, and its JSON.
+
+    Raises:
+        ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
+    """
     namespace, name = key
     # A list of one pod: controllers may list pods anyway, and need no further right.
     query = {"fieldSelector": f"metadata.name={name}"}
     data = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query, seconds=seconds)
-    found = next(iter(_decoder.decode(data).items), None)
-    return found if found is not None and uid in {None, found.metadata.uid} else None
+    raw = next(iter(_list.decode(data).items), None)
+    if raw is None:
+        return None
+    found = _pod.decode(raw)
+    return (found, bytes(raw)) if uid in {None, found.metadata.uid} else None
 
 
 def known_constraints(fact: PodFact) -> Constraints:

@@ -12,12 +12,14 @@ from typing import Literal
 from controller.watch.resources import InjectedPod, Owner, SeenPod
 from ledger.free_nodes import FreeNodes
 from ledger.why import NO_AGENT_WITH_ROOM, free_there, left_out, needs, way_out
+from ledger.why_claim import ShareClaim, request_of, waiting_claim
 from modes.facts import PodFact
 from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 
 Reason = Literal[
     "WaitingForSlices",
+    "WaitingForCard",
     "PlacedElsewhere",
     "FractionDrift",
     "WaitingPodReplaced",
@@ -55,6 +57,8 @@ def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
         yield _finding(after, injected, "WaitingForQuota", "")
     if fact.node is None and injected.lacks_slices and fact.slices:
         yield _finding(after, injected, "WaitingForSlices", "")
+    if fact.node is None and injected.lacks_cards:
+        yield _finding(after, injected, "WaitingForCard", "")
     preferred = injected.preferred_node
     was_free = before is not None and before.fact.node is None
     if was_free and fact.node and preferred and fact.node != preferred:
@@ -102,6 +106,18 @@ def waiting_message(
     else:
         parts += [left_out(free), "change these in its manifest"]
     return "; ".join(filter(None, parts))[:MAX_MESSAGE]
+
+
+def waiting_for_card(claim: ShareClaim) -> str | None:
+    """Return what a claim asks for, and what is free of such cards.
+
+    None if it does not wait for a card: it holds one, a node has room, so the scheduler has another reason,
+    or its cards are not known.
+    """
+    if claim.state != "waiting" or claim.room is None or claim.room.has_room or not claim.alternatives:
+        return None
+    # A waiting claim needs no new pod, so no sentence says how to replace it.
+    return " ".join([f"needs {request_of(claim)}.", *waiting_claim(claim, "")])[:MAX_MESSAGE]
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

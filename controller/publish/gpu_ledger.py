@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from controller.publish import node_problems
 from kube.names import API_VERSION, GPU_LEDGERS_PATH
+from ledger.card_view import CardShare, CardView
 from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.units import POOL, Profile, index_of, profile_of_resource
@@ -50,6 +52,39 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     """Whether a DRA driver offers it too."""
 
 
+class CardShareStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """What one claim holds of a card."""
+
+    namespace: str
+    claim: str
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    pod: str = ""
+
+
+class CardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One card that a DRA driver offers."""
+
+    driver: str
+    device: str
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    claimed_mib: int = msgspec.field(name="claimedMiB")
+    free_mib: int = msgspec.field(name="freeMiB")
+    claims: int
+    uuid: str = ""
+    model: str = ""
+    taint: str = ""
+    shares: tuple[CardShareStatus, ...] = ()
+
+
+class CardSums(msgspec.Struct, frozen=True, rename="camel"):
+    """Sums of the cards of a node."""
+
+    count: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    claimed_mib: int = msgspec.field(name="claimedMiB")
+    free_mib: int = msgspec.field(name="freeMiB")
+
+
 class Status(msgspec.Struct, frozen=True, rename="camel"):
     """Totals have their own fields, because a printer column cannot sum up a list."""
 
@@ -65,6 +100,9 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     gpus: tuple[GpuStatus, ...] = ()
     unlisted: Unlisted | None = None
+    claimable: CardSums | None = None
+    """None without cards."""
+    cards: tuple[CardStatus, ...] = ()
 
 
 class OwnerUid(msgspec.Struct, frozen=True):
@@ -136,6 +174,36 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
         conditions=_conditions(view, now, before),
         gpus=gpus,
         unlisted=_bounded_rest(view.unlisted),
+        claimable=_card_sums(view.cards) if view.cards else None,
+        cards=tuple(map(_card_status, view.cards)),
+    )
+
+
+def _card_sums(cards: Sequence[CardView]) -> CardSums:
+    return CardSums(
+        len(cards),
+        _bounded(sum([card.memory_mib for card in cards])),
+        _bounded(sum([card.claimed_mib for card in cards])),
+        _bounded(sum([card.free_mib for card in cards])),
+    )
+
+
+def _card_status(card: CardView) -> CardStatus:
+    shares = [
+        CardShareStatus(each.namespace, each.claim, _bounded(each.memory_mib), each.pod)
+        for each in card.shares
+    ]
+    return CardStatus(
+        card.driver,
+        card.device,
+        _bounded(card.memory_mib),
+        _bounded(card.claimed_mib),
+        _bounded(card.free_mib),
+        card.claims,
+        card.uuid,
+        card.model,
+        card.taint,
+        tuple(shares),
     )
 
 
@@ -202,6 +270,25 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
         status.product,
         gpus,
         status.unlisted,
+        tuple([_card_view(ledger.metadata.name, card) for card in status.cards]),
+    )
+
+
+def _card_view(node: str, card: CardStatus) -> CardView:
+    return CardView(
+        node=node,
+        driver=card.driver,
+        device=card.device,
+        uuid=card.uuid,
+        model=card.model,
+        taint=card.taint,
+        memory_mib=card.memory_mib,
+        claimed_mib=card.claimed_mib,
+        free_mib=card.free_mib,
+        claims=card.claims,
+        shares=tuple(
+            [CardShare(each.namespace, each.claim, each.pod, each.memory_mib) for each in card.shares]
+        ),
     )
 
 
@@ -224,6 +311,9 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
             del gpu["offeredTwice"]
     for share in (share for gpu in content["gpus"] for share in gpu["shares"] if not share["queue"]):
         del share["queue"]
+    if not content["cards"]:
+        # An API server that has the resource of an earlier release would reject fields that it does not know.
+        del content["cards"]
     return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
 
 
@@ -243,6 +333,8 @@ def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tupl
 
 
 def _takes_fractions(view: NodeView) -> Condition:
+    if not view.gpus:
+        return Condition("TakesFractions", "True", "Claimable", "claims can take parts of its cards")
     lacks = node_problems.of_view(view)
     if lacks is not None:
         return Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name))

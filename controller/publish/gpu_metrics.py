@@ -1,4 +1,4 @@
-"""Metrics of each GPU, only on the leader: separate from other metrics, and rendered in parts.
+"""Metrics of each GPU, and of each card of a DRA driver: on the leader, apart from the others, in parts.
 
 There are two series per GPU of the cluster. Rendering those of 10,000 nodes in one step would delay
 placements. Any client of the port can request them, so one rendering serves all requests within seconds.
@@ -19,7 +19,8 @@ NAME = "fraction_injector_gpu_slices"
 HELP = "Slices of one GPU, or of the pool of a node, by state: used, or free for new pods."
 KEPT_SECONDS = 3.0
 """Less than the usual interval between two scrapes."""
-_HEAD = f"# HELP {NAME} {HELP}\n# TYPE {NAME} gauge\n"
+CARD_NAME = "fraction_injector_card_mib"
+CARD_HELP = "MiB of one card that a DRA driver offers, by state: claimed, or free for new claims."
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -39,23 +40,40 @@ class GpuMetrics:
         async with self._rendering:
             if not self._leads():
                 self._kept = b""
-                return _HEAD.encode()
+                return _head(NAME, HELP)
             if not self._kept or self._clock() >= self._kept_until:
                 self._kept = await self._rendered()
                 self._kept_until = self._clock() + KEPT_SECONDS
             return self._kept
 
     async def _rendered(self) -> bytes:
-        parts = [_lines(nodes) async for nodes in node_views(self._state)]
-        return b"".join([_HEAD.encode(), *parts])
+        gpus, cards = [_head(NAME, HELP)], [_head(CARD_NAME, CARD_HELP)]
+        async for nodes in node_views(self._state):
+            gpus.append(_joined(nodes, _gpu_lines))
+            cards.append(_joined(nodes, _card_lines))
+        # The series of a metric are adjacent; without cards it is left out.
+        return b"".join(gpus + cards if any(cards[1:]) else gpus)
 
 
-def _lines(nodes: Iterable[NodeView]) -> bytes:
-    return "".join([line for node in nodes for line in _lines_of(node)]).encode()
+def _head(name: str, text: str) -> bytes:
+    return f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode()
 
 
-def _lines_of(node: NodeView) -> Iterator[str]:
+def _joined(nodes: Iterable[NodeView], lines_of: Callable[[NodeView], Iterator[str]]) -> bytes:
+    return "".join([line for node in nodes for line in lines_of(node)]).encode()
+
+
+def _gpu_lines(node: NodeView) -> Iterator[str]:
     name = node.name.translate(_ESCAPES)
     for gpu in node.gpus:
         for state, slices in (("used", gpu.used), ("free", gpu.free)):
             yield f'{NAME}{{node="{name}",gpu="{gpu.name}",state="{state}"}} {slices}\n'
+
+
+def _card_lines(node: NodeView) -> Iterator[str]:
+    name = node.name.translate(_ESCAPES)
+    for card in node.cards:
+        device = card.device.translate(_ESCAPES)
+        labels = f'node="{name}",driver="{card.driver}",card="{device}"'
+        for state, mib in (("claimed", card.claimed_mib), ("free", card.free_mib)):
+            yield f'{CARD_NAME}{{{labels},state="{state}"}} {mib}\n'

@@ -15,6 +15,12 @@ from controller.watch.ledger_store import LedgerStore
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 from service.metrics import BUCKETS
 
+_OF_CARDS = (
+    ("cards", "cards", "Cards that a DRA driver offers of nodes."),
+    ("mib", "card_mib_capacity", "MiB of these cards."),
+    ("claimed", "card_mib_claimed", "MiB of these cards that claims hold."),
+    ("free", "card_mib_free", "MiB of these cards for new claims; none of tainted cards and unusable nodes."),
+)
 _RESULTS = {Placement: "placed", Unschedulable: "misfit", OverQuota: "over-quota"}
 
 
@@ -127,7 +133,16 @@ class LedgerCollector(Collector):
             "Nodes with GPUs that both a device plugin and a DRA driver offer; no pods are placed there.",
             len(self._state.offered_twice),
         )
+        yield from self._cards()
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
+
+    def _cards(self) -> Iterator[Metric]:
+        sums = self._state.ledger.card_totals()
+        for field, name, documentation in _OF_CARDS:
+            gauge = GaugeMetricFamily(f"fraction_injector_{name}", documentation, labels=["driver"])
+            for driver in sorted(sums):
+                gauge.add_metric([driver], getattr(sums[driver], field))
+            yield gauge
 
 
 def _gauge(name: str, documentation: str, value: float) -> Metric:

@@ -58,10 +58,10 @@ class GateRemoval:
         return "still there" if any(gate.get("name") == QUOTA_GATE for gate in gates) else "removed"
 
     async def report(self, pod: PodFact, wait: QuotaWait) -> None:
-        """Log that a pod waits no more, and try to write it as an Event."""
+        """Log that a pod no longer waits, and try to write it as an Event."""
         waited = int(seconds_since(wait.since, datetime.now(UTC)))
         message = f"waited {waited} s for its quota, which has room now: it can be scheduled"
-        self._log.info("a pod waits no more", namespace=pod.namespace, pod=pod.name, waited=waited)
+        self._log.info("a pod no longer waits", namespace=pod.namespace, pod=pod.name, waited=waited)
         finding = Finding(pod.namespace, pod.name, wait.uid, "QuotaHasRoom")
         if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
             self._metrics.events.labels(finding.reason).inc()

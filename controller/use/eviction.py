@@ -19,7 +19,7 @@ from service.log import get_logger
 
 WRITE_SECONDS = 5.0
 MAX_KEPT = 4096
-"""Pods of which it is known that it was said that they are kept; with more, some Events are tried again."""
+"""Pods that are remembered because an Event says why they are kept; beyond it, some Events are repeated."""
 
 
 class IdleEviction:
@@ -95,7 +95,7 @@ class IdleEviction:
             self._metrics.events.labels("IdleShareKept").inc()
 
     async def _report(self, pod: IdlePod) -> None:
-        message = f"no kernel ran for {idle_text(pod.seconds)}, also after the warning: evicted"
+        message = f"no kernel ran for {idle_text(pod.seconds)}, even after the warning: the pod is evicted"
         self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
         if await self._events.write(self._event(pod, "IdleShareEvicted", message, "")):
             self._metrics.events.labels("IdleShareEvicted").inc()

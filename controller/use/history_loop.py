@@ -57,14 +57,14 @@ class UseHistoryLoop:
                 await self._store.write(HISTORY, self._history.text())
                 self._saved = self._clock()
         except _UNKNOWN as error:
-            self._log.warning("the history of use is not kept", error=f"{type(error).__name__}: {error}")
+            self._log.warning("the history of use is not stored", error=f"{type(error).__name__}: {error}")
 
     async def _stored(self) -> OwnerHistory:
         text = await self._store.read(HISTORY)
         try:
             return OwnerHistory(text)
         except msgspec.MsgspecError as error:
-            self._log.error("the stored history of use cannot be read, and begins again", error=str(error))
+            self._log.error("the stored history of use cannot be read: it begins again", error=str(error))
             return OwnerHistory()
 
     async def _look(self, history: OwnerHistory) -> None:

@@ -1,7 +1,7 @@
 """The leader's loop that reports idle shares, warns their pods, and evicts them if their policy says so.
 
-A warning counts only once it is stored, with the time of the report on which it was given. So whoever leads
-later knows it, and no pod is evicted without one.
+A warning counts only once it is stored, with the time of the report on which it was given. This way the next
+leader knows it, and no pod is evicted without one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from service.log import get_logger
 
 STEP_SECONDS = 10.0
 MAX_AT_ONCE = 16
-"""Pods that are told in one step."""
+"""Pods that are reported as idle, and pods that are warned, in one step."""
 MAX_EVICTED = 4
 """Pods whose eviction is requested in one step, 24 a minute: an admin who sees too many has time to act."""
 MAX_WARNED = 4096
@@ -52,7 +52,7 @@ class IdleLoop:
     ) -> None:
         """Without a store, nothing outlives this process, and no pod is warned or evicted.
 
-        `reason_not_to_lead` returns why the watched state may be outdated; nobody is told or evicted then.
+        `reason_not_to_lead` returns why the watched state may be outdated; no pod is warned or evicted then.
         """
         self._eviction = eviction
         self._store = store
@@ -153,7 +153,9 @@ class IdleLoop:
     def _failed(self, pod: IdlePod, error: Exception) -> None:
         self._held[pod.uid] = self._clock() + HELD_SECONDS
         self._log.warning(
-            "an idle pod waits", pod="/".join(pod.key), error=f"{type(error).__name__}: {error}"
+            "the eviction of an idle pod waits",
+            pod="/".join(pod.key),
+            error=f"{type(error).__name__}: {error}",
         )
 
     def _is_due(self, pod: IdlePod) -> bool:

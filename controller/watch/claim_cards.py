@@ -1,49 +1,71 @@
-"""ResourceSlices as far as claims need them: how many cards of which size a DRA driver offers."""
+"""ResourceSlices as far as claims of shares need them: the cards that a DRA driver offers.
+
+Texts come from drivers: they are bounded, and characters that cannot be printed are replaced.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from controller.watch.resource_slice import PAGE
-from kube.dra import DRIVER, NVIDIA_DRIVER
-from kube.names import RESOURCE_SLICES_PATH
+from controller.watch.resource_slice import MAX_UUID, PAGE
+from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
+from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from service.log import get_logger
 
+MAX_DEVICES = 128
+"""Kubernetes' own maximum of devices in a ResourceSlice."""
+MAX_TAINT = 128
+"""Characters of a taint that are kept."""
+MAX_CARD_MIB = 2**20
+"""More than any card has: quotas count the largest one, and a template's name has room for 9 digits."""
+DRIVERS = frozenset({DRIVER, NVIDIA_DRIVER})
+"""The drivers whose cards claims of shares may take, without the custom ones of policies."""
 _MIB = 1024 * 1024
-_DRIVERS = frozenset({DRIVER, NVIDIA_DRIVER})
+_BLOCKING = frozenset({"NoSchedule", "NoExecute"})
 _log = get_logger("watch")
-
-
-class OfferedSlice(msgspec.Struct, frozen=True, gc=False):
-    """The part of a ResourceSlice that claims of shares need."""
-
-    name: str
-    driver: str
-    cards: Mapping[int, int]
-    """Number of cards that several claims may share, by their MiB."""
 
 
 class _Amount(msgspec.Struct, gc=False):
     value: str
 
 
-class _Capacity(msgspec.Struct, gc=False):
-    memory: _Amount | None = None
+class _Text(msgspec.Struct, frozen=True, gc=False):
+    string: str = ""
+
+
+_NO_TEXT = _Text()
+
+
+class _Taint(msgspec.Struct, gc=False):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
 class _Device(msgspec.Struct, rename="camel", gc=False):
-    capacity: _Capacity | None = None
-    allow_multiple_allocations: bool = False
+    name: str
+    attributes: dict[str, _Text] | None = None
+    capacity: dict[str, _Amount] | None = None
+    allow_multiple_allocations: bool | None = None
+    taints: list[_Taint] | None = None
 
 
-class _Spec(msgspec.Struct, gc=False):
+class _Pool(msgspec.Struct, gc=False):
+    name: str = ""
+    generation: int = 1
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
     driver: str
+    node_name: str | None = None
+    pool: _Pool = msgspec.field(default_factory=_Pool)
     devices: list[_Device] | None = None
 
 
@@ -57,24 +79,60 @@ class _ResourceSlice(msgspec.Struct, gc=False):
     spec: _Spec
 
 
-def offered_slices() -> Resource[OfferedSlice]:
+def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
+    """Return the names in slices and claims of each driver whose cards claims of shares may take."""
+    known = {name: CustomCards(name) for name in DRIVERS}
+    return {**{each.driver: each for each in custom}, **known}
+
+
+def offered_slices(custom: Iterable[CustomCards] = ()) -> Resource[OfferedSlice]:
     """All ResourceSlices, in clusters that serve them; those of other drivers have no cards."""
     return Resource(
         "claimable cards",
         RESOURCE_SLICES_PATH,
-        ObjectReader(_ResourceSlice, _seen, _log_unreadable),
+        ObjectReader(_ResourceSlice, partial(_seen, cards_by_driver(custom)), _log_unreadable),
         page=PAGE,
         is_optional=True,
     )
 
 
-def _seen(found: _ResourceSlice) -> OfferedSlice:
-    cards: Counter[int] = Counter()
-    for device in found.spec.devices or () if found.spec.driver in _DRIVERS else ():
-        memory = device.capacity.memory if device.capacity is not None else None
-        if device.allow_multiple_allocations and memory is not None:
-            cards[whole(memory.value) // _MIB] += 1
-    return OfferedSlice(found.metadata.name, found.spec.driver, cards)
+def _seen(drivers: Mapping[str, CustomCards], found: _ResourceSlice) -> OfferedSlice:
+    name, spec = found.metadata.name, found.spec
+    names = drivers.get(spec.driver)
+    if names is None:
+        return OfferedSlice(name, "")
+    pool, node, devices = spec.pool, spec.node_name or "", spec.devices or []
+    if max(len(pool.name), len(node)) > MAX_NAME or len(devices) > MAX_DEVICES:
+        raise ValueError(
+            f"a name has more than {MAX_NAME} characters, or there are over {MAX_DEVICES} devices"
+        )
+    cards = tuple([card for card in map(partial(_card, names), devices) if card is not None])
+    return OfferedSlice(name, spec.driver, pool.name, node, pool.generation, cards)
+
+
+def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
+    """Return a whole card; None for MIG devices, and for devices that share no memory."""
+    attributes, memory = device.attributes or {}, (device.capacity or {}).get(names.capacity)
+    is_card = names.driver not in DRIVERS or attributes.get("type", _NO_TEXT).string == "gpu"
+    if memory is None or not is_card:
+        return None
+    mib = whole(memory.value) // _MIB
+    if mib > MAX_CARD_MIB:
+        raise ValueError(f"a card has more than {MAX_CARD_MIB} MiB")
+    blocking = [taint for taint in device.taints or () if taint.effect in _BLOCKING]
+    return ClaimableCard(
+        _shown(device.name, MAX_NAME),
+        mib,
+        _shown(attributes.get("uuid", _NO_TEXT).string, MAX_UUID),
+        _shown(attributes.get(names.product_name, _NO_TEXT).string, MAX_UUID),
+        device.allow_multiple_allocations is True,
+        _shown("=".join(filter(None, (blocking[0].key, blocking[0].value))), MAX_TAINT) if blocking else "",
+    )
+
+
+def _shown(text: str, most: int) -> str:
+    cut = text[:most]
+    return cut if cut.isprintable() else "".join([each if each.isprintable() else "?" for each in cut])
 
 
 def _log_unreadable(name: str, reason: str) -> None:

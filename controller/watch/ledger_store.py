@@ -6,18 +6,19 @@ Everything here runs in the event loop's thread and never blocks, so it needs no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 
 import msgspec
 
 from cluster.watched_resource import WatchedResource
 from controller.watch.agent_readiness import why_not_ready
-from controller.watch.claim_cards import OfferedSlice
 from controller.watch.dra_offers import DraOffers, with_offers
 from controller.watch.gpu_node import AgentReport, with_report
 from controller.watch.resource_slice import DraSlice
 from controller.watch.resources import SeenNode, SeenPod
+from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
@@ -79,10 +80,18 @@ class LedgerStore:
         )
         self.watched_offers: WatchedResource[OfferedSlice] = WatchedResource(
             key_of=lambda found: ("", found.name),
-            keys=lambda: [("", name) for name in self.ledger.cards.names],
-            set=lambda found: self.ledger.cards.put(found.name, found.driver, found.cards),
-            remove=lambda key: self.ledger.cards.remove(key[1]),
+            keys=lambda: [("", name) for name in self.ledger.cards.slice_names],
+            set=lambda found: self._cards_changed(self.ledger.put_offer(found)),
+            remove=lambda key: self._cards_changed(self.ledger.remove_offer(key[1])),
             listed=self._offers_are_listed,
+            yielding=self.yielding,
+        )
+        self.watched_claims: WatchedResource[CardClaim] = WatchedResource(
+            key_of=lambda found: found.key,
+            keys=lambda: self.ledger.cards.claim_keys,
+            set=lambda found: self._cards_changed(self.ledger.cards.put_claim(found)),
+            remove=lambda key: self._cards_changed(self.ledger.cards.remove_claim(key)),
+            listed=self._claims_are_listed,
             yielding=self.yielding,
         )
         self._offers = DraOffers()
@@ -90,6 +99,8 @@ class LedgerStore:
         """Set once a DRA driver's offers are listed, or the API server serves no ResourceSlices."""
         self.offers_listed = asyncio.Event()
         """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
+        self.claims_listed = asyncio.Event()
+        """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self._stated: dict[str, SeenNode] = {}
         """Each node by name, without the reports of agents and DRA drivers, which `nodes` include."""
         self.agents: dict[str, AgentReport] = {}
@@ -139,16 +150,21 @@ class LedgerStore:
         self.ledger.release(reservation)
 
     def expire(self) -> bool:
-        """End expired reservations, as many as one step may; return whether more may be left."""
-        return self.ledger.expire(self._clock(), self._pods_known_until())
+        """End expired reservations, and count claims again, as many as one step may.
+
+        Return whether more may be left.
+        """
+        is_left = self.ledger.expire(self._clock(), self._pods_known_until())
+        return self.ledger.count_again() or is_left
 
     def node_state(self, name: str) -> NodeState | None:
-        """One node with GPUs; None if there is none of this name."""
+        """One node with GPUs, without cards of DRA drivers; None if there is none of this name."""
         view = self.ledger.node(name)
         free = self.ledger.room(name)
-        if view is None or free is None:
+        node = self.nodes.get(name)
+        if view is None or free is None or node is None or not node.fact.has_gpus:
             return None
-        return NodeState(self.nodes[name].fact, view, *free, self.ledger.replicas(name))
+        return NodeState(node.fact, replace(view, cards=()), *free, self.ledger.replicas(name))
 
     def mark(self, node: str | None) -> None:
         """Record a change of a node (None: of the backlog) for every reader."""
@@ -171,6 +187,7 @@ class LedgerStore:
         if self._changes >= FACTS_AT_ONCE:
             self._changes = 0
             self.ledger.totals()
+            self.ledger.card_totals()
 
     async def _is_listed(self, resource: str) -> None:
         self.listed(resource)
@@ -227,8 +244,23 @@ class LedgerStore:
         for node in self._offers.remove(name):
             self._set_again(node)
 
+    def _cards_changed(self, nodes: Collection[str]) -> None:
+        """Mark nodes whose cards, or the claims of these, have changed."""
+        self.ledger.note_cards(nodes)
+        for name in nodes:
+            for reader in self._readers:
+                if reader.follows_cards:
+                    reader.mark(name)
+            self._update_totals()
+
     async def _offers_are_listed(self) -> None:
+        # Quotas must not count claims as if there were no cards once they decide.
+        while self.ledger.count_again():
+            await self.yielding.step()
         self.offers_listed.set()
+
+    async def _claims_are_listed(self) -> None:
+        self.claims_listed.set()
 
     async def _slices_are_listed(self) -> None:
         self.slices_listed.set()

@@ -74,7 +74,9 @@ class HasReason(Condition, gc=False):
 def mig_pod(
     uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason], *, is_ending: bool = False
 ) -> MigPod | None:
-    """Return a pod's request for MIG instances; None without one. A pod that `is_ending` does not wait.
+    """Return a pod's request for MIG instances; None without one.
+
+    It waits if the scheduler found no node for it. A pod that `is_ending` no longer waits.
 
     Raises:
         ValueError: an amount cannot be read.

@@ -46,6 +46,8 @@ MAX_CORDON = 4000
 """Characters of the annotation that are read: enough for a thousand GPUs."""
 
 MAX_BOOT_ID = 64
+NO_CARDS = "cannot allocate all claims"
+"""What the scheduler says of nodes whose devices a pod's claims cannot have."""
 
 
 class Owner(OwnerReference, rename="camel", gc=False):
@@ -83,6 +85,8 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether it claims its share, so that it requests no slices."""
     lacks_slices: bool = False
     """Whether the scheduler searched a node, and found some with too few free slices."""
+    lacks_cards: bool = False
+    """Whether it claims its share, and the scheduler found no node with room on its cards."""
     owner: Owner | None = None
     """Its controller, while the pod waits for slices."""
     workload: str = ""
@@ -101,7 +105,7 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     injected: InjectedPod | None
     """None for pods without our label."""
     created: str = ""
-    """Creation time, as RFC 3339; only for pods that request slices."""
+    """Creation time, as RFC 3339; only for pods that request slices or claim their share."""
     mig: MigPod | None = None
     """Its request for MIG instances, if cards are divided on demand."""
 
@@ -205,10 +209,10 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
 
     def seen(pod: _Pod) -> SeenPod:
         fact = pod_fact(pod, names)
-        created = (pod.metadata.creation_timestamp or "") if fact.slices else ""
-        return SeenPod(
-            fact, _injected(pod, fact, names), created, _mig(pod) if isinstance(pod, _MigPod) else None
-        )
+        injected = _injected(pod, fact, names)
+        has_share = fact.slices or (injected is not None and injected.has_claim)
+        created = (pod.metadata.creation_timestamp or "") if has_share else ""
+        return SeenPod(fact, injected, created, _mig(pod) if isinstance(pod, _MigPod) else None)
 
     struct = _MigPod if with_mig else _Pod
     return Resource("pods", "/api/v1/pods", ObjectReader(struct, seen, partial(_log_unreadable, "pod")))
@@ -278,6 +282,7 @@ def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | N
             notes.injected is not None and notes.memory_mib is None and not has_claim and _is_part(fact)
         ),
         lacks_slices=lacks_slices,
+        lacks_cards=has_claim and any(map(_says_claims, conditions)),
         owner=_controller(metadata) if lacks_slices else None,
         workload=_workload(_controller(metadata)),
         running_since=_running_since(pod.status),
@@ -334,9 +339,19 @@ def _is_plain(text: str) -> bool:
 
 def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
     """Whether the scheduler's message names slices among what nodes lack, not gates, volumes or cordons."""
-    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
-        return False
-    said = condition.message or ""
+    said = _unschedulable(condition)
     return any(
         f"Insufficient {name}" in said for name in (names.per_gpu_prefix, MIG_RESOURCE_PREFIX, *names.pooled)
     )
+
+
+def _says_claims(condition: _Condition) -> bool:
+    """Whether the scheduler's message names claims among what nodes cannot give."""
+    return NO_CARDS in _unschedulable(condition)
+
+
+def _unschedulable(condition: _Condition) -> str:
+    """Return why the scheduler found no node; empty if it did not say so."""
+    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
+        return ""
+    return condition.message or ""

@@ -37,7 +37,7 @@ class CpuHistory:
         self._slices = {about: slices // 2 for about, slices in self._slices.items() if slices > 1}
 
     def prices(self) -> tuple[int, ...]:
-        """Slices that one milli-CPU serves at each level, a slice counted as PER_SLICE."""
+        """Return the worth of one milli-CPU at each of `LEVELS`: slices that it serves, times PER_SLICE."""
         total, passed = sum(self._slices.values()), 0
         prices: list[int] = []
         for about, slices in sorted(self._slices.items()):

@@ -232,7 +232,7 @@ def _between(
 
     Args:
         expected: what it is worth to all pods that are expected.
-        in_advance: what it is worth to those that are expected in advance alone.
+        in_advance: what it is worth to those that are expected in advance, before anything is learnt.
         doubt: the weight of these.
     """
     sizes = {*expected, *in_advance}

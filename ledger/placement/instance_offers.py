@@ -32,7 +32,7 @@ class InstanceOffers:
                 del self._nodes[offer]
 
     def known(self) -> Collection[Offer]:
-        """Return all offers."""
+        """Return each offer that at least one node makes."""
         return self._nodes.keys()
 
 

@@ -1,4 +1,4 @@
-"""What pods take that have an index, but neither a node nor an expected one."""
+"""What pods take or claim that have neither a node nor an expected one."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class PendingPods:
     def __init__(self) -> None:
         self._slices: dict[_Required, dict[Unit, int]] = {}
         self.claims: dict[ClaimKey, Claim] = {}
+        """In the order of their arrival. Those of pods that claim cards from a DRA driver take no slices."""
         self._by_namespace: dict[str, dict[Unit, int]] = {}
         self.stale: dict[Unit, int] = {}
         """Slices by unit of reservations that are too old to count."""

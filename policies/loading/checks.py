@@ -115,6 +115,8 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
 
 
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    if policy.resources.custom is not None:
+        return
     name = resource_of(policy)
     problem = mode_of(policy).name_problem(name)
     if problem is not None:

@@ -1,50 +1,102 @@
-"""Checks of policies whose pods get ResourceClaims, which the ledger does not count."""
+"""Checks of policies whose pods get ResourceClaims, which the scheduler places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from pydantic.alias_generators import to_camel
+
+from modes.claim import has_name
+from modes.fraction import Fraction
 from policies.loading.build import mode_of, resource_of
-from policies.loading.sources import Source
+from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem
-from policies.model.schema import Policy
+from policies.model.schema import CustomDriver, Policy, QuotaAmounts
 
-UNCOUNTED = "the ledger does not count claims yet: leave it out, or use mode per-gpu"
-"""For every setting of a quota."""
+_EIGHTHS = 8
+_NOT_EIGHTHS = "claims count as eighths of a card, and slicesPerGpu is {}: use memoryMiB, or slicesPerGpu 8"
 
 
 def claim_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     """Yield settings that the policy's mode cannot keep, because the scheduler places its pods."""
     resources, mode = policy.resources, mode_of(policy)
     if not mode.is_claimed:
-        if resources.driver is not None:
-            rule = f"mode {mode.name} has no DRA driver: leave it out, or change the mode"
-            yield source.problem(rule, "resources", "driver")
+        rule = f"mode {mode.name} has no DRA driver: leave it out, or change the mode"
+        for key in ("driver", "custom"):
+            if getattr(resources, key) is not None:
+                yield source.problem(rule, "resources", key)
         return
-    if policy.limits.source == "agent" and not mode.limits_itself(resource_of(policy)):
-        rule = f"{resources.driver} limits no memory, and the agent does not see its claims: leave it out"
-        yield source.problem(rule, "limits", "from")
-    if resources.driver is not None and resources.name is not None:
-        yield source.problem("pods get a claim and no resource: leave it out", "resources", "name")
+    yield from _driver_problems(policy, source)
+    yield from long_fraction_problems(policy, policy.fractions or (), source)
     for path, is_set, rule in _refused(policy):
         if is_set:
             yield source.problem(rule, *path)
+    for scope, limits in (("namespaces", policy.quotas.namespaces), ("queues", policy.quotas.queues)):
+        for name, amounts in limits.items():
+            if (problem := slices_problem(policy, amounts)) is not None:
+                yield source.problem(problem, "quotas", scope, name, "slices")
+
+
+def long_fraction_problems(policy: Policy, fractions: Iterable[str], source: Source) -> Iterator[Problem]:
+    """Yield fractions that no claim of a policy's pods can name, so that no quota could count it."""
+    for text in fractions if mode_of(policy).is_claimed else ():
+        try:
+            fraction = Fraction.rounded_up(text, policy.slices_per_gpu)
+        except ValueError:
+            continue
+        if not has_name(fraction):
+            yield source.problem(
+                "a claim has no room for so many digits: use at most 8 decimals", "fractions", text
+            )
+
+
+def _driver_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """Yield settings that do not suit the driver, and custom names without a custom driver or the reverse."""
+    resources, custom = policy.resources, policy.resources.custom
+    if policy.limits.source == "agent" and not mode_of(policy).limits_itself(resource_of(policy)):
+        rule = f"{resource_of(policy)} limits no memory, and the agent does not see its claims: leave it out"
+        yield source.problem(rule, "limits", "from")
+    if (resources.driver or custom) is not None and resources.name is not None:
+        yield source.problem("pods get a claim and no resource: leave it out", "resources", "name")
+    if resources.driver == "custom" and custom is None:
+        rule = "needs the driver's name: add custom: {driver: gpu.example.com}"
+        yield source.problem(rule, "resources", "driver")
+    if resources.driver != "custom" and custom is not None:
+        yield source.problem("has no effect: add driver: custom, or leave it out", "resources", "custom")
+    if custom is not None and (custom.device_class or custom.driver) in policy.allow.device_classes:
+        rule = "is the class of the policy's own claims: remove it from allow.deviceClasses"
+        yield source.problem(rule, "resources", "custom", "deviceClass")
+
+
+def custom_driver_problems(parts: Parts) -> Iterator[Problem]:
+    """Yield policies that read the cards of one custom driver by different names."""
+    first: dict[str, tuple[str, CustomDriver]] = {}
+    for name, (policy, source) in parts.policies.items():
+        if (custom := policy.resources.custom) is None:
+            continue
+        other, names = first.setdefault(custom.driver, (name, custom))
+        for key in ("capacity", "product_name"):
+            if (said := getattr(names, key)) != getattr(custom, key):
+                rule = f"differs from {said} in policy {other}, for the same driver: use one name"
+                yield source.problem(rule, "resources", "custom", to_camel(key))
+
+
+def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
+    """Return why a quota cannot count the claims of a policy's pods in slices; None if it can, or does not.
+
+    A claim has no slices: it counts as eighths, which must mean the same as the policy's slices.
+    """
+    if amounts is None or amounts.slices is None or policy.slices_per_gpu == _EIGHTHS:
+        return None
+    return _NOT_EIGHTHS.format(policy.slices_per_gpu) if mode_of(policy).is_claimed else None
 
 
 def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     """Yield each setting by its path, whether the policy has it, and why it may not."""
-    quotas = policy.quotas
-    yield ("quotas", "namespaces"), bool(quotas.namespaces), UNCOUNTED
-    yield ("quotas", "queues"), bool(quotas.queues), UNCOUNTED
-    yield ("quotas", "queueMaxPods"), quotas.queue_max_pods, UNCOUNTED
-    yield ("quotas", "whenOverQuota"), quotas.when_over_quota != "deny", UNCOUNTED
+    degraded = "without the controller, pods of mode dra are denied: leave it out"
+    yield ("quotas", "whenDegraded"), policy.quotas.when_degraded != "deny", degraded
     yield ("place",), policy.place != "pack", "the scheduler chooses node and card: leave it out"
     yield ("sameModel",), policy.same_model, "the scheduler chooses the card: use the annotation gpu-model"
-    yield (
-        ("containers",),
-        policy.containers != "same-gpu",
-        "a pod has one claim, for one container: leave it out",
-    )
     yield (
         ("compute",),
         policy.compute != "none",

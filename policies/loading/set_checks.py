@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from ledger.queue_names import sanitised
 from policies.loading.build import limits_source, mode_of, resource_of
@@ -13,7 +14,7 @@ from policies.loading.checks import (
     policy_problems,
     preference_problem,
 )
-from policies.loading.claim_checks import UNCOUNTED
+from policies.loading.claim_checks import custom_driver_problems, long_fraction_problems, slices_problem
 from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem, did_you_mean
@@ -33,6 +34,7 @@ def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[P
     for limiter, source in parts.limiters.values():
         yield from limiter_problems(limiter, source)
     yield from _prefix_problems(parts)
+    yield from custom_driver_problems(parts)
     yield from _namespace_problems(parts)
     yield from _queue_name_problems(parts)
     for queue in parts.queues:
@@ -90,7 +92,7 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     if entry.prefer is not None:
         for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
-    yield from _uncounted_quotas(entry, source, policies)
+    yield from _problems_of_claims(entry, policies, source)
     lacking = [policy.name for policy in policies if policy.idle_after is None]
     if entry.reclaim_idle == "evict" and entry.idle_after is None and lacking:
         yield source.problem(f"evict needs idleAfter, here or in policy {lacking[0]}", "reclaimIdle")
@@ -99,12 +101,12 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
         yield source.problem(f"{rule}: leave it out", "limiter")
 
 
-def _uncounted_quotas(entry: QueueEntry, source: Source, policies: Sequence[Policy]) -> Iterator[Problem]:
-    """Yield quotas of a queue whose pods may get claims."""
-    if any(mode_of(policy).is_claimed for policy in policies):
-        for key, given in (("quota", entry.quota), ("whenOverQuota", entry.when_over_quota)):
-            if given is not None:
-                yield source.problem(UNCOUNTED, key)
+def _problems_of_claims(entry: QueueEntry, policies: Sequence[Policy], source: Source) -> Iterator[Problem]:
+    of_fractions = [long_fraction_problems(policy, entry.fractions or (), source) for policy in policies]
+    yield from dict.fromkeys(chain.from_iterable(of_fractions))
+    of_slices = [slices_problem(policy, entry.quota) for policy in policies]
+    for problem in dict.fromkeys(filter(None, of_slices)):
+        yield source.problem(problem, "quota", "slices")
 
 
 def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kube.dra import ClaimNames
 from ledger.placement_request import Demands, Quota
 from modes.fraction import Fraction
 from modes.mode import Mode
@@ -201,6 +202,8 @@ class EffectivePolicy:
     """Default label texts that are not a whole number of slices of this policy."""
     idle: IdleRule | None = None
     """When a share is idle; None if that is not reported."""
+    claim_names: ClaimNames | None = None
+    """The names in claims of a custom driver, which is `mode.resource`; None if the driver is not custom."""
 
     @property
     def writes_limits(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from kube.dra import DriverName
+from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
@@ -15,9 +15,12 @@ from policies.model.asking import Aliases, ContainerRule
 from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
 from policies.model.types import (
     AbsolutePath,
+    CelName,
     Count,
     DeviceClassName,
+    DeviceClassText,
     DnsLabel,
+    DriverText,
     Duration,
     EnvName,
     ImagePattern,
@@ -45,6 +48,21 @@ Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 Prefer = Annotated[list[ModeName], Field(min_length=2, max_length=2)]
 
 
+class CustomDriver(Part):
+    """Names in the claims of a DRA driver that lets claims take parts of a capacity of its cards."""
+
+    driver: DriverText
+    """Name of the driver, the domain of its capacities and attributes, such as `gpu.example.com`."""
+    device_class: DeviceClassText | None = None
+    """DeviceClass of its cards. Default: the driver's name."""
+    capacity: CelName = "memory"
+    """Capacity of a card of which claims take a part: memory, in bytes."""
+    product_name: CelName = "productName"
+    """Attribute with a card's model, for the annotation `clearml-injector/gpu-model`."""
+    uuid: CelName = "uuid"
+    """Attribute that differs between cards, for containers that share a card by parts of their own."""
+
+
 class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
@@ -52,9 +70,12 @@ class ResourcesPart(Part):
     """`per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
 the scheduler chooses the card (docs/operating/dra.md)."""
-    driver: DriverName | None = None
+    driver: PolicyDriver | None = None
     """DRA driver of mode `dra`. `gpu.clearml-injector.io`, the default: the agent, which enforces the share \
-on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod."""
+on the node; `gpu.nvidia.com`: NVIDIA's, where the webhook writes limit and limiter into the pod; `custom`: \
+that in `custom`, with limits as for NVIDIA's."""
+    custom: CustomDriver | None = None
+    """DRA driver for `driver: custom`."""
     prefer: Prefer | None = None
     """Both slices and MIG instances, in order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
 the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."""
@@ -116,7 +137,7 @@ class QuotaAmounts(Part):
     """Limits of one namespace or queue, for running and pending pods together."""
 
     slices: Limit | None = None
-    """Slices, summed over all GPUs; 0 closes the namespace or queue."""
+    """Slices, summed over all GPUs, and for mode `dra` eighths of GPUs; 0 closes the namespace or queue."""
     max_pods: Limit | None = None
     """Labelled pods; 0 closes the namespace or queue."""
     memory_mib: Annotated[MibLimit | None, Field(alias="memoryMiB")] = None
@@ -142,7 +163,7 @@ class Quotas(Part):
 the controller removes it, by priority and age."""
     when_degraded: Literal["deny", "admit", "wait"] = "deny"
     """How pods under a quota are handled while the controller, which counts, cannot be reached. `wait` \
-is only for `whenOverQuota: wait`."""
+is only for `whenOverQuota: wait`. Mode `dra` has only `deny`."""
 
 
 class Allow(Part):
@@ -202,7 +223,7 @@ without a GPU."""
 `clearml-injector/gpus`. With 1, such pods are denied."""
     containers: ContainersOn = "same-gpu"
     """GPUs of containers that share a pod's part by annotation `clearml-injector/containers`. `same-gpu`: \
-one for all; `any-gpu`: different ones of one node if no GPU has room for all. Mode per-gpu."""
+one for all; `any-gpu`: different ones of one node if no GPU has room for all. Modes per-gpu and dra."""
     limiter: DnsLabel = "hami-core"
     """Limiter: `hami-core`, `nvidia-driver`, `clearml-image`, `none`, or the name of your own."""
     env: PolicyEnv = Field(default_factory=dict)

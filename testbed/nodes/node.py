@@ -237,6 +237,8 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         "evictionHard": dict.fromkeys(signals, "0%"),
         "imageGCHighThresholdPercent": 100,
         "nodeStatusUpdateFrequency": "1s",
+        # The default is as often as above, whether anything has changed or not: a patch a second and node.
+        "nodeStatusReportFrequency": "5m",
     }
 
 

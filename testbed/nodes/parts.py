@@ -1,7 +1,8 @@
 """What a node is made of: built from Go modules or unpacked from Debian packages, once, into a cache folder.
 
-`python -m testbed.nodes.parts` makes what is missing and prints the folder. No package is installed: they are
-fetched and unpacked, so that no daemon starts and nothing outside the folder changes.
+`python -m testbed.nodes.parts` makes what is missing, also daemons that only some tests need, and prints the
+folder. No package is installed: they are fetched and unpacked, so that no daemon starts and nothing outside
+changes.
 """
 
 import fcntl
@@ -28,6 +29,8 @@ GO_PACKAGES = {
 CONTAINERD = "github.com/containerd/containerd/v2/cmd/{}@v2.4.2"
 CDI_SWITCH = "github.com/containerd/containerd/v2/cmd/containerd@v2.2.1"
 CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
+DOCKERD = "github.com/moby/moby/v2/cmd/dockerd@v2.0.0-beta.24"
+DOCKERD_TAGS = "exclude_graphdriver_btrfs,exclude_disk_quota"
 RUNC = "github.com/opencontainers/runc@v1.5.2"
 """The version that this containerd is released with: Debian's 1.1 has no user namespaces for pods."""
 RUNC_TAGS = "seccomp"
@@ -39,6 +42,8 @@ INSTALLED = {
     "runc": (RUNC, RUNC_TAGS),
 }
 """Commands that are installed by version: where each is, and its build tags."""
+BUILD_SECONDS = 2400
+"""For one command. A download may hang, and everything that waits for it with it."""
 PACKAGES = (
     "libseccomp2",
     "libseccomp-dev",
@@ -147,17 +152,31 @@ def build_with_cdi_switch(say: Callable[[str], None]) -> Path:
     Raises:
         BuildError: Go failed.
     """
-    package, _, version = CDI_SWITCH.partition("@")
-    folder = cache_folder().parent.with_name("containerd") / version
+    return _built_apart(CDI_SWITCH, CONTAINERD_TAGS, say)
+
+
+def build_dockerd(say: Callable[[str], None]) -> Path:
+    """Build, once, docker's daemon; it needs a node's containerd and runc on its PATH.
+
+    Raises:
+        BuildError: Go failed.
+    """
+    return _built_apart(DOCKERD, DOCKERD_TAGS, say, CGO_ENABLED="0")
+
+
+def _built_apart(command: str, tags: str, say: Callable[[str], None], **environment: str) -> Path:
+    package, _, version = command.partition("@")
+    name = Path(package).name
+    folder = cache_folder().parent.with_name(name) / version
     folder.mkdir(parents=True, exist_ok=True)
-    built = folder / Path(package).name
+    built = folder / name
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not built.exists():
-            say(f"nodes: making containerd {version} ...")
+            say(f"nodes: making {name} {version} ...")
             with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
-                _go("install", "-tags", CONTAINERD_TAGS, "-ldflags", "-s -w", CDI_SWITCH, GOBIN=scratch)
-                Path(scratch, built.name).rename(built)
+                _go("install", "-tags", tags, "-ldflags", "-s -w", command, GOBIN=scratch, **environment)
+                Path(scratch, name).rename(built)
     return built
 
 
@@ -203,9 +222,13 @@ def _go(verb: str, *arguments: str, **environment: str) -> None:
 
 
 def _run(*command: str, folder: str | Path = MODULE, **environment: str) -> None:
-    ended = subprocess.run(
-        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
-    )
+    env = os.environ | environment
+    try:
+        ended = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"{' '.join(command)} did not end in {BUILD_SECONDS} s") from error
     if ended.returncode != 0:
         raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
 
@@ -214,7 +237,15 @@ def main() -> None:
     """Make everything and print where it lies."""
     if reason := why_not():
         raise SystemExit(reason)
-    print(build(lambda line: print(line, flush=True)).folder)  # noqa: T201 - a command's output
+    folder = build(_say).folder
+    build_with_cdi_switch(_say)
+    if shutil.which("docker"):  # without its client nobody asks the daemon
+        build_dockerd(_say)
+    print(folder)  # noqa: T201 - a command's output
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - a command's output
 
 
 if __name__ == "__main__":

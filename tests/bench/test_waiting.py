@@ -1,8 +1,9 @@
-"""The bench of waiting: what replacing pods that wait on their index does."""
+"""The bench of waiting: who waits for which GPU, and what replacing waiting pods does."""
 
-from bench.packing.arriving import Job, empty_ledger, jobs
-from bench.packing.waiting import Cluster
-from controller.replace.replacement_pace import ReplacementPlan
+import pytest
+
+from bench.packing.arriving import Job, jobs
+from bench.packing.waiting import Binding, Cluster
 
 
 def fill(nodes):
@@ -13,9 +14,9 @@ def fill(nodes):
 def test_a_pod_that_waits_next_to_room_gets_it_only_where_waiting_pods_are_replaced():
     # Two pods wait on GPU 0 and 1, which stay taken when GPUs 4 to 7 become free.
     arriving = [*fill(1), Job("p8", 1.0, 1.0, 8), Job("p9", 2.0, 1.0, 8), Job("p10", 50.0, 1.0, 8)]
-    tied = Cluster(empty_ledger(1), late=False)
+    tied = Cluster(1, Binding.INDEX)
     tied.run(arriving)
-    replacing = Cluster(empty_ledger(1), late=False, plan=ReplacementPlan())
+    replacing = Cluster(1, Binding.REPLACED)
     replacing.run(arriving)
     assert (tied.waits["p8"], tied.waits["p9"]) == (99.0, 98.0)
     # One at a time, and first whose namespace nobody has looked at yet.
@@ -23,13 +24,28 @@ def test_a_pod_that_waits_next_to_room_gets_it_only_where_waiting_pods_are_repla
     assert replacing.replaced == 2
 
 
-def test_everybody_starts_in_the_end_and_late_binding_waits_least():
+def test_two_halves_take_two_gpus_where_the_scheduler_spreads_pods_over_nodes():
+    halves = [Job(f"p{number}", 0.0, 10.0, 4) for number in range(2)]
+    wholes = [Job(f"p{number}", 0.0, 10.0, 8) for number in range(2, 16)]
+    waits = {}
+    for binding in (Binding.FIRST_FIT, Binding.FULLEST, Binding.TIGHTEST, Binding.STEERED):
+        cluster = Cluster(2, binding)
+        cluster.run([*halves, *wholes, Job("p16", 1.0, 1.0, 8)])
+        waits[binding] = cluster.waits["p16"]
+    assert waits == dict.fromkeys(waits, 0.0) | {Binding.FIRST_FIT: 9.0}
+
+
+@pytest.mark.parametrize("binding", Binding)
+def test_everybody_starts_in_the_end_and_never_on_a_full_gpu(binding):
+    arriving = jobs(2, 0, 10)
+    cluster = Cluster(2, binding)
+    cluster.run(arriving)
+    assert len(cluster.waits) == len(arriving)
+    assert min(cluster.waits.values()) == 0.0
+
+
+def test_late_binding_waits_least_and_replacing_recovers_a_part():
     arriving = jobs(2, 0, 40)
-    clusters = [
-        Cluster(empty_ledger(2), late=False),
-        Cluster(empty_ledger(2), late=False, plan=ReplacementPlan()),
-        Cluster(empty_ledger(2), late=True),
-    ]
-    tied, replacing, late = [cluster.run(arriving) for cluster in clusters]
-    assert all(len(cluster.waits) == len(arriving) for cluster in clusters)
+    bindings = (Binding.LATE, Binding.REPLACED, Binding.INDEX)
+    late, replacing, tied = [Cluster(2, binding).run(arriving).mean for binding in bindings]
     assert late <= replacing < tied

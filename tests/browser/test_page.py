@@ -344,3 +344,25 @@ def test_replicas_in_creation_are_one_row_each(tmp_path, open_page):
         assert tab.locator("#waiting li li").count() == 3
     finally:
         running.stop()
+
+
+def test_what_a_reader_has_chosen_stays_while_pods_come(tmp_path, open_page):
+    """The focus, the chosen GPU, and where it stands in the window."""
+    running = Standalone(tmp_path, *(node(f"a100-{number:02}", gpus=1) for number in range(40)))
+    try:
+        tab = open_page(f"{running.page}?colour=namespace", viewport={"width": 800, "height": 300}).tab
+        tab.wait_for_selector(LIVE)
+        last = cell(tab, "a100-39", 0)
+        last.focus()
+        assert tab.evaluate("scrollY") > 0
+        place = last.bounding_box()
+        for count in (1, 2):
+            review = review_of(labelled(fraction="0.500"), namespace="team")
+            review["request"]["uid"] = f"replica-{count}"
+            assert running.review(review)["allowed"]
+            tab.wait_for_selector(f"#used-more:has-text('{count * 4} of 320 slices')")
+            assert last.evaluate("box => box === document.activeElement")
+            assert "a100-39 GPU 0" in tab.inner_text("#which")
+            assert last.bounding_box() == place
+    finally:
+        running.stop()

@@ -1,5 +1,6 @@
 """The page in a real browser, in every state that it can show: testbed/page_example.py."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,19 +34,19 @@ def address_of():
 def opened(open_page, address, width=1440, **options):
     tab = open_page(address, viewport={"width": width, "height": 900}, **options).tab
     tab.wait_for_selector(LIVE)
-    tab.wait_for_selector("#used-more:has-text('slices')")
+    tab.wait_for_selector("#used-more:has-text('of')")
     return tab
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("scene", ["empty", "small", "large"])
+@pytest.mark.parametrize("scene", ["empty", "small", "cards", "large"])
 def test_axe_finds_nothing_in_any_state(address_of, open_page, scene, width, scheme):
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed only for these tests
 
     tab = opened(open_page, address_of(scene), width, color_scheme=scheme)
     if scene != "empty":
-        tab.locator(".gpu").nth(9).focus()
+        tab.locator(".gpu").nth(7).focus()
     for view in ("gpus", "pods"):
         tab.click(f"[data-view={view}]")
         tab.locator(".panels > details").evaluate_all("(all) => all.forEach((each) => { each.open = true; })")
@@ -163,3 +164,45 @@ def test_without_nodes_the_page_says_so(address_of, open_page):
     tab = opened(open_page, address_of("empty"))
     assert tab.is_visible("#empty")
     assert tab.inner_text("#used") == "–"  # noqa: RUF001
+
+
+def test_each_card_of_a_driver_is_one_box_with_the_memory_that_claims_hold(address_of, open_page):
+    tab = opened(open_page, address_of("cards"))
+    first = tab.locator(".row", has=tab.get_by_text("dra-00", exact=True)).locator(".gpu")
+    assert first.all_inner_texts() == ["45/80", "80/80", "0/80", "×"]  # noqa: RUF001 - the page's cross
+    labels = [each.get_attribute("aria-label") for each in first.all()]
+    assert re.sub(r", \d+ min", "", labels[0]) == (
+        "dra-00 gpu-0; 34.8 GiB of 79.6 GiB free; vision/train 39.8 GiB; speech/notebook 5 GiB"
+    )
+    assert labels[3] == (
+        "dra-00 gpu-3; 0 MiB of 79.6 GiB free; unhealthy: taint gpu.clearml-injector.io/xid=79"
+    )
+    assert tab.locator(".model").all_inner_texts() == [
+        "NVIDIA-H100-80GB-HBM379.6 GiB · 2 nodes · fits now: 2 whole, 4 halves, 10 quarters, 22 eighths"
+    ]
+    assert tab.inner_text("#used") == "39 %"
+    assert tab.inner_text("#used-more") == "248.9 GiB of 637.2 GiB claimed"
+    assert (tab.inner_text("#whole"), tab.inner_text("#whole-more")) == ("2", "of 8; 228.9 GiB free")
+    assert tab.inner_text("#out-more") == "2 unhealthy"
+    assert tab.inner_text("#waits") == "1"
+    assert tab.inner_text("#waiting > li > b") == "waits for the scheduler"
+    assert tab.inner_text("#waiting li li").strip() == "vision/eval"
+    tab.click("[data-goes=whole]")
+    assert tab.locator(".row:not([hidden]) .gpu:not(.dim)").count() == 2
+    first.nth(0).focus()
+    assert "vision/train" in tab.inner_text("#shares")
+
+
+def test_pods_with_claims_are_sorted_among_those_with_slices(address_of, open_page):
+    tab = opened(open_page, address_of("both"))
+    assert re.fullmatch(r"\d+ of 192 slices; 124.5 GiB of 318.6 GiB claimed", tab.inner_text("#used-more"))
+    assert re.fullmatch(r"of 28; \d+ slices and 114.5 GiB free", tab.inner_text("#whole-more"))
+    tab.fill("[name=q]", "node:dra-00")
+    tab.click("[data-view=pods]")
+    tab.wait_for_selector("#shown:has-text('3 pods')")
+    cells = [line.locator("td").all_inner_texts() for line in tab.locator("#holders tr").all()]
+    assert [(each[0], each[1], each[3], each[6]) for each in cells] == [
+        ("all", "vision", "79.6 GiB", "dra-00 gpu-1: 79.6 GiB of 79.6 GiB"),
+        ("train", "vision", "39.8 GiB", "dra-00 gpu-0: 39.8 GiB of 79.6 GiB"),
+        ("notebook", "speech", "5 GiB", "dra-00 gpu-0: 5 GiB of 79.6 GiB"),
+    ]

@@ -45,7 +45,7 @@ async def shake_hands(
 
 
 def _shake_hands(port, client, name, session):
-    plain = socket.create_connection(("127.0.0.1", port), timeout=20)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
     with plain, client.wrap_socket(plain, server_hostname=name, session=session) as connection:
         connection.sendall(b"?")
         if connection.recv(1) != b"?":

@@ -46,7 +46,7 @@ class FakeApi:
         await answer(writer)
 
     async def until_asked(self, times):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.asked) < times:
                 self._asked.clear()
                 await self._asked.wait()

@@ -43,7 +43,7 @@ class WatchedResource:
     async def until(self, expected):
         while self.pods != expected:
             self.changed.clear()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await self.changed.wait()
 
 

@@ -2,11 +2,13 @@
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from testbed import binaries
 from testbed.kubernetes_version import UNDER_TEST, releases
+from testbed.nodes import parts
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.30.1; exit 0; fi
@@ -91,11 +93,11 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(fake_go, monkeypa
     builds[0].start()
     assert reached.read_text() == "open\n"
     builds[1].start()
-    assert waiting.wait(20)
+    assert waiting.wait(60)
     monkeypatch.delenv("GATE")
     gate.write_text("go on\n")
     for build in builds:
-        build.join(20)
+        build.join(60)
     assert second == ["control plane: another build is under way, waiting for it ..."]
     assert len(first) == 14
 
@@ -126,3 +128,25 @@ def test_an_old_go_is_said(fake_go):
 
 def test_a_newer_go_will_do(fake_go):
     assert binaries.go_missing() is None
+
+
+@pytest.mark.parametrize("client", [None, "/usr/bin/docker"], ids=["without", "with"])
+def test_the_daemons_that_only_some_tests_need_are_made_beforehand_docker_s_only_for_its_client(
+    client, monkeypatch, capsys
+):
+    """In a test the first of four workers would build for minutes, and the others wait."""
+    made = []
+    monkeypatch.setattr(parts, "why_not", lambda: None)
+    monkeypatch.setattr(parts, "build", lambda _: parts.Parts(Path("/parts")))
+    for name in ("build_with_cdi_switch", "build_dockerd"):
+        monkeypatch.setattr(parts, name, lambda say, name=name: made.append(name))
+    monkeypatch.setattr("shutil.which", lambda _: client)
+    parts.main()
+    assert made == ["build_with_cdi_switch", *(["build_dockerd"] if client else [])]
+    assert capsys.readouterr().out == "/parts\n"
+
+
+def test_a_download_that_hangs_is_an_error(monkeypatch):
+    monkeypatch.setattr(parts, "BUILD_SECONDS", 0.1)
+    with pytest.raises(binaries.BuildError, match=r"sleep 1000 did not end in 0\.1 s"):
+        parts._run("sleep", "1000")

@@ -64,7 +64,7 @@ def config_map(control_plane):
 
 def readyz(webhook, tls):
     url = webhook.url.replace("/mutate", "/readyz")
-    return httpx.get(url, verify=client_context(tls), trust_env=False).text
+    return httpx.get(url, verify=client_context(tls), trust_env=False, timeout=60).text
 
 
 def site_of(pod):

@@ -109,6 +109,10 @@ AT_ODDS = {
         {"agent": {"enabled": True, "divide": ["0,1"]}},
         "'0,1' does not match pattern",
     ),
+    "idle shares of which no kernel is seen": (
+        {"agent": {"enabled": True, "driverMetrics": True}, "policies": {"default": {"idleAfter": "1h"}}},
+        "policies.default.idleAfter needs agent.enabled and agent.podMetrics, because only that sees",
+    ),
     "claims that nobody looks at": (
         {
             "secondLock": {"enabled": False},

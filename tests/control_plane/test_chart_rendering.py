@@ -332,16 +332,43 @@ def test_services_take_options_of_the_network(helm):
         assert found["metadata"].get("annotations") == ({"a": "b"} if is_webhooks else None)
 
 
+def test_the_controller_reads_claims_only_where_a_policy_makes_some(helm):
+    def verbs(**values):
+        roles = of_kind(helm.rendered(values), "ClusterRole")
+        [rules] = [role["rules"] for role in roles if role["metadata"]["name"] == f"{RELEASE}-controller"]
+        return [rule["verbs"] for rule in rules if "resourceclaims" in rule["resources"]]
+
+    assert verbs() == []
+    assert verbs(policies={"default": {"resources": {"mode": "dra"}}}) == [["list", "watch", "get"]]
+
+
+def test_the_controller_gets_each_custom_driver_once_as_its_policies_say(helm):
+    def options(**custom):
+        resources = {"mode": "dra", "driver": "custom", "custom": {"driver": "gpu.example.com", **custom}}
+        policies = {"default": {"resources": resources}, "other": {"resources": resources}}
+        deployments = of_kind(helm.rendered({"policies": policies}), "Deployment")
+        containers = [each["spec"]["template"]["spec"]["containers"][0] for each in deployments]
+        arguments = [argument for each in containers for argument in each.get("args", [])]
+        return [each for each in arguments if each.startswith(("--custom-driver", "--claim-templates"))]
+
+    said = '--custom-driver={"capacity":"vram","driver":"gpu.example.com"}'
+    assert options(capacity="vram", deviceClass="cards", uuid="serial") == ["--claim-templates", said]
+    assert options()[1:] == ['--custom-driver={"driver":"gpu.example.com"}']
+
+
 def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_more(helm):
-    [role] = [
-        obj
-        for obj in of_kind(helm.rendered({}), "ClusterRole")
-        if obj["metadata"]["name"] == f"{RELEASE}-ledger-viewer"
-    ]
-    assert role["rules"] == [
-        {
-            "apiGroups": ["clearml-injector.io"],
-            "resources": ["gpuledgers", "gpunodes"],
-            "verbs": ["get", "list", "watch"],
-        }
+    def resources(**values):
+        [role] = [
+            obj
+            for obj in of_kind(helm.rendered(values), "ClusterRole")
+            if obj["metadata"]["name"] == f"{RELEASE}-ledger-viewer"
+        ]
+        assert {tuple(rule["verbs"]) for rule in role["rules"]} == {("get", "list", "watch")}
+        return [rule["resources"] for rule in role["rules"]]
+
+    assert resources() == [["gpuledgers", "gpunodes"]]
+    by_claim = {"default": {"resources": {"mode": "dra"}}}
+    assert resources(policies=by_claim) == [
+        ["gpuledgers", "gpunodes"],
+        ["resourceclaims", "resourceslices"],
     ]

@@ -11,11 +11,20 @@ from certs.authority import make_authority
 from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
 from kube.names import RESOURCE_SLICES_PATH
 from testbed.api import ApiError
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
+from testbed.controller_process import (
+    SHORT_LEASE,
+    Controller,
+    gpu_ledger,
+    install_crd,
+    registered_webhook,
+    write_tls,
+)
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import eventually
 from testbed.registration import labelled_pod
+from tests.cli.running import run
+from tests.control_plane.test_why import viewer
 
 API = "resource.k8s.io/v1"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
@@ -93,20 +102,25 @@ def offer(control_plane, nodes, device_class):
 
 
 @pytest.fixture
-def start(control_plane, namespace, tmp_path):
+def start(control_plane, namespace, policies, more_options, tmp_path):
     """Start controllers that make templates: `start("a")`."""
     install_crd(control_plane.api)
     tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
     with ExitStack() as stack:
 
         def one(name):
-            more = [*SHORT_LEASE, "--claim-templates"]
+            more = [*SHORT_LEASE, "--claim-templates", f"--policies={policies}", *more_options]
             options = {"lease": f"claims-{namespace}", "name": name, "more": more}
             running = Controller(control_plane.kubeconfig, tmp_path, tls, **options)
             stack.callback(running.stop)
             return running
 
         yield one
+
+
+@pytest.fixture
+def more_options():
+    return ()
 
 
 @pytest.fixture
@@ -244,6 +258,118 @@ def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, n
     assert small  # its card was taken in part, too
 
 
+def sharing(name, parts, fraction="0.625"):
+    """A pod of one container for each part, such as "a=0.500,b=0.125"."""
+    pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0)
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": parts}
+    names = [part.partition("=")[0] for part in parts.split(",")]
+    [task] = pod["spec"]["containers"]
+    pod["spec"]["containers"] = [{**task, "name": each} for each in names]
+    return pod
+
+
+def parts_by_pod(control_plane, namespace):
+    """[(node, device, request, memory)] of each pod that has a card."""
+    found = {}
+    for claim in control_plane.api.list("ResourceClaim", namespace, API):
+        results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
+        for each in results:
+            part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["memory"]
+            found.setdefault(claim["metadata"]["ownerReferences"][0]["name"], []).append(part)
+    return found
+
+
+def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
+    control_plane, namespace, offer, request
+):
+    """The cards are offered before the controller starts, so that each claim names both sizes."""
+    small, large = offer([40960, 40960], [81920, 81920])
+    request.getfixturevalue("webhook")
+    create(control_plane, namespace, ["first"], "0.625")
+    control_plane.api.delete("Pod", "first", namespace)
+    names = [f"pod-{number}" for number in range(5)]
+    pods = [control_plane.api.create(sharing(name, "train=0.500,eval=0.125"), namespace) for name in names]
+    for container, number in (("train", 0), ("eval", 1)):
+        [found] = [each for each in pods[0]["spec"]["containers"] if each["name"] == container]
+        assert found["resources"]["claims"] == [{"name": CLAIM_NAME, "request": f"gpu-{number}"}]
+    eventually(
+        lambda: len(running(control_plane, namespace)) == 4 and unschedulable(control_plane, namespace),
+        "one runs on each card, and one waits",
+    )
+    expected = {
+        (node, device): [(f"gpu-0/m{mib}", train), (f"gpu-1/m{mib}", other)]
+        for node, mib, train, other in ((small, 40960, "20Gi", "5Gi"), (large, 81920, "40Gi", "10Gi"))
+        for device in ("gpu-0", "gpu-1")
+    }
+    found = {}
+    for parts in parts_by_pod(control_plane, namespace).values():
+        [card] = {part[:2] for part in parts}
+        found[card] = sorted(part[2:] for part in parts)
+    assert found == expected
+    [late] = unschedulable(control_plane, namespace)
+    said = run("why", late, "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig).stdout
+    assert "25600 MiB of a card with 40960 MiB or 51200 MiB of a card with 81920 MiB" in said
+
+
+def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, policies, request):
+    offer([81920, 81920])
+    (policies / "all.yaml").write_text(POLICY.replace("memory:", "containers: any-gpu, memory:"))
+    request.getfixturevalue("webhook")
+    create(control_plane, namespace, ["one", "two"], "0.625")
+    eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "a pod is on each card")
+    control_plane.api.create(sharing("apart", "a=0.250,b=0.250", "0.5"), namespace)
+    eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
+    parts = parts_by_pod(control_plane, namespace)["apart"]
+    assert sorted((device, memory) for _, device, _, memory in parts) == [
+        ("gpu-0", "20Gi"),
+        ("gpu-1", "20Gi"),
+    ]
+
+
+def test_why_names_the_cards_that_could_hold_a_waiting_pod(
+    control_plane, namespace, offer, request, tmp_path
+):
+    """The cards are offered before the controller starts, so that each claim names both sizes."""
+    small, large = offer([40960], [81920])
+    request.getfixturevalue("webhook")
+    create(control_plane, namespace, ["one", "two"], "0.625")
+    eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "both run")
+    create(control_plane, namespace, ["late"], "0.625")
+    eventually(lambda: unschedulable(control_plane, namespace) == {"late"}, "the third waits")
+
+    def why(name, kubeconfig=control_plane.kubeconfig):
+        ended = run("why", name, "--namespace", namespace, "--kubeconfig", kubeconfig)
+        assert ended.returncode == 0, ended.stderr
+        return ended
+
+    said = why("late")
+    assert said.stderr == ""
+    assert f"51200 MiB of a card with 81920 MiB, offered by driver {DRIVER}." in said.stdout
+    assert f"40960 MiB: 1; none has enough room, the most free is 15360 MiB on {small}." in said.stdout
+    assert f"81920 MiB: 1; none has enough room, the most free is 30720 MiB on {large}." in said.stdout
+    assert "The scheduler reports: 0/" in said.stdout
+    parts = {name: f"{node}: {mib} of gpu-0" for name, node, mib in of_each(control_plane, namespace)}
+    for name in ("one", "two"):
+        node, _, held = parts[name].partition(": ")
+        assert f"on node {node}" in (told := why(name).stdout)
+        assert held in told
+    shown = run("ledger", "--node", small, "--kubeconfig", control_plane.kubeconfig)
+    assert "gpu-0 25600 of 40960 MiB 1" in " ".join(shown.stdout.split()), shown.stderr
+    narrow = why("late", viewer(control_plane, namespace, tmp_path))
+    assert "51200 MiB of a card with 81920 MiB" in narrow.stdout
+    assert "It waits for room on a card." in narrow.stdout
+    assert narrow.stderr.startswith("Not read: ResourceSlices, which show the cards: ")
+
+
+def of_each(control_plane, namespace):
+    """(pod, node, memory in MiB) of each claim that is held."""
+    for claim in control_plane.api.list("ResourceClaim", namespace, API):
+        for found in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", []):
+            [consumer] = claim["status"]["reservedFor"]
+            gib = int(found["consumedCapacity"]["memory"].removesuffix("Gi"))
+            yield consumer["name"], found["pool"], f"{gib * 1024} MiB"
+
+
 def test_a_dry_run_makes_no_template(control_plane, namespace, offer, webhook, kubectl):
     offer([81920])
     create(control_plane, namespace, ["real"])
@@ -298,7 +424,7 @@ def test_somebody_elses_template_is_not_taken(control_plane, namespace, offer, w
         return ""
 
     said = eventually(denied, "pods are denied")
-    assert f"ResourceClaimTemplate {name} exists, with another content" in said
+    assert f"ResourceClaimTemplate {name} exists with other content" in said
 
 
 def test_two_controllers_that_are_killed_in_turn_make_each_template_once(  # noqa: PLR0913, PLR0917 fixtures
@@ -320,3 +446,33 @@ def test_two_controllers_that_are_killed_in_turn_make_each_template_once(  # noq
         create(control_plane, namespace, ["four"], "0.5")
     eventually(lambda: running(control_plane, namespace) == {"one", "two", "three", "four"}, "all run")
     assert len(templates(control_plane, namespace)) == 2
+
+
+def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_cards(
+    control_plane, namespace, offer, webhook
+):
+    api = control_plane.api
+    [node] = offer([81920])
+    create(control_plane, namespace, ["holder"], "0.625")
+    eventually(lambda: running(control_plane, namespace) == {"holder"}, "it runs")
+
+    def published():
+        status = gpu_ledger(api, node) or {}
+        return status if status.get("claimable", {}).get("claimedMiB") == 51200 else None
+
+    status = eventually(published, "the GpuLedger shows the claim")
+    assert status["claimable"] == {"count": 1, "memoryMiB": 81920, "claimedMiB": 51200, "freeMiB": 30720}
+    [card] = status["cards"]
+    assert (card["device"], card["driver"], card["freeMiB"]) == ("gpu-0", DRIVER, 30720)
+    [share] = card["shares"]
+    assert (share["namespace"], share["pod"], share["memoryMiB"]) == (namespace, "holder", 51200)
+    create(control_plane, namespace, ["late"], "0.625")
+    [event] = eventually(lambda: api.events(namespace, reason="WaitingForCard"), "the Event is written")
+    assert event["involvedObject"]["name"] == "late"
+    asked = f"51200 MiB of a card with 81920 MiB, offered by driver {DRIVER}. Cards with 81920 MiB: 1; none"
+    assert event["message"] == (
+        f"needs a claim of {asked} has enough room, the most free is 30720 MiB on {node}. It starts when pods"
+        " that hold parts of these cards end."
+    )
+    api.delete("Pod", "holder", namespace)
+    eventually(lambda: "late" in running(control_plane, namespace), "it follows")

@@ -84,7 +84,7 @@ def test_kills_at_random_moments_leave_the_truth(control_plane, namespace, nodes
             "the ledger is the cluster's truth",
         )
         controller.until_leading()
-        eventually(lambda: reservations(controller) == 0, "no reservation is left", seconds=40)
+        eventually(lambda: reservations(controller) == 0, "no reservation is left")
         fresh = Controller(control_plane.kubeconfig, tmp_path, tls, f"{lease}-2", name="fresh")
         try:
             # Nodes and pods of the tests before may still be going: both hear of it, one a moment later.

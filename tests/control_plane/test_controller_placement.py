@@ -176,14 +176,14 @@ def test_strangers_without_a_certificate_of_ours_get_no_answer(start, tmp_path):
     context = client_context(other)
     context.load_verify_locations(str(controller.tls / "ca.crt"))
     with pytest.raises(httpx.TransportError):
-        httpx.get(f"{controller.url}/v1/ledger", verify=context, trust_env=False)
+        httpx.get(f"{controller.url}/v1/ledger", verify=context, trust_env=False, timeout=60)
 
 
 @pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream", "/v1/placements", "/nothing"])
 def test_another_client_of_the_same_ca_is_refused_on_every_route(start, tmp_path, path):
     controller = start("a")
     other = write_tls(tmp_path / "other", start.authority, ("database.example.com",))
-    answer = httpx.get(f"{controller.url}{path}", verify=client_context(other), trust_env=False)
+    answer = httpx.get(f"{controller.url}{path}", verify=client_context(other), trust_env=False, timeout=60)
     assert answer.status_code == 403
     assert controller.ledger().ledger is not None
 
@@ -237,7 +237,7 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
         controller.until_leading()
 
         normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
-        eventually(normal, "the controller places again", seconds=2)
+        eventually(normal, "the controller places again")
 
 
 def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, start, tmp_path):
@@ -282,7 +282,7 @@ def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, node
             def ask(number):
                 one = webhook if number % 2 else second
                 body = {**review, "request": {**review["request"], "uid": f"uid-{number}"}}
-                return httpx.post(one.url, json=body, verify=one._trust(), trust_env=False).json()
+                return httpx.post(one.url, json=body, verify=one._trust(), trust_env=False, timeout=60).json()
 
             with ThreadPoolExecutor(8) as pool:
                 answers = list(pool.map(ask, range(24)))
@@ -295,7 +295,7 @@ def allows(webhook, namespace):
     """Whether a webhook allows a dry run; the first that asks the controller may come too late."""
     review = review_of(namespace)
     review["request"]["dryRun"] = True
-    answer = httpx.post(webhook.url, json=review, verify=webhook._trust(), trust_env=False).json()
+    answer = httpx.post(webhook.url, json=review, verify=webhook._trust(), trust_env=False, timeout=60).json()
     return answer["response"]["allowed"]
 
 
@@ -324,7 +324,7 @@ def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, names
     controller = start("a")
     controller.until_leading()
     with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
-        with httpx.Client(verify=webhook._trust(), trust_env=False) as stranger:
+        with httpx.Client(verify=webhook._trust(), trust_env=False, timeout=60) as stranger:
             for number in range(400):
                 answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
                 assert answer.json()["response"]["allowed"]

@@ -5,7 +5,8 @@ from itertools import count
 import pytest
 import yaml
 
-from agent.dra.resource_slice import OfferedCard, devices_of
+from agent.dra.resource_slice import PATH, OfferedCard, devices_of
+from agent.dra.resource_slice import manifest as slice_manifest
 from agent.gpu import CardIdentity, Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
@@ -187,6 +188,27 @@ def test_an_agent_can_neither_change_nor_delete_the_slice_of_another_node(two_no
     refused_change(client, other)
     assert slice_refusal(published(client, other, []))
     published(others, other, [])
+
+
+@needs_dra
+def test_an_agent_cannot_put_its_cards_into_the_pool_of_another_node(two_nodes, control_plane, tmp_path):
+    """A pool's newest generation replaces all others: the scheduler would no longer see the other's cards."""
+    (one, token), (other, _) = two_nodes.items()
+    client = client_of(control_plane, token, tmp_path)
+    foreign = slice_manifest(one, "0", offered(), 1)
+    foreign["spec"]["pool"] |= {"name": other, "generation": 9}
+    refused = eventually(lambda: slice_refusal(posted(client, foreign)), "it is refused")
+    assert "in the pool of that node" in refused
+
+
+def posted(client, body):
+    """What the API server says of a slice; nothing if it takes it, which is then deleted."""
+    try:
+        client.post(PATH, body)
+    except ApiServerError as error:
+        return str(error)
+    client.delete(f"{PATH}/{body['metadata']['name']}")
+    return ""
 
 
 def all_slices(control_plane):

@@ -108,7 +108,7 @@ def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_read
 
 def denied_in(controller, namespace):
     """Denials of a namespace in the first panels of the page's stream."""
-    with httpx.stream("GET", f"{controller.page}stream", trust_env=False, timeout=20) as answer:
+    with httpx.stream("GET", f"{controller.page}stream", trust_env=False, timeout=60) as answer:
         line = next(line for line in answer.iter_lines() if "waiting_in_all" in line)
     panels = json.loads(line.removeprefix("data: "))
     return [each for each in panels["denials"] or () if each.get("namespace") == namespace]
@@ -162,7 +162,7 @@ def ask(controller, token=None, namespace=""):
     headers = {"authorization": f"Bearer {token}"} if token else {}
     address = controller.page.replace("http:", "https:") + "stream"
     with (
-        httpx.Client(verify=trust, trust_env=False, timeout=20) as client,
+        httpx.Client(verify=trust, trust_env=False, timeout=60) as client,
         client.stream("GET", address, headers=headers, params={"namespace": namespace}) as answer,
     ):
         lines = []

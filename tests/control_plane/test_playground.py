@@ -70,7 +70,7 @@ def exports_of(printed):
 
 def rows_of(page):
     """What the page's stream sends of the nodes first."""
-    with httpx.stream("GET", f"{page}stream", trust_env=False, timeout=10) as stream:
+    with httpx.stream("GET", f"{page}stream", trust_env=False, timeout=60) as stream:
         return "".join(itertools.takewhile(lambda line: line != "event: whole", stream.iter_lines()))
 
 

@@ -1,17 +1,18 @@
 """`fraction-injector why` with the rights of a plain user of one namespace, on a real API server."""
 
 import pytest
+import yaml
 
 from testbed import components
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
+from testbed.product import POLICIES
 from testbed.registration import LABEL, labelled_pod
 from tests.cli.running import run
 
 
-@pytest.fixture
-def why(control_plane, namespace, tmp_path):
-    """Ask as somebody who has the cluster's role `view` in the test's namespace, and nothing else."""
+def viewer(control_plane, namespace, tmp_path):
+    """The kubeconfig of somebody who has the cluster's role `view` in a namespace, and nothing else."""
     api = control_plane.api
     api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer"}}, namespace)
     binding = {
@@ -25,6 +26,13 @@ def why(control_plane, namespace, tmp_path):
     token = control_plane.kubectl(f"--namespace={namespace}", "create", "token", "viewer").stdout.strip()
     file = tmp_path / "viewer"
     components.write_kubeconfig(control_plane.home, control_plane.url, file, token)
+    return file
+
+
+@pytest.fixture
+def why(control_plane, namespace, tmp_path):
+    """Ask with the role `view`."""
+    file = viewer(control_plane, namespace, tmp_path)
     return lambda name: run("why", name, "--namespace", namespace, "--kubeconfig", file)
 
 
@@ -55,6 +63,20 @@ def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, 
     assert 'The injector denied it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
     assert '(did you mean "0.500"?)' in ended.stdout
     assert "in the pod template of the owner of ReplicaSet web-" in ended.stdout
+
+
+def test_the_job_of_the_readme_is_accepted_and_its_pods_are_explained_as_the_readme_says(
+    control_plane, namespace, nodes, webhook, why
+):
+    nodes(GpuNode(gpus=1))
+    webhook()
+    job = yaml.safe_load((POLICIES.parent / "examples" / "denied" / "train.yaml").read_text())
+    control_plane.api.create(job, namespace)
+
+    ended = until_said(why, "train", "It was rejected")
+    assert f"Job {namespace}/train could not create a pod." in ended.stdout
+    assert 'The injector denied it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
+    assert "follow the message in the manifest of Job train, then delete the Job" in ended.stdout
 
 
 def test_why_it_waits_is_said_by_pod_and_scheduler_what_may_not_be_read_is_named(

@@ -80,14 +80,17 @@ async def running(api, folder, **changes):
 
 async def plain(replica, path):
     """What its plain port answers."""
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         return await client.get(f"http://127.0.0.1:{replica.ports[1]}{path}")
 
 
 async def page_rows(replica):
     """What its page is sent first, up to the last node."""
     address = f"http://localhost:{replica.page_port}/stream"
-    async with httpx.AsyncClient(trust_env=False) as client, client.stream("GET", address) as answer:
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=60) as client,
+        client.stream("GET", address) as answer,
+    ):
         lines = []
         async for line in answer.aiter_lines():
             lines.append(line)

@@ -14,11 +14,11 @@ from controller.claims.claim_templates import ClaimTemplates
 from controller.placement_api import MAX_BODY, ControllerApi
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish.metrics import ControllerMetrics
-from controller.watch.claim_cards import OfferedSlice
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
     MAX_ASKS,
     MAX_POLICIES_BYTES,
@@ -127,7 +127,7 @@ def claim_of(fraction, reservation="r"):
 
 def with_cards():
     state, _ = ready_state("a")
-    state.watched_offers.set(OfferedSlice("a", DRIVER, {81920: 1}))
+    state.watched_offers.set(OfferedSlice("a", DRIVER, cards=(ClaimableCard("gpu-0", 81920),)))
     asyncio.run(state.watched_offers.listed())
     return state
 

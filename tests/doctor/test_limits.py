@@ -43,7 +43,7 @@ def test_a_driver_that_does_not_hold_shares_though_it_was_asked_to_is_a_warning(
 def test_a_driver_that_does_not_say_what_it_keeps_is_a_warning():
     [(level, text)] = lines("reserved", reports={"gpu-1": says(reserve_unknown=(0, 2))})
     assert level == "warning"
-    assert text.startswith("node gpu-1: the driver does not say what it keeps of GPU 0, 2")
+    assert text.startswith("node gpu-1: the driver does not report what it reserves of GPU 0, 2")
     assert lines("reserved", reports={"gpu-1": says()})[0][0] == "ok"
 
 

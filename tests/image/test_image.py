@@ -129,6 +129,7 @@ def test_the_webhook_serves_from_a_read_only_root(start, tls):
         headers={"Content-Type": "application/json"},
         verify=client_context(tls),
         trust_env=False,
+        timeout=60,
     )
     assert json.loads(answer.content)["response"]["allowed"] is True
 

@@ -1,15 +1,13 @@
 """Which cards a claim may take: those that drivers offer, or that the policy assumes."""
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from ledger.claims import OfferedCards
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.placement_request import (
-    Accounting,
     Assumption,
     Demands,
     Placement,
     PlacementRequest,
-    Quota,
     RequestedShare,
     Unschedulable,
 )
@@ -21,9 +19,17 @@ HALF = Fraction(4, 8)
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 
 
+def offer(driver, cards):
+    """A ResourceSlice with a number of cards of each size."""
+    sizes = [mib for mib, number in cards.items() for _ in range(number)]
+    return OfferedSlice(
+        "slice", driver, cards=tuple(ClaimableCard(f"gpu-{i}", mib) for i, mib in enumerate(sizes))
+    )
+
+
 def place(cards, fraction=HALF, driver=DRIVER, **demands):
     ledger = Ledger()
-    ledger.cards.put("slice", driver, cards)
+    ledger.cards.put_slice(offer(driver, cards))
     writes = driver == NVIDIA_DRIVER
     share = RequestedShare(fraction, CLAIMED, writes_limits=writes, driver=driver)
     return ledger.place(PlacementRequest(share, Demands(**demands)), 0.0)
@@ -65,32 +71,3 @@ def test_without_offers_the_assumed_size_is_taken_or_the_pod_denied():
 def test_a_placement_of_an_earlier_review_stays():
     existing = Placement((), 0, (), cards=(12345,))
     assert place({81920: 1}, existing=existing) == existing
-
-
-def test_nothing_is_reserved():
-    ledger = Ledger()
-    ledger.cards.put("slice", DRIVER, {81920: 1})
-    request = PlacementRequest(RequestedShare(HALF, CLAIMED, writes_limits=False, driver=DRIVER))
-    assert ledger.place(request, 0.0).reservation is None
-    assert ledger.reservations == 0
-
-
-def test_what_is_removed_is_as_if_it_had_never_been_added():
-    cards = OfferedCards()
-    cards.put("a", DRIVER, {81920: 2})
-    cards.put("b", DRIVER, {81920: 1, 40960: 4})
-    cards.put("b", DRIVER, {24576: 1})
-    assert cards.sizes(DRIVER) == {81920: 2, 24576: 1}
-    for name in cards.names:
-        cards.remove(name)
-    cards.remove("never")
-    assert (cards.sizes(DRIVER), cards.names) == ({}, [])
-
-
-def test_a_claim_that_a_quota_would_have_to_count_is_refused():
-    """The policies of both may be right: a pod can have the labels of two queues."""
-    share = RequestedShare(HALF, CLAIMED, writes_limits=False, driver=DRIVER)
-    accounting = Accounting(quotas=(Quota("queue", "q", slices=2),))
-    found = Ledger().place(PlacementRequest(share, Demands(assume=Assumption(1, 81920)), accounting), 0.0)
-    assert isinstance(found, Unschedulable)
-    assert "the quota of queue q cannot count claims yet" in found.why

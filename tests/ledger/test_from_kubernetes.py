@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from kube.scheduling import Taint
+from ledger.claimed_cards import MAX_PARTS
 from ledger.from_kubernetes import (
+    MAX_CLAIMED,
     MAX_MEMORY_VALUES,
     node_from_object,
     pod_from_object,
@@ -201,3 +203,17 @@ def test_only_so_many_values_of_memory_are_kept_and_only_those_of_labels(values,
 )
 def test_a_pod_is_over_by_its_phase(phase, is_over) -> None:
     assert pod_from_object(pod(status={"phase": phase}), NAMES).is_over is is_over
+
+
+def test_a_pod_with_thousands_of_claims_is_small_and_does_not_count_less() -> None:
+    asked = "gpu-fraction-1of8-x2-m81920"
+    claims = [
+        {"name": str(number), "resourceClaimTemplateName": f"{asked}-{number:016x}"} for number in range(5000)
+    ]
+    fact = pod_from_object(pod({"resourceClaims": claims}), NAMES)
+    assert len(fact.claimed) == MAX_CLAIMED + 1
+    assert fact.counted_slices - fact.slices == 2 * MAX_CLAIMED + 8 * MAX_PARTS * (5000 - MAX_CLAIMED)
+    unlike = [claim | {"resourceClaimTemplateName": "other"} for claim in claims]
+    assert pod_from_object(pod({"resourceClaims": unlike}), NAMES).claimed == ()
+    few = pod_from_object(pod({"resourceClaims": claims[:MAX_CLAIMED]}), NAMES)
+    assert (len(few.claimed), few.counted_slices - few.slices) == (MAX_CLAIMED, 2 * MAX_CLAIMED)

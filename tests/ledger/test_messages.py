@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from kube.dra import ClaimNames
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.messages import read_request, write_request
 from ledger.placement_request import Assumption, Placement, Quota
@@ -80,7 +81,15 @@ AS_WRITTEN_BEFORE = (
     b'"products":["A100"],"is_pool":false,"is_more_than_twice":false},"reserve_mib":128}'
 )
 """What the release before the request had parts wrote of `REQUEST`."""
-NEWER = "when_over_quota", "is_gated", "waits_when_degraded", "waits_for_quota", "driver", "cards"
+NEWER = (
+    "when_over_quota",
+    "is_gated",
+    "waits_when_degraded",
+    "waits_for_quota",
+    "driver",
+    "cards",
+    "claim_names",
+)
 """Fields that it did not write; it ignored them."""
 LEAST = b'{"fraction":{"slices":4,"slices_per_gpu":8}}'
 """What a webhook may write that knows no other field."""
@@ -110,3 +119,29 @@ def test_fields_of_a_newer_webhook_are_ignored() -> None:
 def test_every_part_of_a_request_is_checked_where_it_is_read(wrong: bytes) -> None:
     with pytest.raises(msgspec.ValidationError, match=wrong.partition(b":")[0].strip(b'"').decode()):
         read_request(msgspec.Raw(LEAST[:-1] + b"," + wrong + b"}"))
+
+
+NAMES = ClaimNames("cards.example.com", "vram", "model", "serial")
+
+
+def test_a_custom_driver_reaches_the_controller():
+    request = request_of(Fraction(4, 8), mode="dra", driver="gpu.example.com", claim_names=NAMES)
+    assert read_request(msgspec.Raw(write_request(request))) == request
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"driver": "gpu.example.com'"},
+        {"driver": "a" * 64},
+        {"claim_names": ClaimNames("")},
+        {"claim_names": ClaimNames("a" * 254)},
+        {"claim_names": ClaimNames("a", "in")},
+        {"claim_names": ClaimNames("a", product_name="x y")},
+        {"claim_names": ClaimNames("a", uuid="a" * 33)},
+    ],
+)
+def test_a_name_that_cel_would_not_read_as_one_is_refused(changed):
+    request = request_of(Fraction(4, 8), mode="dra", **{"driver": "gpu.example.com", **changed})
+    with pytest.raises(ValueError, match="Expected `str`"):
+        read_request(msgspec.Raw(write_request(request)))

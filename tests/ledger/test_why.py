@@ -8,7 +8,8 @@ from controller.pods.pod_summary import summary_of
 from controller.watch.resources import InjectedPod, Owner, SeenPod
 from kube.names import QUOTA_GATE
 from ledger.free_nodes import FreeNodes
-from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why
+from ledger.quoted_text import MAX_QUOTED
+from ledger.why import PodGroup, PodSummary, why
 from modes.facts import PodFact
 from modes.units import POOL, Profile
 

@@ -3,16 +3,23 @@
 import json
 import re
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames, CustomCards
 from modes.claim import (
     MAX_NAME,
     MAX_SIZES,
     ClaimedShare,
+    custom_cards_of,
+    has_name,
+    most_sizes,
+    named_share,
     quantity_of_mib,
+    request_name,
+    share_of_name,
     sizes_of_name,
     template_name,
     template_spec,
@@ -21,8 +28,20 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds, is_pattern, matches
 
 HALF = Fraction(4, 8)
-SIZES = st.lists(st.integers(8, 999_999_999), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
+SIZES = st.lists(st.integers(16, 999_999_999), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
+SHARED = st.one_of(
+    st.lists(st.integers(1, 16), min_size=1, max_size=16)
+    .filter(lambda split: sum(split) < 16)
+    .map(lambda split: Fraction(sum(split), 16).shared_by([Fraction(each, 16) for each in split])),
+    st.lists(st.integers(1, 10_000_000), min_size=1, max_size=16).map(
+        lambda split: Fraction.of_memory(sum(split), 8).shared_by(
+            [Fraction.of_memory(each, 8) for each in split]
+        )
+    ),
+)
+"""Shares of several containers."""
 PARTS = st.one_of(
+    SHARED,
     st.integers(1, 7).map(lambda slices: Fraction(slices, 8)),
     st.integers(1, 999_999_999).map(lambda mib: Fraction.of_memory(mib, 8)),
     st.integers(1, 16).map(lambda gpus: Fraction(8 * gpus, 8)),
@@ -72,14 +91,67 @@ def test_a_claim_has_no_more_alternatives_than_kubernetes_takes():
 
 @given(PARTS, SIZES)
 def test_a_name_has_the_sizes_and_is_no_longer_than_said(fraction, sizes):
+    sizes = sizes[: most_sizes(fraction)]
     name = template_name(ClaimedShare(DRIVER, fraction, sizes))
     has_sizes = not (fraction.is_whole or fraction.mib)
     assert sizes_of_name(name) == (sizes if has_sizes else ())
     assert len(name) <= MAX_NAME
 
 
+@given(PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
+def test_a_name_says_what_the_claim_asks_for(fraction, sizes, driver):
+    sizes = sizes[: most_sizes(fraction)]
+    name = template_name(ClaimedShare(driver, fraction, sizes))
+    assert share_of_name(name) == named_share(fraction, sizes)
+
+
+def test_a_share_in_eighths_is_rounded_up_on_each_card():
+    cards = (24576, 81920)
+    assert named_share(HALF, cards).eighths(cards) == 4
+    assert named_share(Fraction.rounded_up("0.2", 8), cards).eighths(cards) == 2
+    assert named_share(Fraction(1, 16), cards).eighths(cards) == 1
+    assert named_share(Fraction(16, 8), ()).eighths(cards) == 16
+    assert named_share(Fraction(2, 8).on_each_of(3), cards).eighths(cards) == 6
+
+
+@pytest.mark.parametrize(
+    ("mib", "eighths"), [(1, 1), (3072, 1), (3073, 2), (24576, 8), (24577, 3), (81921, 8)]
+)
+def test_requested_memory_is_eighths_of_the_smallest_card_that_holds_it(mib, eighths):
+    share = named_share(Fraction.of_memory(mib, 8), ())
+    assert share.eighths((24576, 81920)) == eighths
+    assert share.eighths(()) == 8
+    assert share.most_mib((24576, 81920)) == mib
+
+
+def test_requested_memory_of_several_containers_counts_as_if_each_had_a_card_of_its_own():
+    parts = [Fraction.of_memory(30720, 8), Fraction.of_memory(3072, 8)]
+    share = named_share(Fraction.of_memory(33792, 8).shared_by(parts), ())
+    assert share.eighths((40960, 81920)) == 6 + 1
+    assert share.eighths(()) == 16
+
+
+def test_a_share_is_of_the_largest_card_that_it_may_get():
+    share = named_share(HALF, (24576, 81920))
+    assert [share.most_mib(cards) for cards in [(24576, 81920), (24576,), (), (9,)]] == [
+        40960,
+        12288,
+        40960,
+        40960,
+    ]
+    whole = named_share(Fraction(16, 8), ())
+    assert [whole.most_mib(cards) for cards in [(24576, 81920), ()]] == [163840, None]
+
+
+def test_a_name_that_nobody_made_is_read_without_an_error():
+    digest = "0123456789abcdef"
+    assert share_of_name(f"gpu-fraction-1of0-{digest}").eighths(()) == 8
+    assert share_of_name(f"gpu-fraction-0mi-{digest}").eighths(()) == 8
+
+
 @given(PARTS, PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
 def test_shares_have_one_name_only_if_their_claims_are_equal(one, other, sizes, driver):
+    sizes = sizes[: min(most_sizes(one), most_sizes(other))]
     first, second = ClaimedShare(DRIVER, one, sizes), ClaimedShare(driver, other, sizes)
     if template_name(first) == template_name(second):
         assert template_spec(first) == template_spec(second)
@@ -94,8 +166,7 @@ def test_other_names_have_no_sizes(text):
 @given(st.integers(1, 10**9))
 def test_quantities_are_the_same_amount(mib):
     text = quantity_of_mib(mib)
-    scale = {"Mi": 1, "Gi": 1024, "Ti": 1024**2, "Pi": 1024**3}[text[-2:]]
-    assert int(text[:-2]) * scale == mib
+    assert mib_of(text) == mib
 
 
 HOSTILE = ["a'", '"', "\\", "(", ")", "') || true", "a b", "[", "\n", "${x}", "A'+'", "a|b", "^", "$", ""]
@@ -154,6 +225,124 @@ def test_the_least_memory_is_asked_of_whole_cards_and_of_memory():
     assert json.dumps(template_spec(ClaimedShare(DRIVER, HALF, (81920,)))).count("40000") == 0
 
 
+def test_each_of_several_containers_has_a_request_and_all_are_on_one_card():
+    share = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
+    devices = template_spec(ClaimedShare(DRIVER, share, (40960, 81920)))["spec"]["devices"]
+    assert [
+        (
+            request["name"],
+            [(each["name"], each["capacity"]["requests"]["memory"]) for each in request["firstAvailable"]],
+        )
+        for request in devices["requests"]
+    ] == [
+        ("gpu-0", [("m40960", "20Gi"), ("m81920", "40Gi")]),
+        ("gpu-1", [("m40960", "10Gi"), ("m81920", "20Gi")]),
+    ]
+    assert devices["constraints"] == [{"matchAttribute": f"{DRIVER}/uuid"}]
+    assert template_name(ClaimedShare(DRIVER, share, (40960,))).startswith("gpu-fraction-6of8-p4-p2-m40960-")
+
+
+@given(SHARED, SIZES, st.booleans())
+def test_the_parts_of_containers_are_no_more_than_the_share(fraction, sizes, any_card):
+    sizes = sizes[: most_sizes(fraction)]
+    share = ClaimedShare(DRIVER, fraction, sizes, GpuKinds(("A100-80",)), any_card)
+    devices = template_spec(share)["spec"]["devices"]
+    names = [request["name"] for request in devices["requests"]]
+    assert names == [request_name(at) for at in range(len(fraction.split))]
+    asked = [request.get("firstAvailable") or [request["exactly"]] for request in devices["requests"]]
+    for at, of_one_size in enumerate(zip(*asked, strict=True)):
+        total = sum(mib_of(each["capacity"]["requests"]["memory"]) for each in of_one_size)
+        assert total <= fraction.share_mib(sizes[at] if not fraction.mib else 0)
+    any_card = any_card and len(names) == 2
+    assert ("constraints" in devices) == (len(names) > 1 and not any_card)
+    named = ["productName" in json.dumps(request) for request in devices["requests"]]
+    assert named == [True, *[any_card] * (len(names) - 1)]
+    assert len(json.dumps(template_spec(share))) < 64 * 1024
+
+
+def mib_of(text):
+    return int(text[:-2]) * {"Mi": 1, "Gi": 1024, "Ti": 1024**2, "Pi": 1024**3}[text[-2:]]
+
+
 def test_less_than_a_mebibyte_is_not_claimed_as_a_whole_card():
     with pytest.raises(ValueError, match="less than 1 MiB"):
         template_spec(ClaimedShare(DRIVER, Fraction(1, 8), (7,)))
+    shared = Fraction(8, 16).shared_by([Fraction(7, 16), Fraction(1, 16)])
+    with pytest.raises(ValueError, match="less than 1 MiB"):
+        template_spec(ClaimedShare(DRIVER, shared, (15,)))
+
+
+@pytest.mark.parametrize("text", ["0.5", "0.2", "0.33333333", "0.333333333", "0.3333333333333"])
+def test_only_a_fraction_of_few_digits_can_be_read_back_from_a_name(text: str) -> None:
+    fraction = Fraction.rounded_up(text, 8)
+    found = share_of_name(template_name(ClaimedShare(DRIVER, fraction, (81920,))))
+    assert found == (named_share(fraction, (81920,)) if has_name(fraction) else None)
+
+
+OTHERS = ClaimNames("cards.example.com", "vram", "model", "serial")
+
+
+def test_a_claim_of_a_custom_driver_has_its_names_only():
+    share = ClaimedShare("gpu.example.com", HALF, (81920,), GpuKinds(("A100",)), custom=OTHERS)
+    [asked] = request_of(share)["firstAvailable"]
+    assert (asked["deviceClassName"], asked["capacity"]) == (
+        "cards.example.com",
+        {"requests": {"vram": "40Gi"}},
+    )
+    card, size, model = selectors(share)
+    assert card == "device.driver == 'gpu.example.com' && 'vram' in device.capacity['gpu.example.com']"
+    assert size.startswith("device.capacity['gpu.example.com'].vram.compareTo(quantity('81920Mi')) >= 0")
+    assert model.startswith("device.attributes['gpu.example.com'].model.matches('")
+
+
+def test_whole_cards_of_a_custom_driver_are_cards_with_the_capacity():
+    share = ClaimedShare("gpu.example.com", Fraction(8, 8), custom=OTHERS)
+    assert selectors(share) == [
+        "device.driver == 'gpu.example.com' && 'vram' in device.capacity['gpu.example.com']"
+    ]
+
+
+def test_containers_on_one_card_of_a_custom_driver_share_its_own_attribute():
+    share = Fraction.of_memory(3, 8).shared_by([Fraction.of_memory(1, 8), Fraction.of_memory(2, 8)])
+    devices = template_spec(ClaimedShare("gpu.example.com", share, custom=OTHERS))["spec"]["devices"]
+    assert devices["constraints"] == [{"matchAttribute": "gpu.example.com/serial"}]
+
+
+CEL_NAMES = st.from_regex(CEL_NAME).filter(lambda name: len(name) <= 32)
+DOMAINS = st.from_regex(DNS_NAME).filter(lambda name: len(name) <= 63)
+
+
+@given(DOMAINS, st.builds(ClaimNames, DOMAINS, CEL_NAMES, CEL_NAMES, CEL_NAMES), PARTS, st.booleans())
+def test_a_claims_expressions_say_how_the_cards_of_its_driver_are_read(driver, names, fraction, has_kinds):
+    kinds = GpuKinds(("A100",), 100) if has_kinds else GpuKinds()
+    spec = template_spec(ClaimedShare(driver, fraction, (81_920_000,), kinds, custom=names))
+    request = spec["spec"]["devices"]["requests"][0]
+    asked = request["firstAvailable"][0] if "firstAvailable" in request else request["exactly"]
+    read = custom_cards_of(each["cel"]["expression"] for each in asked["selectors"])
+    product_name = names.product_name if has_kinds else "productName"
+    assert read == CustomCards(driver, names.capacity, product_name)
+
+
+@given(st.integers(0, 4), st.text(max_size=300))
+def test_a_name_that_cel_would_not_read_as_one_makes_no_claim(which, text):
+    values = ["gpu.example.com", *msgspec.structs.astuple(OTHERS)]
+    values[which] = text
+    driver, *names = values
+    share = ClaimedShare(driver, HALF, (81920,), custom=ClaimNames(*names))
+    most = (63, 253, 32, 32, 32)[which]
+    if re.fullmatch(DNS_NAME if which < 2 else CEL_NAME, text) and len(text) <= most:
+        assert template_spec(share)
+        return
+    with pytest.raises(ValueError, match="Expected `str`"):
+        template_spec(share)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_hostile_name_makes_a_claim(text):
+    for driver, custom in ((text, None), ("a", ClaimNames("a", text)), ("a", ClaimNames(text))):
+        with pytest.raises(ValueError, match="Expected `str`"):
+            template_spec(ClaimedShare(driver, HALF, (81920,), custom=custom))
+
+
+def test_the_claims_of_known_drivers_name_no_custom_one():
+    assert custom_cards_of(selectors(ClaimedShare(DRIVER, HALF, (81920,), GpuKinds(("A100",))))) is None

@@ -19,6 +19,10 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
     ("bench/mig.py", "mig"),
+    ("bench/dra.py", "per-gpu"),
+    ("bench/dra.py", "dra"),
+    ("bench/packing/waiting.py", "per-gpu"),
+    ("bench/packing/waiting.py", "dra"),
     ("controller/watch/resource_slice.py", "mig"),
     ("kube/__init__.py", "dra"),
     ("agent/usage.py", "dra"),
@@ -30,9 +34,9 @@ OTHER_MEANINGS = {
     ("testbed/nvidia/parts.py", "dra"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
-"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a type of NVIDIA's DRA
-devices; the module of names, and
-how the agent offers cards; a part of the names of DeviceClasses; a word of HAMi's."""
+"""A field of the GpuNode: whether a card is divided; a bench of dividing cards, and two that compare modes; a
+type of NVIDIA's DRA devices; the module of names, and how the agent offers cards; a part of the names of
+DeviceClasses; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():

@@ -65,9 +65,10 @@ def labelled(name: str, fraction: str, **container: object) -> Object:
     }
 
 
-def inside(cluster: RealCluster, pod: str, *command: str) -> str:
-    """Run a command in a pod's container."""
-    ended = cluster.kubectl("exec", f"--namespace={WORK}", pod, "--", *command)
+def inside(cluster: RealCluster, pod: str, *command: str, container: str = "") -> str:
+    """Run a command in a pod's container, the first if none is named."""
+    named = [f"--container={container}"] if container else []
+    ended = cluster.kubectl("exec", f"--namespace={WORK}", pod, *named, "--", *command)
     assert ended.code == 0, ended.stderr
     return ended.stdout
 

@@ -263,8 +263,16 @@ def test_an_unhealthy_card_is_tainted_and_takes_no_pods_until_it_is_well(cluster
     assert pods.phase("resident") == "Running"
     agent.write_gpus([replace(gpu, lost=True) for gpu in GPUS])
     until_devices(cluster, {"gpu-0": ["gpu-lost"], "gpu-1": ["gpu-lost"]})
+    pods.create("late", user(), **of_amount(cluster, 3072))
+    eventually(lambda: "cannot allocate all claims" in str(pods.status("late")), "it waits")
+    assert [pods.phase(name) for name in ("resident", "elsewhere", "late")] == [
+        "Running",
+        "Running",
+        "Pending",
+    ]
     agent.write_gpus(GPUS)
     until_devices(cluster, {"gpu-0": [], "gpu-1": []})
+    pods.until_running("late")
 
 
 def test_a_card_that_a_device_plugin_offers_too_is_left_out_until_it_does_not(cluster, pods):

@@ -102,7 +102,7 @@ def restart_containerd(installation, cluster):
 
 def drain(installation, cluster):
     node = installation.leader().node
-    options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=50s")
+    options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
     drained = cluster.kubectl("drain", node, *options)
     assert drained.code == 0, drained.stderr
     assert not [pod for c in COMPONENTS for pod in installation.pods(c) if pod.node == node]

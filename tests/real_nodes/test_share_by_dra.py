@@ -24,7 +24,7 @@ from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
 POLICY = {
     "resources": {"mode": "dra"},
     "memory": {"allowed": True},
-    "fractions": {"1.000": 8, "0.875": 7, "0.500": 4, "0.125": 1},
+    "fractions": {"1.000": 8, "0.875": 7, "0.625": 5, "0.500": 4, "0.125": 1},
 }
 SIZES = {"/dev/nvidia0": 40960, "/dev/nvidia1": 81920}
 
@@ -88,6 +88,24 @@ def test_two_pods_share_one_card_and_each_has_its_own_limit(cluster, pods):
     card = pods.card("eighth")
     assert pods.card("half") == card
     assert (pods.limit("eighth"), pods.limit("half")) == (f"{SIZES[card] // 8}m", f"{SIZES[card] // 2}m")
+
+
+def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit(cluster, pods):
+    pod = labelled("shared", "0.625")
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,eval=0.125"}
+    [task] = pod["spec"]["containers"]
+    reads = {"command": ["sh", "-c", f"echo ${LIMIT} $(ls /dev/nvidia[0-9])"]}
+    asks = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod["spec"]["initContainers"] = [{**task, **reads, **asks, "name": "warm"}]
+    pod["spec"]["containers"] = [{**task, "name": name} for name in ("train", "eval")]
+    pods.create_as_it_is(pod)
+    pods.until_running("shared")
+    card = pods.card("shared")
+    for name, eighths in (("train", 4), ("eval", 1)):
+        found = inside(cluster, "shared", "sh", "-c", f"echo ${LIMIT} $(ls /dev/nvidia[0-9])", container=name)
+        assert found.split() == [f"{SIZES[card] * eighths // 8}m", card]
+    warm = cluster.kubectl("logs", f"--namespace={WORK}", "shared", "--container=warm").stdout
+    assert warm.split() == [f"{SIZES[card] // 2}m", card]
 
 
 def test_a_whole_card_has_no_limit_and_no_other_pod(cluster, pods):

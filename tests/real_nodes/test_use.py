@@ -17,7 +17,7 @@ from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nvidia.cards import RunningProcess
+from testbed.nvidia.cards import CountedGroup, RunningProcess
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
@@ -41,14 +41,17 @@ def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[
 
 @pytest.fixture(scope="module")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The chart with an agent that measures."""
+    """The chart."""
     cluster.create_namespace(OWN_NAMESPACE)
-    installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
+    return Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
+
+
+def install(installation: Installation, cluster: RealCluster, **measuring: bool) -> None:
+    """Install the chart, or change it, so that its agent measures in this way."""
     values = chart_values(SOCKET)
-    installation.helm.apply({**VALUES, **values, "agent": {**values["agent"], "podMetrics": True}})
+    installation.helm.apply({**VALUES, **values, "agent": {**values["agent"], **measuring}})
     eventually(lambda: cluster.is_ready(NODE), "the agent offers its GPU", READY_S)
     installation.until_served()
-    return installation
 
 
 def pid_of(cluster: RealCluster, pod: Object) -> int:
@@ -60,6 +63,12 @@ def pid_of(cluster: RealCluster, pod: Object) -> int:
     done; true"""
     [pid] = cluster.nodes[NODE].sandbox.check("bash", "-c", script).split()
     return int(pid)
+
+
+def container_of(pod: Object) -> str:
+    """The ID of a pod's container."""
+    [status] = pod["status"]["containerStatuses"]
+    return str(status["containerID"]).rpartition("/")[2]
 
 
 def run(cluster: RealCluster, *arguments: str) -> str:
@@ -81,9 +90,10 @@ def figures(of_pod: dict | None) -> tuple | None:
 
 
 def test_memory_and_time_of_a_container_are_seen_from_the_node_to_the_command_line(installation, cluster):
+    install(installation, cluster, podMetrics=True)
     pods = {}
-    for name in ("training", "resting"):
-        cluster.api.create(labelled(name, "0.500"), WORK)
+    for name, share in (("training", "0.500"), ("resting", "0.250")):
+        cluster.api.create(labelled(name, share), WORK)
         eventually(lambda name=name: phase(cluster, name) == "Running", f"{name} runs")
         pods[name] = cluster.api.get("Pod", name, WORK)
     pid = pid_of(cluster, pods["training"])
@@ -128,3 +138,32 @@ def test_memory_and_time_of_a_container_are_seen_from_the_node_to_the_command_li
     assert "1024 of 20480" in run(cluster, "ledger", "--use")
     explained = run(cluster, "why", "training", "--namespace", WORK)
     assert "Of GPU 0 it uses 1024 of 20480 MiB (peak 4096), and its kernels ran " in explained
+
+
+def test_memory_of_a_container_is_seen_by_the_drivers_counters_without_the_nodes_processes(
+    installation, cluster
+):
+    agent = cluster.nodes[NODE].agent
+    agent.set_driver_limits(offered=True)
+    agent.show_control_groups()
+    install(installation, cluster, driverMetrics=True)
+    [pod] = installation.objects("agent")
+    assert "hostPID" not in pod["spec"]
+    cluster.api.create(labelled("counted", "0.250"), WORK)
+    eventually(lambda: phase(cluster, "counted") == "Running", "counted runs")
+    container = container_of(cluster.api.get("Pod", "counted", WORK))
+
+    agent.write_gpus([replace(GPUS[0], groups=(CountedGroup(container, 3072),))])
+    eventually(
+        lambda: figures(measured(cluster).get("counted")) == (3072, 3072, None),
+        "the GpuNode says what the driver counts",
+        MEASURED_S,
+    )
+    eventually(
+        lambda: any(
+            each["pod"] == "counted" for each in json.loads(run(cluster, "ledger", "--use", "-o", "json"))
+        ),
+        "the ledger has the pod",
+    )
+    assert "3072 of 10240" in run(cluster, "ledger", "--use")
+    assert "Of GPU 0 it uses 3072 of 10240 MiB" in run(cluster, "why", "counted", "--namespace", WORK)

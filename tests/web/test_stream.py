@@ -12,6 +12,7 @@ from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.use import ShareUse
 from ledger.view import MAX_SHARES
+from modes.claim import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE
@@ -249,6 +250,23 @@ def test_panels_say_what_fits_who_waits_and_what_quotas_hold():
         ("slices", 7, 10),
         ("pods", 2, 4),
     ]
+
+
+def test_a_pod_that_waits_for_a_card_of_a_driver_is_listed_and_counted_in_its_turn():
+    source = Source("a")
+    source.set_pod("w1", node=None)
+    source.ledger.set_pod(PodFact(namespace="team", name="w2", claimed=(NamedShare(mib=5),)))
+    source.set_pod("w3", node=None)
+    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
+    assert [(pod["name"], pod["slices"] > 0) for pod in found["waiting"]] == [
+        ("w1", True),
+        ("w2", False),
+        ("w3", True),
+    ]
+    assert found["waiting_in_all"] == 3
+    # Who places pods in slices is not told of it.
+    assert [pending.name for pending in source.ledger.pending()] == ["w1", "w3"]
+    assert source.ledger.pending_slices() == sum(pending.slices for pending in source.ledger.pending())
 
 
 def test_of_many_waiting_pods_the_first_are_sent_and_the_number_of_all():

@@ -75,7 +75,7 @@ def of_viewers(scenario):
 
     async def main():
         viewers = Viewers()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await scenario(viewers)
             await viewers.leave()
 
@@ -211,7 +211,7 @@ def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatc
         await asyncio.sleep(0)
         viewer = Request(page, "/stream", authorization="Bearer admin")
         watching_it = asyncio.create_task(viewer.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await viewer.until(is_whole)
         answered.set()
         refused = await stranger

@@ -64,7 +64,7 @@ def test_the_certificate_is_good_for_localhost_and_loopback(running):
 
 def test_a_client_that_does_not_trust_the_ca_refuses(running):
     with (
-        httpx.Client(verify=ssl.create_default_context(), trust_env=False) as other,
+        httpx.Client(verify=ssl.create_default_context(), trust_env=False, timeout=60) as other,
         pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
         other.get(f"https://localhost:{running.port}/livez")
@@ -212,7 +212,7 @@ def test_a_client_that_hangs_up_in_the_middle_leaves_no_trace(running, http):
 
 def test_plain_http_on_the_tls_port_is_turned_away(running, http):
     with (
-        httpx.Client(trust_env=False) as plain,
+        httpx.Client(trust_env=False, timeout=60) as plain,
         pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)),
     ):
         plain.get(f"http://localhost:{running.port}/livez")
@@ -374,7 +374,7 @@ def test_a_process_ends_whatever_its_clients_do(tmp_path):
                 head(1000)[:-2],
             ):
                 send_all(stack.enter_context(dial(running)), text)
-        stack.enter_context(socket.create_connection(("127.0.0.1", running.port)))
+        stack.enter_context(socket.create_connection(("127.0.0.1", running.port), MAX_SECONDS))
         assert running.stop() == 0
         events = running.events()
         assert events[-1]["event"] == "stopped"

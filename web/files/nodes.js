@@ -3,7 +3,7 @@
 import { SLOTS, assignColours, backgroundOf, fillOf, keyOf } from "./colours.js";
 import { element, find, keep, named, setAttribute, setText } from "./dom.js";
 import { findsGpu } from "./search.js";
-import { freeOf, isUnhealthy, labelOf, memoryOf, statesOf, usedOf } from "./words.js";
+import { eighthsOf, freeOf, isUnhealthy, labelOf, memoryOf, statesOf, usedOf } from "./words.js";
 
 const PARTS = [["whole", 1], ["halves", 2], ["quarters", 4], ["eighths", 8]];
 const grid = find("nodes");
@@ -44,13 +44,20 @@ function paint(entry) {
   });
 }
 
+// What is used of a box: slices, or GiB of a card.
+function partOf(gpu) {
+  if (gpu.card === undefined) return `${usedOf(gpu)}/${gpu.capacity}`;
+  const used = Math.round(usedOf(gpu) / 1024);
+  return `${usedOf(gpu) && !used ? "<1" : used}/${Math.round(gpu.capacity / 1024)}`;
+}
+
 function drawCell(entry, gpu, i) {
   const cell = entry.cells[i], content = contentOf(gpu, entry.row);
   if (entry.contents[i] === content) return;
   entry.contents[i] = content;
   const bad = isUnhealthy(gpu);
   cell.className = ["gpu", gpu.cordoned && "cordoned", bad && "unhealthy", gpu.over && "over"].filter(Boolean).join(" ");
-  setText(cell, bad && !usedOf(gpu) ? "×" : `${usedOf(gpu)}/${gpu.capacity}`);
+  setText(cell, bad && !usedOf(gpu) ? "×" : partOf(gpu));
   setAttribute(cell, "data-size", gpu.profile ?? memoryOf(gpu.mib ?? entry.row.mib));
   cell.setAttribute("aria-label", labelOf(entry.row, gpu));
   if (cell === current) onSelect(entry.row, gpu);
@@ -135,13 +142,22 @@ function sumKeys(entries) {
   const sums = new Map();
   for (const { row } of entries) for (const gpu of row.gpus) for (const share of gpu.shares ?? []) {
     const key = keyOf(share, view.colour);
-    sums.set(key, (sums.get(key) ?? 0) + share.slices);
+    const sum = sums.get(key) ?? { slices: 0, mib: 0, size: 0 };
+    sum.size += eighthsOf(share.slices, gpu);
+    sum[gpu.card === undefined ? "slices" : "mib"] += share.slices;
+    sums.set(key, sum);
   }
-  return [...sums].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  return [...sums].sort((a, b) => b[1].size - a[1].size || (a[0] < b[0] ? -1 : 1));
 }
 
 function colourKeys() {
   return view.colour !== "holder" && assignColours(sumKeys(rows.values()).map(([key]) => key));
+}
+
+// How many such parts are free of a GPU. Parts of a card are rounded down to MiB, those of others are slices.
+function fitting(free, gpu, parts) {
+  const size = Math.floor(gpu.capacity / parts);
+  return size && (gpu.card !== undefined || gpu.capacity % parts === 0) ? Math.floor(free / size) : 0;
 }
 
 function summariseModel(model) {
@@ -152,7 +168,7 @@ function summariseModel(model) {
   for (const { row } of shown) for (const gpu of row.gpus) {
     const free = freeOf(gpu, row);
     if (gpu.profile) instances += free;
-    else gpus += 1, PARTS.forEach(([, parts], i) => gpu.capacity && gpu.capacity % parts === 0 && (fits[i] += Math.floor((free * parts) / gpu.capacity)));
+    else gpus += 1, PARTS.forEach(([, parts], i) => (fits[i] += fitting(free, gpu, parts)));
   }
   const size = memoryOf(shown[0]?.row.mib), room = gpus ? PARTS.map(([name], i) => `${fits[i]} ${name}`) : [];
   if (instances) room.push(`${instances} instances`);
@@ -165,10 +181,16 @@ function summariseModel(model) {
   model.text.replaceChildren(name, words);
 }
 
+// Slices, and memory that claims hold.
+function textOf(sums) {
+  const [slices, mib] = ["slices", "mib"].map((name) => sums.reduce((all, sum) => all + sum[name], 0));
+  return [slices, memoryOf(mib)].filter(Boolean).join(" + ") || "0";
+}
+
 function showLegend(sums, choose) {
   const shown = sums.slice(0, SLOTS), rest = sums.slice(shown.length);
-  const items = shown.map(([key, slices]) => ({ key, slices, fill: fillOf(key, view.colour) }));
-  if (shown.length && rest.length) items.push({ more: rest.length, slices: rest.reduce((sum, [, slices]) => sum + slices, 0) });
+  const items = shown.map(([key, sum]) => ({ key, text: textOf([sum]), fill: fillOf(key, view.colour) }));
+  if (shown.length && rest.length) items.push({ more: rest.length, text: textOf(rest.map(([, sum]) => sum)) });
   keep(find("legend"), items, (item) => item.key ?? "\0more", (item) => {
     const made = element("li");
     if (item.more) return made;
@@ -177,10 +199,10 @@ function showLegend(sums, choose) {
     made.append(button);
     return made;
   }, (made, item) => {
-    if (item.more) return setText(made, `and ${item.more} more: ${item.slices}`);
+    if (item.more) return setText(made, `and ${item.more} more: ${item.text}`);
     const box = element("i");
     box.style.background = item.fill;
-    made.firstChild.replaceChildren(box, named(item.key || "none"), ` ${item.slices}`);
+    made.firstChild.replaceChildren(box, named(item.key || "none"), ` ${item.text}`);
   });
 }
 

@@ -2,10 +2,12 @@
 
 import { element, find, keep, named, setText } from "./dom.js";
 import { findsWaiting } from "./search.js";
-import { ageOf, countOf } from "./words.js";
+import { ageOf, countOf, memoryOf } from "./words.js";
 
 const NAMES = { 1: "whole GPUs", 2: "halves", 4: "quarters", 8: "eighths" };
 const AT_ONCE = 5; // pods of one cause, until the reader asks for all
+
+const memory = (mib) => memoryOf(mib) || "0 MiB";
 
 function setFigure(id, value, more) {
   setText(id, value);
@@ -14,9 +16,15 @@ function setFigure(id, value, more) {
 
 export function showFigures(panels) {
   setText("role", panels.role);
-  const { used, capacity, free, gpus, over } = panels, whole = panels.blocks.find((block) => block.denominator === 1);
-  setFigure("used", capacity ? `${Math.round((100 * used) / capacity)} %` : "–", `${used} of ${capacity} slices${over ? `, ${over} over` : ""}`);
-  setFigure("whole", `${whole?.pods ?? 0}`, `of ${gpus}; ${free} slices free`);
+  const { used, capacity, free, gpus, over, cards } = panels, whole = panels.blocks.find((block) => block.denominator === 1);
+  // Slices, and memory of cards that claims take parts of: a cluster may have both, and neither counts as the other.
+  const hasSlices = capacity > 0 || !cards, parts = hasSlices ? [[used, capacity]] : [];
+  if (cards) parts.push([cards.claimed, cards.mib]);
+  const percent = parts.map(([some, all]) => (all ? `${Math.round((100 * some) / all)} %` : "–")).join(" · ");
+  const slices = hasSlices ? [`${used} of ${capacity} slices${over ? `, ${over} over` : ""}`] : [];
+  setFigure("used", percent, [...slices, cards && `${memory(cards.claimed)} of ${memory(cards.mib)} claimed`].filter(Boolean).join("; "));
+  const room = [hasSlices && `${free} slices`, cards && memory(cards.free)].filter(Boolean).join(" and ");
+  setFigure("whole", `${whole?.pods ?? 0}`, `of ${gpus + (cards?.cards ?? 0)}; ${room} free`);
   setFigure("waits", `${panels.waiting_in_all}`, panels.waiting_in_all ? "by cause below" : "no pod waits");
   const denied = panels.denials?.reduce((sum, denial) => sum + denial.pods, 0);
   setFigure("denied", denied === undefined ? "–" : `${denied}`, denied === undefined ? "not known here" : "in the last hour");
@@ -75,7 +83,7 @@ function fillWaiting(made, pod) {
   const [unfold, plain] = made.children, line = pod.why ? unfold.firstChild : plain;
   unfold.hidden = !pod.why;
   plain.hidden = Boolean(pod.why);
-  const age = pod.created ? ageOf(pod.created) : "", words = [countOf(pod.slices, pod.profile), age];
+  const age = pod.created ? ageOf(pod.created) : "", words = [pod.slices ? countOf(pod.slices, pod.profile) : "", age];
   made.title = pod.queue ? `queue ${pod.queue}` : "";
   line.replaceChildren(named(`${pod.namespace}/${pod.name || "a pod in creation"}`), ` ${words.filter(Boolean).join(", ")}`);
   setText(unfold.lastChild, pod.why ?? "");

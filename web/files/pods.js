@@ -2,7 +2,7 @@
 
 import { element, find, keep, named, setAttribute } from "./dom.js";
 import { findsShare } from "./search.js";
-import { ageOf, badgesOf, countOf, memoryOf, nameOf, secondsSince, useOf } from "./words.js";
+import { ageOf, badgesOf, countOf, eighthsOf, memoryOf, nameOf, secondsSince, useOf } from "./words.js";
 
 const AT_ONCE = 200;
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -11,7 +11,7 @@ const COLUMNS = [
   { id: "pod", title: "Pod", value: (pod) => pod.name },
   { id: "namespace", title: "Namespace", value: (pod) => pod.namespace },
   { id: "queue", title: "Queue", value: (pod) => pod.queue },
-  { id: "share", title: "Share", value: (pod) => pod.slices, largest: true },
+  { id: "share", title: "Share", value: (pod) => pod.size, largest: true },
   { id: "use", title: "Use", value: (pod) => (pod.used === undefined ? -1 : part(pod)), largest: true },
   { id: "age", title: "Age", value: (pod) => secondsSince(pod.created) ?? -1, largest: true },
   { id: "node", title: "Node", value: (pod) => pod.node },
@@ -30,16 +30,21 @@ function collect(rows, terms) {
   return pods;
 }
 
+// Where a pod has which part. What it claims of a card is memory, not slices.
+const placeOf = (share, gpu) => `${nameOf(gpu)}: ${gpu.card === undefined ? `${share.slices}/${gpu.capacity}` : `${memoryOf(share.slices)} of ${memoryOf(gpu.capacity)}`}`;
+const slicesOf = (share, gpu) => (gpu.card === undefined ? share.slices : 0);
+
 function start(share, gpu, row) {
   const { namespace = "", queue = "", created = "", slices, mib = 0, kind, used, peak = 0, limit = 0, busy, since, idle } = share;
-  const gpus = [`${nameOf(gpu)}${gpu.profile ? "" : `: ${slices}/${gpu.capacity}`}`];
-  return { name: share.pod || "a pod in creation", namespace, queue, created, slices, mib, kind, used, peak, limit, busy, since, idle, node: row.node, gpus, profile: gpu.profile };
+  const gpus = [gpu.profile ? nameOf(gpu) : placeOf(share, gpu)], size = eighthsOf(slices, gpu);
+  return { name: share.pod || "a pod in creation", namespace, queue, created, size, slices: slicesOf(share, gpu), mib, kind, used, peak, limit, busy, since, idle, node: row.node, gpus, profile: gpu.profile };
 }
 
 function add(pod, share, gpu) {
-  pod.slices += share.slices;
+  pod.size += eighthsOf(share.slices, gpu);
+  pod.slices += slicesOf(share, gpu);
   pod.mib += share.mib ?? 0;
-  pod.gpus.push(`${nameOf(gpu)}: ${share.slices}/${gpu.capacity}`);
+  pod.gpus.push(placeOf(share, gpu));
   if (share.used === undefined) return;
   pod.used = (pod.used ?? 0) + share.used;
   pod.peak += share.peak ?? 0;
@@ -55,12 +60,12 @@ function sorted(pods, sort) {
 }
 
 function fill(line, { pod }) {
-  const cells = [...line.children], memory = pod.mib ? ` · ${memoryOf(pod.mib)}` : "";
+  const cells = [...line.children], slices = pod.profile ? countOf(pod.slices, pod.profile) : pod.slices;
   const badges = badgesOf(pod).map((text) => element("span", text, { className: "badge" }));
   cells[0].replaceChildren(named(pod.name), ...badges);
   cells[1].replaceChildren(named(pod.namespace));
   cells[2].replaceChildren(...(pod.queue ? [named(pod.queue)] : []));
-  cells[3].textContent = `${pod.profile ? countOf(pod.slices, pod.profile) : pod.slices}${memory}`;
+  cells[3].textContent = [slices, memoryOf(pod.mib)].filter(Boolean).join(" · ");
   cells[4].replaceChildren(...showUse(pod));
   cells[5].textContent = pod.created ? ageOf(pod.created) : "";
   cells[6].replaceChildren(named(pod.node), ` ${pod.gpus.slice(0, 8).join(", ")}`);

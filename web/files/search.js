@@ -1,6 +1,6 @@
 // The search: words, and words with a key such as queue:half. All must match.
 
-import { freeOf, statesOf } from "./words.js";
+import { eighthsOf, freeOf, statesOf } from "./words.js";
 
 const MAX_TEXT = 500;
 const MAX_TERMS = 8;
@@ -44,7 +44,7 @@ const matchesNode = (term, row) =>
 const matchesShare = (term, share) => OF_SHARES.some((key) => concerns(term, key) && matchesText(term, share[key]));
 
 function matchesState(term, gpu, row) {
-  if (term.key === "free") return freeOf(gpu, row) >= (Number(term.text) || 0);
+  if (term.key === "free") return eighthsOf(freeOf(gpu, row), gpu) >= (Number(term.text) || 0);
   if (term.text === "whole") return gpu.capacity > 0 && freeOf(gpu, row) === gpu.capacity;
   const states = statesOf(gpu, row);
   return term.text === "out" ? states.length > 0 : states.includes(term.text);

@@ -3,10 +3,14 @@
 export const usedOf = (gpu) => (gpu.shares ?? []).reduce((sum, share) => sum + share.slices, 0);
 export const isUnhealthy = (gpu) => gpu.unhealthy === true || (gpu.capacity === 0 && gpu.index !== undefined);
 // As `free` in the ledger: slices for new pods.
-export const freeOf = (gpu, row) => (gpu.cordoned || row.usable === false ? 0 : Math.max(0, gpu.capacity - usedOf(gpu)));
+// Of a card, the MiB for new claims.
+export const freeOf = (gpu, row) => (gpu.card !== undefined ? gpu.free ?? 0 : gpu.cordoned || row.usable === false ? 0 : Math.max(0, gpu.capacity - usedOf(gpu)));
 export const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
-export const roomOf = (gpu, row) => `${freeOf(gpu, row)} of ${countOf(gpu.capacity, gpu.profile)} free`;
-export const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
+// What claims hold is MiB: in slices of an eighth it compares with shares of other GPUs.
+export const eighthsOf = (amount, gpu) => (gpu.card === undefined ? amount : (8 * amount) / Math.max(1, gpu.capacity));
+export const amountOf = (amount, gpu) => (gpu.card === undefined ? countOf(amount, gpu.profile) : memoryOf(amount) || "0 MiB");
+export const roomOf = (gpu, row) => `${gpu.card === undefined ? freeOf(gpu, row) : amountOf(freeOf(gpu, row), gpu)} of ${amountOf(gpu.capacity, gpu)} free`;
+export const nameOf = (gpu) => gpu.card ?? gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
 
 export function memoryOf(mib) {
   if (!mib) return "";
@@ -51,7 +55,7 @@ export function badgesOf(share) {
 }
 
 export function wordsOf(share, gpu) {
-  const words = [countOf(share.slices, gpu.profile), memoryOf(share.mib), share.queue ? `queue ${share.queue}` : "", useOf(share)];
+  const words = [gpu.card === undefined ? countOf(share.slices, gpu.profile) : "", memoryOf(share.mib), share.queue ? `queue ${share.queue}` : "", useOf(share)];
   return [...words, ...badgesOf(share), share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
 }
 
@@ -63,11 +67,11 @@ export function statesOf(gpu, row) {
 
 export function notesOf(gpu, row) {
   const meanings = {
-    unhealthy: gpu.unhealthy ? "unhealthy" : "offers no slices: unhealthy, or its device plugin is away",
+    unhealthy: gpu.taint ? `unhealthy: taint ${gpu.taint}` : gpu.unhealthy ? "unhealthy" : "offers no slices: unhealthy, or its device plugin is away",
     cordoned: gpu.twice ? "offered to DRA too, so no new pods: turn DRA or the device plugin off there" : "cordoned",
     held: "node is held: its agent does not serve",
     off: "node takes no pods: cordoned or not ready",
-    over: `${gpu.over} over`,
+    over: gpu.card === undefined ? `${gpu.over} over` : `${memoryOf(gpu.over)} over`,
   };
   return statesOf(gpu, row).map((state) => meanings[state]);
 }

@@ -124,7 +124,7 @@ def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Oper
 
 
 def binds_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> bool:
-    """Whether every required term that can match a node has all requirements of a placement."""
+    """Whether each required term but empty ones, which match nothing, has all requirements of a placement."""
     required = _required(placement, kinds)
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     return bool(terms or not required) and all(_demands(term, *one) for term in terms for one in required)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from kube.dra import CLAIM_NAME
 from modes.claim import sizes_of_name
 from policies.model.allowances import Allowances
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import LABEL, PodSpec, ResourceClaim
 
@@ -30,6 +31,17 @@ def refuse_claims(spec: PodSpec, allow: Allowances, *, has_own: bool) -> Denial 
         if refused is not None:
             return refused
     return None
+
+
+def refuse_second_use(ref: ContainerRef) -> Denial | None:
+    """Refuse a container that uses the claim of its share twice: it would get another one's part too."""
+    resources = ref.container.resources
+    used = (resources.claims if resources is not None else None) or ()
+    if sum([each.name == CLAIM_NAME for each in used]) <= 1:
+        return None
+    return _denial(
+        f'container "{ref.container.name}" lists claim {CLAIM_NAME} twice in resources.claims: remove both'
+    )
 
 
 def _is_own(claim: ResourceClaim) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from kube.dra import CLAIM_NAME, REQUEST_NAME
@@ -71,13 +73,13 @@ def _paths(container: Container) -> list[tuple[str, str]]:
     return [(path, normalised(path)) for path in found]
 
 
-_OF_SHARE = (None, "", REQUEST_NAME)
+_OF_SHARE = re.compile(rf"({REQUEST_NAME}(-[0-9]{{1,2}})?)?", re.ASCII)
 """Requests with which a container uses the share: the kubelet gives nothing for an unknown one."""
 
 
 def _has_claim(resources: Resources | None) -> bool:
     used = (resources.claims if resources else None) or ()
-    return any(each.name == CLAIM_NAME and each.request in _OF_SHARE for each in used)
+    return any(each.name == CLAIM_NAME and _OF_SHARE.fullmatch(each.request or "") for each in used)
 
 
 def _gpu_amounts(resources: Resources | None, mode: Mode) -> list[GpuAmount]:

@@ -6,6 +6,7 @@ import msgspec
 
 from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION
 from ledger.placement_request import Placement
+from modes.claim import request_name
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from webhook.admission.container_choice import both_ask, choose, nameable
@@ -18,7 +19,7 @@ _CHOOSING = frozenset({CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION})
 
 
 class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The containers of a pod, by their part in the share."""
+    """The containers of a pod: those that get the share, and the others."""
 
     chosen: ContainerRef
     """If several share the GPU, the first in the annotation."""
@@ -37,6 +38,10 @@ class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
     def place_of(self, ref: ContainerRef) -> int | None:
         """Return the position in `parts` of a container's part; None if it gets all of the pod's share."""
         return next((at for at, part in enumerate(self.parts) if part.ref is ref), None)
+
+    def request_of(self, ref: ContainerRef) -> str:
+        """Return the request of the pod's claim that a GPU container uses; init containers use the first."""
+        return request_name((self.place_of(ref) or 0) if self.parts else None)
 
     def share_of(
         self, ref: ContainerRef, whole: Fraction, placement: Placement

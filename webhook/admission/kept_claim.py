@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+
+import msgspec
 
 from kube.dra import CLAIM_NAME, DriverName
+from kube.names import is_uid
 from ledger.placement_request import Placement
 from modes.claim import (
     ClaimedShare,
     are_large_enough,
     is_order_of_choice,
+    most_sizes,
     needs_sizes,
     sizes_of_name,
     template_name,
@@ -18,7 +21,7 @@ from modes.claim import (
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
-from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, SLICES
+from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
 from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import Pod, PodSpec
@@ -29,15 +32,16 @@ def kept_claim(
 ) -> Placement | None:
     """Return the placement of an earlier review; None if the pod's claim and annotations do not agree.
 
-    The sizes of cards are in the template's name. Whoever invents some gets a claim on the same part of such
-    cards. A limit that is written into the pod is of one size: the scheduler could choose another.
+    The sizes of cards are in the template's name. A pod that invents some gets a claim on the same part of
+    such cards. A limit that is written into the pod is of one size: the scheduler could choose another.
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     name = _template_of(pod.spec) if pod.spec is not None else None
     sizes = sizes_of_name(name) if name is not None else None
     if sizes is None or bool(sizes) != needs_sizes(fraction) or not are_large_enough(fraction, sizes):
         return None
-    if not is_order_of_choice(sizes) or (policy.writes_limits and len(sizes) > 1):
+    most = 1 if policy.writes_limits else most_sizes(fraction)
+    if not is_order_of_choice(sizes) or len(sizes) > most:
         return None
     placement = Placement((), sizes[0] if sizes and policy.writes_limits else 0, (), cards=sizes)
     wanted = {GPU_CONTAINER: containers.names, **_annotations(policy, fraction, placement)}
@@ -47,7 +51,10 @@ def kept_claim(
         or template_name(claimed_share(policy, fraction, kinds, sizes)) != name
     ):
         return None
-    return placement
+    reservation = said.get(RESERVATION)
+    if reservation is None or not is_uid(reservation):
+        return placement
+    return msgspec.structs.replace(placement, reservation=reservation)
 
 
 def _annotations(policy: EffectivePolicy, fraction: Fraction, placement: Placement) -> Mapping[str, str]:
@@ -61,12 +68,13 @@ def claimed_share(
     policy: EffectivePolicy, fraction: Fraction, kinds: GpuKinds, cards: tuple[int, ...]
 ) -> ClaimedShare:
     """Return what the claim of a pod asks for, on cards of these sizes."""
-    return ClaimedShare(cast(DriverName, policy.mode.resource), fraction, cards, kinds)
+    any_card = policy.containers == "any-gpu" and len(fraction.split) > 1
+    return ClaimedShare(policy.mode.resource, fraction, cards, kinds, any_card, policy.claim_names)
 
 
 def driver_of(policy: EffectivePolicy) -> DriverName | None:
     """Return the driver of the claims under a policy; None in modes without claims."""
-    return cast(DriverName, policy.mode.resource) if policy.mode.is_claimed else None
+    return policy.mode.resource if policy.mode.is_claimed else None
 
 
 def _template_of(spec: PodSpec) -> str | None:

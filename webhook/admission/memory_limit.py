@@ -13,10 +13,7 @@ def mib_of_each(fraction: Fraction, gpu_mib: int, reserve_mib: int) -> list[int]
     """
     if fraction.is_whole:
         return None
-    mib = fraction.share_mib(gpu_mib)
-    if not fraction.split:
-        return [mib - reserve_mib]
-    each = fraction.split_mib or [mib * slices // fraction.slices for slices in fraction.split]
+    each = fraction.mib_of_parts(gpu_mib) if fraction.split else [fraction.share_mib(gpu_mib)]
     return [mib - reserve_mib for mib in each]
 
 

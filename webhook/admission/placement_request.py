@@ -54,6 +54,7 @@ def placement_request(
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         reserve_mib=policy.reserve_mib,
         driver=driver_of(policy),
+        claim_names=policy.claim_names,
     )
     demands = msgspec.structs.replace(
         policy.demands,

@@ -30,7 +30,7 @@ class PodShare(msgspec.Struct, frozen=True, eq=False):
 
     whole: ContainerShare
     """For the only GPU container, and for init containers: all of it, or the first part if parts are on
-    different GPUs."""
+    different GPUs, or requests of one claim."""
     parts: dict[str, ContainerShare]
     """Shares of the containers with parts, by path."""
     annotations: dict[str, str]
@@ -65,7 +65,7 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
         for at, part in enumerate(containers.parts)
     }
     mib = sum(each) if each else None
-    if placement.containers:
+    if placement.containers or (by_path and validated.mode.is_claimed):
         whole = by_path[containers.chosen.path]
     else:
         whole = _share_of(validated, fraction, placement.indices, mib)

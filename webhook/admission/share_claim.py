@@ -6,7 +6,7 @@ admitted.
 
 from __future__ import annotations
 
-from kube.dra import CLAIM_NAME
+from kube.dra import CLAIM_NAME, REQUEST_NAME
 from ledger.placement_request import Placement
 from modes.claim import ClaimedShare, template_name
 from webhook.admission.container_refs import ContainerRef
@@ -21,7 +21,9 @@ def write_claim(validated: Validated, placement: Placement) -> list[Operation]:
     if claim is None:
         return []
     name = template_name(claim)
-    operations = [each for ref in validated.containers.gpu for each in _use(ref)]
+    operations = [
+        each for ref in validated.containers.gpu for each in _use(ref, validated.containers.request_of(ref))
+    ]
     position = position_of_claim(spec)
     if position is None:
         added = {"name": CLAIM_NAME, "resourceClaimTemplateName": name}
@@ -43,10 +45,16 @@ def has_claim(validated: Validated, placement: Placement) -> bool:
     return not write_claim(validated, placement)
 
 
-def _use(ref: ContainerRef) -> list[Operation]:
+def _use(ref: ContainerRef, request: str) -> list[Operation]:
+    """Return the operations by which a container uses this request of the claim."""
     resources, use = ref.container.resources, {"name": CLAIM_NAME}
+    if request != REQUEST_NAME:
+        use["request"] = request
     if resources is None:
         return [add(f"{ref.path}/resources", {"claims": [use]})]
-    if ref.has_claim:
-        return []
-    return append(f"{ref.path}/resources/claims", resources.claims, [use])
+    used, path = resources.claims or [], f"{ref.path}/resources/claims"
+    at = next((at for at, each in enumerate(used) if each.name == CLAIM_NAME), None)
+    if at is None:
+        return append(path, used, [use])
+    is_used = (used[at].request or REQUEST_NAME) == request
+    return [] if is_used else [add(f"{path}/{at}/request", request)]

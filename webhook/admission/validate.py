@@ -13,6 +13,7 @@ from modes.mode import Mode
 from policies.model.effective import NO_LIMITER, EffectiveLimiter, EffectivePolicy
 from webhook.admission.affinity import demanded_hosts, demands_models, refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
+from webhook.admission.claims import refuse_second_use
 from webhook.admission.compute import asked_compute, refuse_compute
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.containers import Containers, choose_containers
@@ -120,7 +121,9 @@ def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: C
     if not containers.parts:
         return fraction
     shared = fraction.shared_by([part.fraction for part in containers.parts])
-    return split_as_said(shared, pod, policy) if shared.mib and _says_injected(pod.metadata) else shared
+    if policy.mode.is_claimed or not (shared.mib and _says_injected(pod.metadata)):
+        return shared
+    return split_as_said(shared, pod, policy)
 
 
 def _kept(
@@ -186,6 +189,8 @@ def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
         if at is not None:
             own, said = own.part(at), containers.parts[at].said
         refused = refused or check_amounts(ref, own, said)
+        if validated.mode.is_claimed:
+            refused = refused or refuse_second_use(ref)
         if validated.limiter.preload is not None:
             refused = refused or refuse_preload_from(ref.container)
     return (

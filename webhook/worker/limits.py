@@ -21,8 +21,9 @@ MAX_WAITING = 32
 """Reviews that wait for a worker."""
 MAX_WAITING_BYTES = 12 * 2**20
 """Of all of them: half of the request bytes that service/http/limits.py allows a process."""
-DECIDE_SECONDS = 3.0
-"""From receiving the whole review to its answer, including waiting; an API server waits 5 s."""
+DECIDE_SECONDS = 4.5
+"""From receiving the whole review to its answer, including waiting; an API server waits 5 s. A controller may
+take 3.5 s of it (webhook/placing/controller.py)."""
 MAX_MESSAGE_BYTES = 2**20
 """Of a worker's message: a patch has at most 700,000 bytes (webhook/admission/sizes.py)."""
 

@@ -54,6 +54,12 @@ none: {per-gpu: [], pooled: [], dra: [], mig: []}
 
 {{/* Not empty if agents measure what pods use: the controller then keeps a history of it. */}}
 {{- define "fraction-injector.keepsUse" -}}
+{{- $measures := or .Values.agent.podMetrics .Values.agent.driverMetrics -}}
+{{- if and .Values.agent.enabled $measures .Values.controller.enabled -}}true{{- end -}}
+{{- end -}}
+
+{{/* Not empty if the controller can see that a share is idle: that needs the time of kernels. */}}
+{{- define "fraction-injector.seesIdle" -}}
 {{- if and .Values.agent.enabled .Values.agent.podMetrics .Values.controller.enabled -}}true{{- end -}}
 {{- end -}}
 
@@ -84,12 +90,21 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 
 {{- define "fraction-injector.resource" -}}
 {{- $modes := include "fraction-injector.modes" . | fromYaml -}}
-{{- dig "resources" "driver" "" . | default (dig "resources" "name" "" .) | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
+{{- dig "resources" "custom" "driver" "" . | default (dig "resources" "driver" "" .) | default (dig "resources" "name" "" .) | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
 {{- end -}}
 
 {{/* Not empty if a policy's pods get claims: its resource is then the driver of these, whose name has no slash. */}}
 {{- define "fraction-injector.claims" -}}
 {{- range $policy := .Values.policies -}}{{- if not (contains "/" (include "fraction-injector.resource" $policy)) -}}true{{- end -}}{{- end -}}
+{{- end -}}
+
+{{/* JSON: the custom drivers of policies, as the controller reads their ResourceSlices, each as a text of JSON. */}}
+{{- define "fraction-injector.customDrivers" -}}
+{{- $found := list -}}
+{{- range $policy := .Values.policies -}}
+{{- with dig "resources" "custom" dict $policy -}}{{- $found = append $found (omit . "deviceClass" "uuid" | toJson) -}}{{- end -}}
+{{- end -}}
+{{- $found | uniq | toJson -}}
 {{- end -}}
 
 {{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
@@ -396,8 +411,8 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
 {{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}
-{{- if and (dig "idleAfter" "" $policy) (not (include "fraction-injector.keepsUse" $)) -}}
-{{- fail (printf "policies.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that measures what pods use" $name) -}}
+{{- if and (dig "idleAfter" "" $policy) (not (include "fraction-injector.seesIdle" $)) -}}
+{{- fail (printf "policies.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that sees whether kernels run" $name) -}}
 {{- end -}}
 {{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
@@ -417,8 +432,8 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- fail (printf "queues: %q and %q both become the label %q, so that their pods look the same: rename one" (index $labels $label) $name $label) -}}
 {{- end -}}
 {{- $_ := set $labels $label $name -}}
-{{- if and (dig "idleAfter" "" $entry) (not (include "fraction-injector.keepsUse" $)) -}}
-{{- fail (printf "queues.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that measures what pods use" $name) -}}
+{{- if and (dig "idleAfter" "" $entry) (not (include "fraction-injector.seesIdle" $)) -}}
+{{- fail (printf "queues.%s.idleAfter needs agent.enabled and agent.podMetrics, because only that sees whether kernels run" $name) -}}
 {{- end -}}
 {{- $policy := dig "policy" "" $entry -}}
 {{- if and $policy (not (hasKey $.Values.policies $policy)) -}}

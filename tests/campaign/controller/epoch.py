@@ -36,6 +36,7 @@ from tests.campaign.controller.invariants import (
     difference,
     footprint,
 )
+from tests.campaign.controller.page import no_claim
 from tests.campaign.controller.watched_objects import NAMES, WatchedObjects
 from tests.campaign.search.meter import LineCounts
 from tests.ledger.snapshot import books
@@ -70,7 +71,7 @@ class Epoch(WatchedObjects):
         self.dice, self._counts = dice, counts
         leadership: Any = SimpleNamespace(leads=True, leader="https://a:1", transition=1)
         self._api = ControllerApi(self.store, leadership, ControllerMetrics(CollectorRegistry()))
-        self.reasons = WaitingReasons(self.store, NAMES, self._demands, clock=lambda: self.now)
+        self.reasons = WaitingReasons(self.store, NAMES, self._demands, no_claim, clock=lambda: self.now)
         self._granted: dict[str, Granted] = {}
         self._number = 0
         for name in asks.NODES[: dice.randint(2, len(asks.NODES))]:

@@ -53,6 +53,10 @@ SECONDS = 20.0
 """After which a stream that says nothing is a finding."""
 
 
+async def no_claim(_pod: SeenPod) -> None:
+    """Return that no claim could be read."""
+
+
 async def any_node(_pod: SeenPod) -> Constraints:
     """Say of each pod that it demands nothing of its node."""
     return Constraints()
@@ -62,7 +66,7 @@ class Pages:
     """A page of a ledger that goes on changing."""
 
     def __init__(self, store: LedgerStore) -> None:
-        reasons = WaitingReasons(store, ResourceNames(), any_node)
+        reasons = WaitingReasons(store, ResourceNames(), any_node, no_claim)
         facts = about(store, lambda: "leading", reasons, None)
         self._page = Page(store, facts, TokenAuthorizer())
 

@@ -349,3 +349,11 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
     assert facts["claim"]["template"] == claim["resourceClaimTemplateName"]
     [request] = facts["claim"]["spec"]["spec"]["devices"]["requests"]
     assert request["firstAvailable"][0]["capacity"] == {"requests": {"memory": "40Gi"}}
+    (tmp_path / "pod.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: two, labels: {clearml-injector/fraction: '0.750'},"
+        " annotations: {clearml-injector/containers: 'a=0.500,b=0.250'}},"
+        " spec: {containers: [{name: a, image: i}, {name: b, image: i}]}}"
+    )
+    lines = list(map(str.strip, invoke(*options).stdout.splitlines()))
+    asked = [lines[lines.index(f"request gpu-{number}:") + 1] for number in range(2)]
+    assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("40Gi", "20Gi")]

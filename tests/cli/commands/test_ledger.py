@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -10,15 +11,23 @@ from rich.console import ConsoleDimensions
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.commands.ledger import LedgerOutput, _print
+from cli.commands.ledger import LedgerOutput, Shown, _print, _shown
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines, total
 from cli.terminal import Terminal
+from cluster.kube_client import ApiError
+from controller.publish.gpu_ledger import status_manifest, status_of
+from kube.dra import DRIVER
+from kube.names import GPU_LEDGERS_PATH as LEDGERS
+from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from ledger.view import GpuView, LedgerView
+from tests.cli.commands.test_why_claims import HELD, OFFERED
+from tests.cli.commands.why_api import Api
 from tests.cli.ledger_views import SOME, node, shown
+from tests.cli.test_card_table import CARDS
 
 
-def run(*arguments, views=(SOME,)):
+def run(*arguments, views=(SOME,), cards=()):
     """The command over given ledgers, one at a look, ended by Ctrl-C after the last."""
     given = iter(views)
 
@@ -26,7 +35,7 @@ def run(*arguments, views=(SOME,)):
         found = next(given, None)
         if found is None:
             raise KeyboardInterrupt
-        return found
+        return Shown(found, cards)
 
     with (
         patch("cli.commands.ledger._source", lambda *_: read),
@@ -57,7 +66,7 @@ def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
     console = Terminal(soft_wrap=True)
     console.file = io.StringIO()
     console._force_terminal, console.size = True, ConsoleDimensions(100, height)
-    _print(console, SOME, LedgerOutput.TEXT)
+    _print(console, Shown(SOME), LedgerOutput.TEXT)
     found = [
         " ".join(line.split()) for line in re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue()).splitlines()
     ]
@@ -103,6 +112,35 @@ def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
     assert [len(json.loads(line)) for line in news] == [3, 1]
 
 
+def test_cards_of_dra_drivers_follow_the_slices_and_stand_for_themselves():
+    both = [" ".join(line.split()) for line in run(cards=CARDS).splitlines()]
+    assert both[: len(lines(SOME))] == shown(SOME)
+    assert both[len(lines(SOME))] == "NODE CARD CLAIMED CLAIMS HELD BY"
+    assert [line.split()[1:3] for line in both[-2:]] == [["8", "of"], ["39529", "of"]]
+    alone = run(cards=CARDS, views=[LedgerView((), ())]).splitlines()
+    assert (alone[0].split()[:2], len(alone)) == (["NODE", "CARD"], 5)
+    found = json.loads(run("-o", "json", "--node", "a", cards=CARDS))
+    assert [(each["kind"], each["node"], each["device"]) for each in found] == [
+        ("card", "a", "gpu-0"),
+        ("card", "a", "gpu-1"),
+    ]
+    assert found[0] | {"shares": 0} == {
+        "kind": "card",
+        "node": "a",
+        "driver": DRIVER,
+        "device": "gpu-0",
+        "uuid": "GPU-0",
+        "model": "NVIDIA L4",
+        "taint": "",
+        "memoryMiB": 81920,
+        "claimedMiB": 42391,
+        "freeMiB": 39529,
+        "claims": 2,
+        "shares": 0,
+    }
+    assert found[0]["shares"][0] == {"namespace": "team", "claim": "x-1", "pod": "train", "memoryMiB": 40960}
+
+
 def test_watched_into_a_pipe_it_prints_lines():
     changed = LedgerView((SOME.nodes[0],), ())
     news = run("--watch", views=[SOME, SOME, changed]).splitlines()
@@ -128,3 +166,63 @@ def test_what_cannot_be_read_is_said_in_one_line(options, message):
     assert (ended.exit_code, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def of_cluster(monkeypatch):
+    """The command against an API server that lets its user read what the test says."""
+
+    def ask(answers, *arguments):
+        async def connect(*_):
+            return Api({LEDGERS: {"items": []}, **answers})
+
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        ended = CliRunner().invoke(app, ["ledger", *arguments])
+        return ended.exit_code, ended.stdout, ended.stderr
+
+    return ask
+
+
+def test_cards_and_their_claims_are_read_from_the_api_server(of_cluster):
+    code, out, err = of_cluster({RESOURCE_SLICES_PATH: OFFERED, RESOURCE_CLAIMS_PATH: HELD})
+    assert (code, err) == (0, "")
+    assert [" ".join(line.split()) for line in out.splitlines()] == [
+        "NODE CARD CLAIMED CLAIMS HELD BY",
+        "a gpu-0 30720 of 40960 MiB 1 team/pod-1: 30720",
+        "a gpu-1 51200 of 81920 MiB 1 team/pod-1: 51200",
+        "b gpu-0 81920 of 81920 MiB 1 team/pod-1: 81920",
+        f"b gpu-1 taint {DRIVER}/xid=79 0 of 81920 MiB 0",
+        "total: 40960 of 286720 MiB of GPU memory free to claims, on 4 cards of 2 nodes",
+    ]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_who_may_not_list_cards_reads_the_slices_alone(of_cluster, status):
+    assert of_cluster({RESOURCE_SLICES_PATH: ApiError(status, "no")}) == (0, "no GPUs to show\n", "")
+
+
+def test_cards_whose_claims_cannot_be_read_are_left_out_and_that_is_said(of_cluster):
+    for unread in (
+        {RESOURCE_SLICES_PATH: OFFERED, RESOURCE_CLAIMS_PATH: ApiError(403, "no")},
+        {RESOURCE_SLICES_PATH: ApiError(500, "no")},
+    ):
+        code, out, err = of_cluster(unread)
+        assert (code, out) == (0, "no GPUs to show\n")
+        assert err.startswith("Not read: cards that DRA drivers offer, and their claims: ")
+
+
+CARD_VIEW = replace(
+    node("a"), slices_per_gpu=0, gpus=(), cards=tuple(card for card in CARDS if card.node == "a")
+)
+
+
+def test_cards_of_gpu_ledgers_need_no_further_right(of_cluster):
+    stored = status_manifest("a", status_of(CARD_VIEW, 1, "2026-11-21T10:00:00Z", ()))
+    code, out, err = of_cluster({LEDGERS: {"items": [stored]}}, "-o", "json")
+    assert (code, err) == (0, "")
+    assert json.loads(out) == json.loads(run("-o", "json", "--node", "a", cards=CARDS))
+
+
+def test_the_controllers_ledger_has_cards_and_nodes_with_cards_only_are_not_shown_as_nodes():
+    found = _shown(LedgerView((*SOME.nodes, CARD_VIEW), SOME.backlog))
+    assert (found.view, found.cards) == (SOME, list(CARD_VIEW.cards))

@@ -161,6 +161,7 @@ def no_webhook(lock, control_plane):
     }
     if HAS_RESOURCE_CLAIMS:
         pods["claimed"] = created(api, labelled_pod("claimed", "0.500"), "lock-claimed")
+        pods["claimed-parts"] = created(api, sharing(labelled_pod("parts", "0.750")), "lock-claimed")
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
     eventually(lambda: passes_by(probe(api, OLD)), "the webhook is out of effect")
     yield pods

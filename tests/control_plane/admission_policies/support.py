@@ -65,7 +65,7 @@ POLICIES = {
         "namespaces": ["lock-claimed"],
         "resources": {"mode": "dra"},
         "assume": {"gpusPerNode": 2, "gpuMemoryMiB": 81920},
-        "fractions": {"0.125": 1, "0.2": 2, "0.500": 4, "2.0": 16},
+        "fractions": {"0.125": 1, "0.2": 2, "0.500": 4, "0.750": 6, "2.0": 16},
         "memory": {"allowed": True},
     },
     "waiting": {"namespaces": ["lock-waiting"], "quotas": {"whenOverQuota": "wait"}},

@@ -17,7 +17,7 @@ PARTS = {
     "controller-writes": 4,
     "device-annotations": 1,
     "ephemeral-containers": 3,
-    "injected": 12,
+    "injected": 13,
     "joined-claims": 1,
     "priority-class": 1,
     "unchanged": 8,

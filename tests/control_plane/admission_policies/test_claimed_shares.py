@@ -9,6 +9,7 @@ from kube.dra import DRIVER
 from testbed.api import ApiError
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.registration import asking_for_memory, labelled_pod
+from tests.control_plane.admission_policies.conftest import sharing
 from tests.control_plane.admission_policies.support import refused, unlabelled_pod
 from tests.control_plane.admission_policies.test_claims import API, claim, of_class, one_of, template
 
@@ -47,6 +48,8 @@ def on_two(pod):
         (labelled_pod("whole", "2.0"), "gpu-fraction-whole-x2-"),
         (on_two(labelled_pod("halves", "0.500")), "gpu-fraction-4of8-x2-m81920-"),
         (asking_for_memory("1431Mi"), "gpu-fraction-1431mi-"),
+        (sharing(labelled_pod("parts", "0.750")), "gpu-fraction-6of8-p4-p2-m81920-"),
+        (sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi"), "gpu-fraction-6144mi-p4096-p2048-"),
     ],
 )
 def test_what_the_webhook_makes_of_a_pod_passes(lock, control_plane, pod, begins):
@@ -95,6 +98,57 @@ def test_a_pod_whose_parts_do_not_agree_is_refused(no_webhook, control_plane, ch
     with pytest.raises(ApiError) as error:
         dry(control_plane, pod)
     assert "second-lock" in str(error.value) or "injected" in str(error.value)
+
+
+def use(container, request):
+    def change(pod):
+        found = {each["name"]: each for each in pod["spec"]["initContainers"] + pod["spec"]["containers"]}
+        claim = {"name": "gpu-fraction", **({"request": request} if request else {})}
+        found[container]["resources"] = {**found[container].get("resources", {}), "claims": [claim]}
+
+    return change
+
+
+def other_parts(text):
+    def change(pod):
+        pod["metadata"]["annotations"]["clearml-injector/containers"] = text
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        use("eval", "gpu-0"),
+        use("eval", "gpu-9"),
+        use("eval", "other"),
+        use("eval", None),
+        use("warm", "gpu-1"),
+        use("warm", None),
+        other_parts("train=0.250,eval=0.500"),
+        other_parts("eval=0.250,train=0.500"),
+        other_parts("train=0.750"),
+        another_template("gpu-fraction-6of8-p2-p4-m81920-0123456789abcdef"),
+        another_template("gpu-fraction-6of8-p5-p1-m81920-0123456789abcdef"),
+        another_template("gpu-fraction-6of8-m81920-0123456789abcdef"),
+        another_template("gpu-fraction-6144mi-p4096-p2048-0123456789abcdef"),
+    ],
+)
+def test_containers_that_share_a_claim_have_no_more_than_their_own_parts(no_webhook, control_plane, change):
+    pod = copy.deepcopy(no_webhook["claimed-parts"])
+    dry(control_plane, pod)
+    change(pod)
+    with pytest.raises(ApiError) as error:
+        dry(control_plane, pod)
+    assert "second-lock" in str(error.value) or "injected" in str(error.value)
+
+
+def test_a_pod_of_one_container_has_no_parts_in_its_claim(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["claimed"])
+    name = pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"]
+    pod["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name.replace("-4of8-", "-4of8-p4-")
+    with pytest.raises(ApiError, match="a request for each container"):
+        dry(control_plane, pod)
 
 
 def test_pods_of_other_modes_have_no_such_claim(no_webhook, control_plane):

@@ -148,7 +148,7 @@ def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen
             store = CertificateStore(api, Installation(OWN_NAMESPACE, RELEASE))
             for pem in (b"one", b"one\ntwo"):
                 await store.write_bundle(pem, await store.read_bundle())
-            await CertificateDelivery(api, OWN_NAMESPACE, f"{RELEASE}-tls").hasten(SecretContent({}, {}))
+            await CertificateDelivery(api, OWN_NAMESPACE, f"{RELEASE}-tls").trigger(SecretContent({}, {}))
 
     asyncio.run(main())
     [entry] = control_plane.api.get(CONFIGURATION, RELEASE, api=ADMISSION)["webhooks"]

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from kube.quantity import parse_quantity
-from testbed.api import Api, Object
+from testbed.api import Api, ApiError, Object
 from testbed.cluster import Cluster
+from testbed.process import eventually
 from testbed.registration import labelled_pod
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -48,6 +50,15 @@ class Team:
     namespace: str
     apply: Callable[[str], None]
 
+    def _queues(self) -> list[list[Object]]:
+        """Return the LocalQueues; nothing while a changed CustomResourceDefinition is read again."""
+        try:
+            return [self.api.list("LocalQueue", self.namespace, KUEUE)]
+        except ApiError as error:
+            if error.code != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return []
+
     def queue(
         self, slices: int, *, flavors: Mapping[str, Mapping[str, str]] | None = None, **spec: object
     ) -> str:
@@ -59,7 +70,8 @@ class Team:
             spec: More fields of the ClusterQueue.
         """
         names = {f"{self.namespace}-{name}": labels for name, labels in (flavors or {"any": {}}).items()}
-        number = len(self.api.list("LocalQueue", self.namespace, KUEUE))
+        [queues] = eventually(self._queues, "the API server has read Kueue's changed resources again")
+        number = len(queues)
         name = f"{self.namespace}-{number}"
         quotas = [{"name": SLICES, "nominalQuota": slices}, {"name": MEMORY, "nominalQuota": f"{slices}Ti"}]
         group = {

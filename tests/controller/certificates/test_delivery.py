@@ -23,7 +23,7 @@ def asked(*replies, content=CONTENT):
 
     async def main():
         async with talking_to(fake) as api:
-            await CertificateDelivery(api, "own", "x-tls").hasten(content)
+            await CertificateDelivery(api, "own", "x-tls").trigger(content)
 
     asyncio.run(main())
     return fake.asked

@@ -16,7 +16,7 @@ from controller.claims.claim_templates import (
 )
 from controller.claims.template_objects import MAX_SPEC, SeenTemplate
 from controller.claims.template_objects import templates as watched_templates
-from kube.dra import DRIVER
+from kube.dra import DRIVER, ClaimNames
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
@@ -109,11 +109,11 @@ def test_somebody_elses_template_is_not_taken(api, templates):
     [path] = api.stored
     api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["firstAvailable"][0]["count"] = 7
     [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
-    assert "exists, with another content" in said
+    assert "exists with other content" in said
     changed = SeenTemplate("a", path.rpartition("/")[2], {"spec": {}})
     templates.watched.set(changed)
     [said] = ensure(templates, request())
-    assert "exists, with another content" in said
+    assert "exists with other content" in said
 
 
 def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
@@ -125,6 +125,16 @@ def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
 
     api.keeps = dropped
     assert ensure(templates, request()) == [GATE_IS_OFF]
+    assert api.stored == {}
+
+    async def seen():
+        """The watch shows it late, and then its deletion: it was of no use, so it is not made again."""
+        name = next(path for method, path in api.asked if method == "DELETE").rpartition("/")[2]
+        templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
+        templates.watched.remove(("a", name))
+        await templates.settled()
+
+    asyncio.run(seen())
     assert api.stored == {}
 
 
@@ -279,3 +289,20 @@ def test_a_pod_that_needs_a_template_while_it_is_deleted_gets_one_that_stays(api
 
     asyncio.run(meet())
     assert list(api.stored) == [path]
+
+
+def test_a_template_of_a_custom_driver_has_its_names(api, templates):
+    names = ClaimNames("cards.example.com", "vram")
+    asked = request().with_share(driver="gpu.example.com", claim_names=names)
+    assert ensure(templates, asked) == [None]
+    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
+    [path] = api.stored
+    assert path.endswith(f"/{template_name(share)}")
+    assert "cards.example.com" in json.dumps(api.stored[path])
+
+
+def test_a_name_that_cel_would_not_read_as_one_makes_no_template(api, templates):
+    wrong = ClaimNames("cards.example.com", "vram'] || true")
+    [said] = ensure(templates, request().with_share(driver="gpu.example.com", claim_names=wrong))
+    assert "Expected `str` matching" in said
+    assert api.asked == []

@@ -39,7 +39,7 @@ class Cluster:
             async with talking_to(self.fake) as api:
                 audit = AuditLoop(api, self.store, Leading(), NodeAgentMetrics(self.registry))
                 for _ in range(times):
-                    await asyncio.wait_for(audit.look(), 10)
+                    await asyncio.wait_for(audit.look(), 60)
 
         asyncio.run(run())
         return self

@@ -80,7 +80,7 @@ class Cluster:
                 loop = TaintLoop(*given, health=self.health, clock=lambda: self.now)
                 for now in self.steps:
                     self.now = now
-                    await asyncio.wait_for(loop.step(), 10)
+                    await asyncio.wait_for(loop.step(), 60)
 
         asyncio.run(run())
         assert {method for method, *_ in self.fake.asked} <= {"PATCH"}

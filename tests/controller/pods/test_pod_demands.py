@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from controller.pods import pod_demands
-from controller.pods.pod_demands import MAX_KEPT, READS_PER_SECOND, PodDemands
+from controller.pods.pod_demands import MAX_KEPT, READS_PER_SECOND, PodClaims, PodDemands
 from controller.watch.resources import InjectedPod
+from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
 from kube.scheduling import Constraints
+from ledger.claim_room import ClaimAlternative
 from tests.cluster.objects import listed, pod
 from tests.controller.watch.test_ledger_store import seen_pod
 
@@ -114,4 +116,69 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
     api.asked.clear()
     clock.now += 1.0
     assert of(demands, "large", "large") == ["too long"] * 2
+    assert len(api.asked) == 1
+
+
+class ClaimApi(Api):
+    """An API server with a pod that has a claim, or waits for one."""
+
+    def __init__(self, *, is_created=True, amount="60000Mi", name=CLAIM_NAME):
+        super().__init__()
+        self.name = name
+        self.is_created = is_created
+        self.amount = amount
+
+    async def request(self, _method, path, *, query=None, seconds=None):
+        self.asked.append(path)
+        if query is None and self.error is not None:
+            raise self.error
+        asked = {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": self.amount}}}
+        spec = {"devices": {"requests": [{"name": REQUEST_NAME, "exactly": asked}]}}
+        if path.endswith("/resourceclaims/x-claim"):
+            return json.dumps({"metadata": {"name": "x-claim", "namespace": "team"}, "spec": spec}).encode()
+        if "/resourceclaimtemplates/" in path:
+            return json.dumps({"spec": {"spec": spec}}).encode()
+        found = pod("x", node=None)
+        found["spec"]["nodeSelector"] = {"zone": self.zone}
+        found["spec"]["resourceClaims"] = [{"name": self.name, "resourceClaimTemplateName": "half"}]
+        created = [{"name": CLAIM_NAME, "resourceClaimName": "x-claim"}] if self.is_created else []
+        found["status"] = {"phase": "Pending", "resourceClaimStatuses": created}
+        return json.dumps(listed(found)).encode()
+
+
+def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
+    api = ClaimApi()
+    claims = PodClaims(api, clock)
+    first, second = of(claims, "x", "x")
+    assert first is second
+    assert (first.claim.name, first.claim.alternatives) == ("x-claim", (ClaimAlternative(60000),))
+    assert first.of_node == Constraints({"zone": "a"})
+    assert len(api.asked) == 2
+
+
+def test_a_claim_that_is_not_created_yet_is_read_again_soon(clock):
+    api = ClaimApi(is_created=False)
+    claims = PodClaims(api, clock)
+    assert [each.claim.state for each in of(claims, "x", "x")] == ["not created"] * 2
+    assert len(api.asked) == 2
+    api.is_created = True
+    clock.now += pod_demands.UNSETTLED_SECONDS
+    assert [each.claim.state for each in of(claims, "x")] == ["waiting"]
+
+
+def test_a_claim_that_cannot_be_read_stops_reads_for_a_while_and_one_that_is_malformed_does_not(clock):
+    api = ClaimApi()
+    api.error = TimeoutError()
+    assert of(PodClaims(api, clock), "x", "y") == [None, None]
+    assert len(api.asked) == 2
+    malformed = ClaimApi(amount="much")
+    assert of(PodClaims(malformed, clock), "x", "y") == [None, None]
+    assert len(malformed.asked) == 4
+
+
+def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(clock):
+    api = ClaimApi(name="own")
+    first, second = of(PodClaims(api, clock), "x", "x")
+    assert first is second
+    assert first.claim.state == "unread"
     assert len(api.asked) == 1

@@ -1,16 +1,20 @@
 """What a change of a pod is worth telling."""
 
 import asyncio
+import dataclasses
 
 import msgspec
 import pytest
 
 from controller.pods.free_nodes import FreeNodesFinder
-from controller.pods.pod_findings import findings, waiting_message
+from controller.pods.pod_findings import MAX_MESSAGE, findings, waiting_for_card, waiting_message
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
+from kube.dra import CLAIM_NAME, DRIVER
+from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom
 from ledger.from_kubernetes import node_from_object
+from ledger.why_claim import ShareClaim
 from modes.facts import PodFact
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import node, pod, read_object
@@ -45,6 +49,65 @@ def test_a_pod_that_the_scheduler_cannot_place_waits():
     waiting = changed(lacks_slices=True)
     assert events(seen(), seen(waiting)) == [("WaitingForSlices", "")]
     assert events(seen(), seen(waiting, node="gpu-0")) == []
+
+
+def test_a_pod_whose_claim_no_node_can_give_waits_for_a_card():
+    waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
+    assert events(seen(takes=()), seen(waiting, takes=())) == [("WaitingForCard", "")]
+    assert events(seen(takes=()), seen(waiting, takes=(), node="gpu-0")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "lacks"),
+    [
+        ("0/3 nodes are available: 1 node(s) were unschedulable, 2 cannot allocate all claims.", True),
+        ("0/3 nodes are available: 3 Insufficient cpu.", False),
+    ],
+)
+def test_whether_cards_are_lacking_is_what_the_scheduler_says_of_claims(said, lacks):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    found = pod("a", node=None, labels={"clearml-injector/fraction": "0.5"})
+    found["status"] = {"phase": "Pending", "conditions": [condition]}
+    assert not read_object(pods(ResourceNames()), found).injected.lacks_cards
+    found["spec"]["resourceClaims"] = [{"name": CLAIM_NAME}]
+    assert read_object(pods(ResourceNames()), found).injected.lacks_cards is lacks
+
+
+HALF = ClaimAlternative(40960, 81920)
+SHARE = ShareClaim(state="waiting", driver=DRIVER, alternatives=(HALF,))
+
+
+def room(**more):
+    return ClaimRoom((AlternativeRoom(HALF, **{"cards": 2, "usable": 2, "most_free_mib": 30720, **more}),))
+
+
+def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
+    found = dataclasses.replace(SHARE, room=room(most_free_on="gpu-0"))
+    assert waiting_for_card(found) == (
+        f"needs a claim of 40960 MiB of a card with 81920 MiB, offered by driver {DRIVER}. Cards with 81920"
+        " MiB: 2; none has enough room, the most free is 30720 MiB on gpu-0. It starts when pods that hold"
+        " parts of these cards end."
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "allocated"},
+        {"room": None},
+        {"room": room(with_room=1, nodes_with_room=1)},
+        {"alternatives": ()},
+    ],
+)
+def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
+    assert waiting_for_card(dataclasses.replace(dataclasses.replace(SHARE, room=room()), **change)) is None
+
+
+def test_what_is_said_of_cards_fits_into_an_event():
+    alternatives = tuple(ClaimAlternative(40960 + number, 81920 + number) for number in range(8))
+    rooms = ClaimRoom(tuple(AlternativeRoom(each, 2, 2, most_free_on="n" * 253) for each in alternatives))
+    found = dataclasses.replace(SHARE, alternatives=alternatives, room=rooms)
+    assert len(waiting_for_card(found)) <= MAX_MESSAGE
 
 
 def test_another_node_than_the_preferred_one_is_reported_when_the_pod_is_bound():

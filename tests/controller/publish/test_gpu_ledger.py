@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from controller.publish.gpu_ledger import (
+    CardSums,
     Condition,
     GpuLedger,
     Metadata,
@@ -17,6 +18,8 @@ from controller.publish.gpu_ledger import (
     view_of,
 )
 from controller.publish.node_problems import lacking
+from kube.dra import DRIVER
+from ledger.card_view import CardShare, CardView
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.facts import NodeFact
@@ -27,6 +30,20 @@ from tests.ledger.cluster import gpu_node, holder
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
 HOLDER = Holding("team", "a", "holder", 6, "gpu-half")
 PROMISED = Holding("team", "b", "promised", 1)
+CARD = CardView(
+    node="gpu-0",
+    driver=DRIVER,
+    device="gpu-0",
+    uuid="GPU-0",
+    model="NVIDIA L4",
+    taint="x/lost",
+    memory_mib=24576,
+    claimed_mib=1024,
+    free_mib=0,
+    claims=2,
+    shares=(CardShare("team", "claim", "pod", 1000),),
+)
+FREE = dataclasses.replace(CARD, device="gpu-1", taint="", claimed_mib=0, free_mib=24576, claims=0, shares=())
 
 
 def view(*gpus, usable=True):
@@ -59,6 +76,18 @@ def test_a_pool_counts_its_gpus_and_shows_no_index():
     assert "index" not in status_manifest("gpu-0", status)["status"]["gpus"][0]
 
 
+def test_a_node_with_cards_only_has_their_sums_and_takes_claims():
+    status = status_of(dataclasses.replace(view(), cards=(CARD, FREE)), 0, NOW, ())
+    assert status.claimable == CardSums(2, 49152, 1024, 24576)
+    assert (status.gpu_count, status.free) == (0, 0)
+    assert status.conditions[2].reason == "Claimable"
+
+
+def test_without_cards_nothing_is_written_of_them():
+    written = status_manifest("gpu-0", status_of(view(GpuView(0, 8, ())), 0, NOW, ()))["status"]
+    assert not {"cards", "claimable"} & written.keys()
+
+
 def test_a_condition_keeps_its_time_until_it_changes():
     first = status_of(view(GpuView(0, 8, ())), 0, NOW, ())
     same = status_of(view(GpuView(0, 8, (HOLDER,))), 0, LATER, first.conditions)
@@ -78,17 +107,19 @@ def test_what_is_written_reads_back_as_the_same_view():
         GpuView(None, 16, ()),
     )
     for usable in (True, False):
-        original = dataclasses.replace(view(*gpus, usable=usable), unlisted=rest)
+        original = dataclasses.replace(view(*gpus, usable=usable), unlisted=rest, cards=(CARD, FREE))
         stored = status_manifest("gpu-0", status_of(original, 1, NOW, ()))
         assert view_of(msgspec.convert(json.loads(json.dumps(stored)), GpuLedger)) == original
 
 
 def test_sums_beyond_what_the_resource_can_hold_are_published_as_the_most_that_it_can():
+    card = dataclasses.replace(CARD, memory_mib=2**64, claimed_mib=2**65, free_mib=2**64)
     huge = [Holding("team", name, "holder", 9 * 10**18) for name in "ab"]
     rest = Unlisted(2, 18 * 10**18, 18 * 10**18)
     one_pod = GpuView(1, 8, (Holding("team", "c", "holder", 18 * 10**18),))
     pooled = GpuView(None, 8, (), unlisted=rest)
-    original = dataclasses.replace(view(GpuView(0, 8, tuple(huge)), one_pod, pooled), unlisted=rest)
+    original = view(GpuView(0, 8, tuple(huge)), one_pod, pooled)
+    original = dataclasses.replace(original, unlisted=rest, cards=(card,))
     status = status_of(original, 1, NOW, ())
     assert (status.used, status.over, status.gpus[0].used) == (2**63 - 1,) * 3
     numbers = list(integers_in(status_manifest("gpu-0", status)))
@@ -130,7 +161,7 @@ def test_the_schema_knows_every_field_that_is_written():
         GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest, offered_twice=True),
         GpuView(profile_of_resource("nvidia.com/mig-1g.10gb").number, 7, ()),
     )
-    shown = dataclasses.replace(view(*gpus), unlisted=rest)
+    shown = dataclasses.replace(view(*gpus), unlisted=rest, cards=(CARD,))
     status = status_manifest("gpu-0", status_of(shown, 0, NOW, ()))["status"]
     assert status.keys() == known.keys()
     for described, written in ((known, status), (known["gpus"]["items"]["properties"], status["gpus"][0])):
@@ -138,6 +169,10 @@ def test_the_schema_knows_every_field_that_is_written():
     assert status["gpus"][0].keys() | status["gpus"][1].keys() == known["gpus"]["items"]["properties"].keys()
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
     assert status["gpus"][0]["shares"][0].keys() == shares.keys()
+    assert status["claimable"].keys() == known["claimable"]["properties"].keys()
+    card = known["cards"]["items"]["properties"]
+    assert status["cards"][0].keys() == card.keys()
+    assert status["cards"][0]["shares"][0].keys() == card["shares"]["items"]["properties"].keys()
     assert status["conditions"][0].keys() == known["conditions"]["items"]["properties"].keys()
 
 

@@ -4,10 +4,12 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.publish.gpu_metrics import KEPT_SECONDS, NAME, GpuMetrics
+from controller.publish.gpu_metrics import CARD_NAME, KEPT_SECONDS, NAME, GpuMetrics
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
+from kube.dra import DRIVER
 from modes.facts import NodeFact, PodFact
+from tests.controller.cards import with_cards
 
 
 def rendered(state, *, leads):
@@ -34,6 +36,17 @@ def test_each_gpu_has_its_used_and_free_slices():
         ("gpu-0", "3", "free"): 3,
         ("pool", "pool", "used"): 0,
         ("pool", "pool", "free"): 16,
+    }
+
+
+def test_each_card_of_a_driver_has_its_claimed_and_free_mib():
+    _, family = text_string_to_metric_families(rendered(with_cards(store()), leads=True))
+    assert {sample.name for sample in family.samples} == {CARD_NAME}
+    assert {tuple(sample.labels.values()): sample.value for sample in family.samples} == {
+        ("cards", DRIVER, "gpu-0", "claimed"): 30720,
+        ("cards", DRIVER, "gpu-0", "free"): 51200,
+        ("cards", DRIVER, "gpu-1", "claimed"): 0,
+        ("cards", DRIVER, "gpu-1", "free"): 0,
     }
 
 

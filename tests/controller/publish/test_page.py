@@ -6,22 +6,33 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from controller.pods.pod_demands import ClaimDemands
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import page
 from controller.watch.gpu_node import AgentReport, UnlimitedContainer, UnlimitedContainers
 from controller.watch.resources import InjectedPod, Owner
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from kube.dra import DRIVER
+from kube.names import AGENT_TAINT
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
+from ledger.claim_room import ClaimAlternative
+from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
+from ledger.why_claim import ShareClaim
+from modes.claim import NamedShare
+from modes.facts import QuotaWait
+from modes.gpu_kinds import EVERY_KIND
 from modes.resource_names import ResourceNames
+from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
+from web.source import NodeNotes
 
 
 async def nothing(_pod):
     return Constraints()
 
 
-def reasons(state, clock, *names, demands=nothing):
-    made = page.WaitingReasons(state, ResourceNames(), demands, clock=clock)
+def reasons(state, clock, *names, demands=nothing, claim_of=nothing):
+    made = page.WaitingReasons(state, ResourceNames(), demands, claim_of, clock=clock)
     pending = {each.name: each for each in state.ledger.pending()}
     gone = SimpleNamespace(namespace="team", name="gone")
 
@@ -59,7 +70,9 @@ def reason_of_a_labelled_pod(folder, owner):
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
     policies = WatchedPolicies(folder)
-    return asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, policies).of(pending)).text
+    return asyncio.run(
+        page.WaitingReasons(state, ResourceNames(), nothing, nothing, policies).of(pending)
+    ).text
 
 
 def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
@@ -85,7 +98,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, takes=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, nothing, clock=clock), []
     find = made._finder.find
     made._finder.find = lambda fact, *how, **more: walks.append(fact.name) or find(fact, *how, **more)
     pending = {each.name: each for each in state.ledger.pending()}
@@ -111,7 +124,7 @@ def test_a_long_walk_is_not_followed_by_another_at_once():
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for slices in (4, 5, 6):
         state.set_pod(seen_pod(f"w{slices}", takes=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, clock=clock), []
+    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, nothing, clock=clock), []
     find = made._finder.find
 
     async def long(fact, *how, **more):
@@ -173,17 +186,35 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     state, _ = ready_state("a")
     state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
     facts = page.about(
-        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing), policies
+        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing, nothing), policies
     )
     assert facts.quotas() == (Quota("namespace", "team", 16),)
     assert facts.quotas() is facts.quotas()
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
     assert (
-        page.about(state, lambda: "", page.WaitingReasons(state, ResourceNames(), nothing), None).quotas()
+        page.about(
+            state, lambda: "", page.WaitingReasons(state, ResourceNames(), nothing, nothing), None
+        ).quotas()
         == ()
     )
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()
+
+
+def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report():
+    state, _ = ready_state("a", "b", "c")
+    notes = page.about(
+        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing, nothing), None
+    ).notes
+    for name, key in (("a", AGENT_TAINT), ("b", "example.com/other")):
+        known = seen_node(name)
+        taints = (Taint(key, "NoSchedule"),)
+        fact = msgspec.structs.replace(known.fact, taints=taints)
+        state.set_node(msgspec.structs.replace(known, fact=fact))
+    state.set_agent(AgentReport("b", ((0, 81920), (2, 81920)), unhealthy=(0, 2)))
+    assert notes("a") == NodeNotes(is_held=True)
+    assert notes("b") == NodeNotes(unhealthy=frozenset({0, 2}))
+    assert notes("c") == notes("unknown") == NodeNotes()
 
 
 def without_limiter(node, *pods, count=None):
@@ -203,3 +234,119 @@ def test_of_many_nodes_so_many_are_named_and_all_are_counted():
     pods = [f"pod-{number}" for number in range(16)]
     found, count = page.unlimited(without_limiter(f"n{number}", *pods) for number in range(100))
     assert (len(found), count) == (page.MAX_UNLIMITED, 1600)
+
+
+CLAIM = ShareClaim(
+    state="waiting", name="y-claim", driver=DRIVER, alternatives=(ClaimAlternative(60000, 81920),)
+)
+LACKS = InjectedPod(uid="1", asked="60000Mi", injected="default@1", has_claim=True, lacks_cards=True)
+
+
+def claiming(name="y", injected=LACKS, **fact):
+    seen = seen_pod(name, takes=(), claimed=(NamedShare(mib=60000),), **fact)
+    return msgspec.structs.replace(seen, injected=injected)
+
+
+async def that_claim(_pod):
+    return ClaimDemands(CLAIM, EVERY_KIND, Constraints())
+
+
+def reason_of_a_claim(pod=None, claim_of=that_claim, change=lambda state: None, *, listed=True):
+    state, clock = ready_state("a")
+    with_cards(state)
+    if listed:
+        asyncio.run(state.watched_offers.listed())
+        asyncio.run(state.watched_claims.listed())
+    state.set_pod(pod or claiming())
+    change(state)
+    [(pending, _)] = state.ledger.first_pending(5)
+    made = page.WaitingReasons(state, ResourceNames(), nothing, claim_of, clock=clock)
+    return asyncio.run(made.of(pending))
+
+
+def test_a_pod_waits_for_a_card_in_the_words_of_the_command():
+    found = reason_of_a_claim()
+    assert found.cause == "60000 MiB of a card with 81920 MiB: none has enough room"
+    assert found.text.startswith('Pod team/y requested clearml-injector/fraction "60000Mi". Policy "default"')
+    assert "none has enough room, the most free is 51200 MiB on cards." in found.text
+
+
+def test_a_claim_waits_for_the_scheduler_if_a_card_has_room_or_it_has_not_tried():
+    def free(state):
+        state.watched_claims.remove(("team", "train-claim"))
+
+    assert reason_of_a_claim(change=free).cause.endswith(
+        ": a node has room, the scheduler tries again or has another reason"
+    )
+    untried = claiming(injected=msgspec.structs.replace(LACKS, lacks_cards=False))
+    assert reason_of_a_claim(untried).cause == (
+        "the scheduler has not tried yet, or has another reason than cards"
+    )
+
+
+def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
+    def allocate(state):
+        state.watched_claims.set(CardClaim("team", "y-claim", "y", (part("gpu-0", 100),)))
+
+    found = reason_of_a_claim(change=allocate)
+    assert found.cause == "the scheduler is binding its node"
+    assert "Its claim holds 100 MiB of gpu-0" in found.text
+
+
+def test_a_claim_that_is_not_known_yet_is_reported():
+    searched = "waits for a card; free cards are being searched"
+    assert reason_of_a_claim(claim_of=nothing_read).cause == searched
+    assert reason_of_a_claim(listed=False).cause == searched
+
+    async def too_long(_pod):
+        return ClaimDemands(CLAIM, EVERY_KIND, "too long")
+
+    assert reason_of_a_claim(claim_of=too_long).cause.endswith("are too long to compare")
+
+    async def of_any_cards(_pod):
+        return ClaimDemands(ShareClaim(state="waiting", name="y-claim"), EVERY_KIND, Constraints())
+
+    assert reason_of_a_claim(claim_of=of_any_cards).cause == "a claim: it is not known which cards have room"
+
+    async def deleted(_pod):
+        claim = ShareClaim(state="deleted", name="y-claim")
+        return ClaimDemands(claim, EVERY_KIND, Constraints())
+
+    assert reason_of_a_claim(claim_of=deleted).cause == "its claim was deleted"
+
+
+async def nothing_read(_pod):
+    return None
+
+
+def test_a_pod_that_claims_cards_waits_for_its_quota_like_others():
+    gated = claiming(quota_wait=QuotaWait("1"))
+    found = reason_of_a_claim(gated)
+    assert found.cause == "the quota is used up"
+    assert "gives it a claim of 60000 MiB of a card with 81920 MiB" in found.text
+    assert "scheduling gates" in found.text
+    assert reason_of_a_claim(gated, nothing_read).cause == "the quota is used up"
+
+
+def test_cards_are_searched_once_for_claims_of_the_same_and_not_too_often_for_others():
+    state, clock = ready_state("a")
+    with_cards(state)
+    asyncio.run(state.watched_offers.listed())
+    asyncio.run(state.watched_claims.listed())
+    for name in ("x", "y", "z"):
+        state.set_pod(claiming(name))
+
+    async def claim_of(pod):
+        mib = 70000 if pod.fact.name == "z" else 60000
+        claim = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(mib),))
+        return ClaimDemands(claim, EVERY_KIND, Constraints())
+
+    made = page.WaitingReasons(state, ResourceNames(), nothing, claim_of, clock=clock)
+
+    async def main():
+        return [(await made.of(pending)).cause for pending, _ in state.ledger.first_pending(5)]
+
+    same = "60000 MiB of a card: none has enough room"
+    assert asyncio.run(main()) == [same, same, "waits for a card; free cards are being searched"]
+    clock.now += page.SECONDS_BETWEEN_WALKS
+    assert asyncio.run(main()) == [same, same, "70000 MiB of a card: none has enough room"]

@@ -11,9 +11,11 @@ from prometheus_client import CollectorRegistry
 from controller.pods.pod_findings import Finding
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.pod_events import PodEvents, pod_event
+from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
 from ledger import own_demands
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import pod
+from tests.controller.cards import TAINT, with_cards
 from tests.controller.pods.test_pod_findings import changed, cluster, seen
 
 
@@ -116,3 +118,74 @@ def test_a_pod_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again()
     assert said is None
     events._state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
     assert events._pending.get_nowait().reason == "WaitingForSlices"
+
+
+CLAIM = {
+    "metadata": {"name": "a-claim", "namespace": "team"},
+    "spec": {
+        "devices": {
+            "requests": [
+                {
+                    "name": REQUEST_NAME,
+                    "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": "60000Mi"}}},
+                }
+            ]
+        }
+    },
+}
+
+
+class WithClaim(Stored):
+    """An API server whose pod has a claim."""
+
+    def __init__(self, claim=CLAIM):
+        super().__init__(resourceClaims=[{"name": CLAIM_NAME, "resourceClaimTemplateName": "half"}])
+        self.found["status"] = {
+            "resourceClaimStatuses": [{"name": CLAIM_NAME, "resourceClaimName": "a-claim"}]
+        }
+        self.claim = claim
+
+    async def request(self, method, path, **more):
+        if path.endswith("/resourceclaims/a-claim"):
+            if self.error is not None:
+                raise self.error
+            return json.dumps(self.claim).encode()
+        return await super().request(method, path, **more)
+
+
+def event_on_claim(api, state=None):
+    """The Event on a pod whose claim no node can give; None if it gets none."""
+    state = state or with_cards(cluster())
+    asyncio.run(state.watched_offers.listed())
+    asyncio.run(state.watched_claims.listed())
+    events = PodEvents(api, state, Leading(), ControllerMetrics(CollectorRegistry()), ResourceNames())
+    waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
+    state.set_pod(seen(waiting, takes=()))
+    asyncio.run(events._write_event(events._pending.get_nowait()))
+    return events, (api.written[0] if api.written else None)
+
+
+def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards():
+    assert event_on_claim(WithClaim())[1] == (
+        f"needs a claim of 60000 MiB of a card, offered by driver {DRIVER}. Cards that it accepts: 2, 1 of"
+        " which is usable; none has enough room, the most free is 51200 MiB on cards. Left out: gpu-1 of"
+        f" cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
+    )
+
+
+def test_a_claim_that_holds_its_card_by_now_or_finds_room_gets_no_event():
+    result = {"driver": DRIVER, "pool": "cards", "device": "gpu-0", "request": "gpu"}
+    allocated = {**CLAIM, "status": {"allocation": {"devices": {"results": [result]}}}}
+    assert event_on_claim(WithClaim(allocated))[1] is None
+    state = with_cards(cluster())
+    state.watched_claims.remove(("team", "train-claim"))
+    assert event_on_claim(WithClaim(), state)[1] is None
+
+
+def test_a_claim_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again():
+    for claim in (CLAIM, {"spec": []}):
+        api = WithClaim(claim)
+        api.error = TimeoutError() if claim is CLAIM else None
+        events, said = event_on_claim(api)
+        assert said is None
+        assert not events._noted

@@ -4,13 +4,21 @@ import asyncio
 
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
+from kube.dra import DRIVER
+from ledger.card_totals import CardTotals
+from ledger.claimed_cards import CardClaim
 from ledger.from_kubernetes import node_from_object
+from ledger.ledger_writer import COUNTED_AT_ONCE
+from ledger.placement_request import Quota
+from modes.claim import NamedShare
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.cluster.objects import node
+from tests.controller.cards import offer, part, with_cards
 from tests.ledger.cluster import request_of
 
+TEAM = Quota("namespace", "team", slices=8)
 HALF = request_of(Fraction(4, 8), namespace="team", reservation="r")
 HALF_MORE = request_of(Fraction(4, 8), namespace="team")
 
@@ -160,3 +168,76 @@ def test_listeners_hear_of_each_change_once():
     state.set_pod(seen_pod("x"))
     state.set_pod(seen_pod("x", node="a"))
     assert seen == [(None, None), (None, "a")]
+
+
+def test_claims_change_only_the_nodes_whose_cards_they_hold():
+    state, _ = ready_state("a")
+    with_cards(state)
+    changes = state.subscribe()
+    assert set(changes.take()) == {"a", "cards"}
+    of_slices = state.subscribe()
+    of_slices.follows_cards = False
+    of_slices.take()
+    state.watched_claims.set(CardClaim("team", "more", "pod", (part("gpu-0", 5),)))
+    assert (changes.take(), of_slices.take()) == (["cards"], [])
+    state.watched_claims.set(CardClaim("team", "more", "pod", (part("gpu-0", 5),)))
+    state.watched_claims.set(CardClaim("team", "unallocated", "pod"))
+    state.watched_claims.remove(("team", "unknown"))
+    assert changes.take() == []
+    state.watched_claims.remove(("team", "more"))
+    assert changes.take() == ["cards"]
+    state.watched_offers.remove(("", "cards-slice"))
+    assert changes.take() == ["cards"]
+    assert state.ledger.node("cards") is None
+
+
+def test_a_node_with_cards_only_is_in_the_ledger_and_no_webhook_places_on_it():
+    state, _ = ready_state()
+    with_cards(state)
+    view = state.ledger.node("cards")
+    assert (view.gpus, view.slices_per_gpu, view.used) == ((), 0, 0)
+    assert [(card.device, card.claimed_mib, card.free_mib) for card in view.cards] == [
+        ("gpu-0", 30720, 51200),
+        ("gpu-1", 0, 0),
+    ]
+    assert state.node_state("cards") is None
+
+
+def test_a_node_of_both_kinds_shows_both_and_webhooks_get_only_its_slices():
+    state, _ = ready_state("a")
+    state.watched_offers.set(offer("a"))
+    view = state.ledger.node("a")
+    assert (len(view.gpus), len(view.cards)) == (1, 2)
+    assert state.node_state("a").view.cards == ()
+    assert state.node_state("a").view.gpus == view.gpus
+
+
+def test_what_is_free_of_cards_follows_their_nodes():
+    state, _ = ready_state()
+    with_cards(state)
+    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 51200)}
+    with_cards(state, usable=False)
+    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 0)}
+    state.remove_node("cards")
+    assert state.ledger.card_totals() == {DRIVER: CardTotals(2, 163840, 30720, 0)}
+    state.watched_offers.remove(("", "cards-slice"))
+    assert state.ledger.card_totals() == {}
+
+
+def test_once_cards_are_listed_all_claims_of_earlier_pods_count_by_them():
+    state, _ = ready_state()
+    pods = 2 * COUNTED_AT_ONCE
+    for number in range(pods):
+        state.set_pod(seen_pod(str(number), takes=(), claimed=(NamedShare(mib=20480),)))
+    assert state.ledger.used_of(TEAM).slices == 8 * pods
+    asyncio.run(state.watched_offers.replace(pages([offer("node")])))
+    assert state.offers_listed.is_set()
+    assert state.ledger.used_of(TEAM).slices == 2 * pods
+
+
+def test_a_card_of_another_size_is_counted_with_the_next_reservations_that_expire():
+    state, _ = ready_state()
+    state.set_pod(seen_pod("p", takes=(), claimed=(NamedShare(mib=20480),)))
+    state.watched_offers.set(offer("node"))
+    assert not state.expire()
+    assert state.ledger.used_of(TEAM).slices == 2

@@ -1,8 +1,13 @@
-"""Policies of mode dra: what cannot hold without an account of claims is refused, each in one line."""
+"""Policies of mode dra: what nothing would keep is refused, each in one line."""
+
+import json
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
 from tests.policies.support import policy_set, problems
 
 HEAD = "kind: Policy\nname: default\n"
@@ -33,13 +38,18 @@ def test_with_nvidias_driver_the_webhook_writes_the_limit():
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ("quotas: {namespaces: {a: {slices: 1}}}", "quotas.namespaces: the ledger does not count claims"),
-        ("quotas: {queues: {a: {slices: 1}}}", "quotas.queues: the ledger does not count claims"),
-        ("quotas: {queueMaxPods: true}", "quotas.queueMaxPods: the ledger does not count claims"),
-        ("quotas: {whenOverQuota: wait}", "quotas.whenOverQuota: the ledger does not count claims"),
+        (
+            "quotas: {whenDegraded: admit}",
+            "quotas.whenDegraded: without the controller, pods of mode dra are",
+        ),
+        (
+            "slicesPerGpu: 16\nquotas: {namespaces: {a: {slices: 1, maxPods: 2}}}",
+            "quotas.namespaces.a.slices: claims count as eighths of a card, and slicesPerGpu is 16",
+        ),
+        ("slicesPerGpu: 4\nquotas: {queues: {q: {slices: 1}}}", "quotas.queues.q.slices: claims count as"),
+        ("fractions: {'0.333333333': 3}", 'fractions."0.333333333": a claim has no room for so many digits'),
         ("place: spread", "place: the scheduler chooses node and card"),
         ("sameModel: true", "sameModel: the scheduler chooses the card"),
-        ("containers: any-gpu", "containers: a pod has one claim"),
         ("compute: 50", "compute: a claim is for memory"),
         ("memory: {reserveMiB: 100}", "memory.reserveMiB: the DRA driver leaves its own reserve out"),
         ("aliases: {kai: true}", "aliases: other systems' words become no claims yet"),
@@ -53,19 +63,115 @@ def test_what_nothing_would_keep_is_a_mistake(more, expected):
     assert [problem for problem in found if expected in problem], found
 
 
-@pytest.mark.parametrize("entry", ["quota: {slices: 2}", "whenOverQuota: wait"])
-def test_the_quota_of_a_queue_whose_pods_get_claims_is_a_mistake(entry):
+@pytest.mark.parametrize(
+    "quotas",
+    [
+        "quotas: {namespaces: {a: {slices: 8}}, queues: {q: {memoryMiB: 1}}, queueMaxPods: true}",
+        "quotas: {namespaces: {a: {maxPods: 2}}, whenOverQuota: wait}",
+        "slicesPerGpu: 16\nquotas: {namespaces: {a: {memoryMiB: 8, maxPods: 2}}}",
+    ],
+)
+def test_claims_have_quotas(quotas):
+    assert problems(default=f"{DRA}{quotas}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "entry", "is_right"),
+    [
+        ("slicesPerGpu: 16", "quota: {slices: 2}", False),
+        ("slicesPerGpu: 16", "quota: {memoryMiB: 2}", True),
+        ("slicesPerGpu: 8", "quota: {slices: 2}, whenOverQuota: wait", True),
+    ],
+)
+def test_a_queues_quota_of_slices_is_for_policies_with_eighths(policy, entry, is_right):
     queues = f"kind: Queues\nqueues:\n  q: {{policy: dra, namespaces: [a], {entry}}}\n"
-    [problem] = problems(default=HEAD, dra="kind: Policy\nname: dra\nresources: {mode: dra}\n", queues=queues)
-    assert "the ledger does not count claims yet" in problem
+    dra = f"kind: Policy\nname: dra\nresources: {{mode: dra}}\n{policy}\n"
+    found = problems(default=HEAD, dra=dra, queues=queues)
+    assert ["claims count as eighths of a card" in each for each in found] == ([] if is_right else [True])
 
 
 def test_drivers_are_for_the_mode_and_known():
     assert "mode per-gpu has no DRA driver" in str(
         problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n")
     )
-    assert "resources.driver" in str(problems(default=f"{HEAD}resources: {{mode: dra, driver: custom}}\n"))
     nvidia = f"{HEAD}resources: {{mode: dra, driver: gpu.nvidia.com}}\nlimits: {{from: agent}}\n"
     assert "limits no memory" in str(problems(default=nvidia))
     named = f"{HEAD}resources: {{mode: dra, driver: {DRIVER}, name: a.example.com/b}}\n"
     assert "resources.name" in str(problems(default=named))
+
+
+@pytest.mark.parametrize(("text", "is_right"), [("0.33333333", True), ("0.333333333", False)])
+@pytest.mark.parametrize("mode", ["dra", "pooled"])
+def test_a_queues_fraction_has_only_so_many_digits_as_a_claim_can_name(mode, text, is_right):
+    queues = f"kind: Queues\nqueues:\n  q: {{policy: other, namespaces: [a], fractions: {{'{text}': 3}}}}\n"
+    other = f"kind: Policy\nname: other\nresources: {{mode: {mode}}}\n"
+    found = problems(default=HEAD, other=other, queues=queues)
+    assert ["so many digits" in each for each in found] == ([] if is_right or mode == "pooled" else [True])
+
+
+def custom(more="", **names):
+    named = {"driver": "gpu.example.com", **names}
+    return f"{HEAD}resources: {{mode: dra, driver: custom, custom: {json.dumps(named)}}}\n{more}\n"
+
+
+def test_with_a_custom_driver_the_webhook_writes_the_limit():
+    policy = resolved(custom())
+    assert (policy.mode.resource, policy.limits_from) == ("gpu.example.com", "admission")
+    assert policy.claim_names == ClaimNames("gpu.example.com", "memory", "productName", "uuid")
+    assert "CUDA_DEVICE_MEMORY_LIMIT" in {each.name for each in policy.written_limiter.env}
+    assert resolved(f"{HEAD}resources: {{mode: dra, driver: gpu.nvidia.com}}\n").claim_names is None
+
+
+def test_every_name_of_a_custom_driver_can_be_another():
+    policy = resolved(custom(deviceClass="cards", capacity="vram", productName="model", uuid="serial"))
+    assert policy.claim_names == ClaimNames("cards", "vram", "model", "serial")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{HEAD}resources: {{mode: dra, driver: custom}}\n", "resources.driver: needs the driver's name"),
+        (
+            f"{HEAD}resources: {{mode: dra, custom: {{driver: gpu.example.com}}}}\n",
+            "resources.custom: has no effect: add driver: custom",
+        ),
+        (
+            f"{HEAD}resources: {{custom: {{driver: gpu.example.com}}}}\n",
+            "resources.custom: mode per-gpu has no DRA driver",
+        ),
+        (custom(driver=DRIVER), "is known to the product: set driver: gpu.clearml-injector.io"),
+        (custom(deviceClass=NVIDIA_DRIVER), "is known to the product: set driver: gpu.nvidia.com"),
+        (custom(driver="a" * 64), "is too long for the name of a driver: at most 63"),
+        (custom(deviceClass="a." * 127 + "a"), "must be a name such as gpu.example.com"),
+        (custom(capacity="in"), 'resources.custom.capacity: "in" must be a name without domain'),
+        (custom(uuid="example.com/uuid"), 'resources.custom.uuid: "example.com/uuid" must be a name without'),
+        (custom(memory="x"), "resources.custom.memory"),
+        (custom("limits: {from: agent}"), "limits.from: gpu.example.com limits no memory"),
+        (custom("memory: {reserveMiB: 100}"), "memory.reserveMiB: the DRA driver leaves its own"),
+        (
+            custom("allow: {deviceClasses: [cards.example.com]}", deviceClass="cards.example.com"),
+            "resources.custom.deviceClass: is the class of the policy's own claims",
+        ),
+    ],
+)
+def test_a_mistake_in_a_custom_driver_is_named(text, expected):
+    found = problems(default=text)
+    assert [problem for problem in found if expected in problem], found
+
+
+@given(st.sampled_from(["driver", "deviceClass", "capacity", "productName", "uuid"]), st.text(max_size=70))
+def test_only_names_are_names_of_a_custom_driver(key, text):
+    is_domain = key in {"driver", "deviceClass"}
+    is_right = re.fullmatch(DNS_NAME if is_domain else CEL_NAME, text) and len(text) <= (
+        63 if is_domain else 32
+    )
+    found = problems(default=custom(**{key: text}))
+    assert (found == []) == bool(is_right), found
+
+
+def test_policies_read_the_cards_of_one_driver_by_the_same_names():
+    other = custom(capacity="vram", deviceClass="cards").replace("name: default", "name: other")
+    found = problems(default=custom(), other=other)
+    assert ["capacity: differs from" in each for each in found] == [True], found
+    again = custom(deviceClass="cards").replace("name: default", "name: other")
+    assert problems(default=custom(), other=again) == []

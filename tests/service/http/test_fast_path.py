@@ -90,7 +90,7 @@ def at_once(body):
 
 def run(test, answer=at_once):
     async def main():
-        async with asyncio.timeout(20), Served(answer) as served:
+        async with asyncio.timeout(60), Served(answer) as served:
             await test(served)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

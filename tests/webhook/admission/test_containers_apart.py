@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import container, named, policies
 from tests.webhook.support.gpu_pods import (
@@ -220,7 +220,7 @@ def test_a_quota_counts_the_slices_and_the_memory_of_all_gpus():
     st.lists(st.integers(1, 7), min_size=2, max_size=7).filter(lambda sizes: sum(sizes) <= 7),
     st.lists(st.integers(0, 8), min_size=1, max_size=6),
 )
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(by_turns("webhook", usual=100, full=300)), deadline=None)
 def test_no_gpu_is_given_more_than_it_has_left_and_only_what_fits_on_none_is_parted(sizes, free):
     names = [f"c{number}" for number in range(len(sizes))]
     text = ",".join(f"{name}={size * 0.125}" for name, size in zip(names, sizes, strict=True))

@@ -9,6 +9,7 @@ from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
 from tests.webhook.admission.test_share_claim import claims, webhook
 from tests.webhook.support import pod
+from tests.webhook.support.gpu_pods import sharing
 
 KEPT = template_name(ClaimedShare(DRIVER, Fraction(4, 8), (24576,)))
 
@@ -80,6 +81,33 @@ def test_a_limit_that_is_written_into_the_pod_is_of_the_one_size_that_the_claim_
     size = int(injected["metadata"]["annotations"]["clearml-injector/memory-mib"]) * 2
     assert size in share.sizes
     assert template(known.decide(changed)) != template_name(share)
+
+
+def shared_pod():
+    return webhook().decide(sharing("train=0.500,eval=0.250", "0.750")).stored
+
+
+def test_the_parts_of_an_earlier_review_stay():
+    decided = webhook({24576: 1}).decide(shared_pod())
+    assert decided.patch == []
+
+
+@pytest.mark.parametrize("parts", ["train=0.250,eval=0.500", "eval=0.250,train=0.500", "train=0.750"])
+def test_other_parts_make_it_a_new_pod(parts):
+    changed = shared_pod()
+    before = template_of(changed)
+    changed["metadata"]["annotations"]["clearml-injector/containers"] = parts
+    if parts == "train=0.750":
+        changed["spec"]["containers"][1]["resources"] = {}
+    decided = webhook().decide(changed)
+    assert template(decided) != before
+
+
+def test_a_container_that_took_the_request_of_another_gets_its_own_back():
+    changed = shared_pod()
+    changed["spec"]["containers"][1]["resources"]["claims"][0]["request"] = "gpu-0"
+    decided = webhook().decide(changed)
+    assert decided.container("eval")["resources"]["claims"] == [{"name": "gpu-fraction", "request": "gpu-1"}]
 
 
 def test_a_container_that_names_an_unknown_request_of_the_claim_does_not_use_the_share(injected):

@@ -7,7 +7,7 @@ import jsonpatch
 import pytest
 from hypothesis import given, settings
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.support import Webhook, default_policies
 from tests.webhook.support.pods import pods
 from webhook.admission.patched import UnsoundPatchError, apply_patch, rule_of
@@ -15,7 +15,7 @@ from webhook.admission.patched import UnsoundPatchError, apply_patch, rule_of
 KINDS = default_policies().resolve("team", None, None).mode.kinds
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(by_turns("webhook", usual=100, full=200)))
 @given(pods())
 def test_what_rules_write_is_applied_as_jsonpatch_applies_it(made):
     found, _, _ = made

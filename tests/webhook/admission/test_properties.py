@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.options import read_ledger
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.support import Webhook, container, default_policies, named, pod, pods
 from tests.webhook.support import pod_descriptions as describer
 
 MARKER = default_policies().resolve("team", None, None).marker
-MANY = settings(max_examples=examples(150))
+MANY = settings(max_examples=examples(by_turns("webhook", usual=75, full=150)))
 
 
 def injected(webhook, found):

@@ -5,7 +5,7 @@ import copy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.admission.test_reinvocation_of_kinds import CARDS, POLICIES, asking, card
 from tests.webhook.support import policies
 from tests.webhook.support.gpu_pods import GPUS, MEMORY, webhook_of
@@ -66,7 +66,7 @@ def terms_of(found):
     return found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(by_turns("webhook", usual=200, full=400)))
 @given(
     terms=terms,
     label=labels,

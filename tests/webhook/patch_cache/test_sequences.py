@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish
 from tests.webhook.support import as_body, container, pods, review_of
 from tests.webhook.support import pod as plain_pod
@@ -65,7 +65,7 @@ places = st.lists(
 )
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(by_turns("webhook", usual=200, full=400)))
 @given(reviews(), policy_sets, places)
 def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets, places):
     current, placer, outcomes = list(policy_sets), Recorder(Roomy(*places)), []

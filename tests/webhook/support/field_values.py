@@ -302,7 +302,7 @@ VALUES: dict[str, list[Any]] = {
     "Resources.requests": AMOUNTS,
     "Resources.claims": [GONE, None, [], [{"name": "gpu"}], [{"name": CLAIM["name"]}]],
     "UsedClaim.name": [GONE, None, "", "gpu-fraction", MARK],
-    "UsedClaim.request": [GONE, None, "", "share", MARK],
+    "UsedClaim.request": [GONE, None, "", "share", "gpu", "gpu-1", MARK],
     "Affinity.node_affinity": NODE_AFFINITIES,
     "NodeAffinity.required": [GONE, None, {}, {"nodeSelectorTerms": [{}]}, {"nodeSelectorTerms": [TERM, {}]}],
     "NodeAffinity.preferred": [GONE, None, [], [{"weight": 1}]],

@@ -163,3 +163,24 @@ def test_so_many_are_decided_at_once_and_more_than_may_wait_are_denied(monkeypat
 
     asyncio.run(run())
     assert bench.placer.asked == workers.AT_ONCE
+
+
+def test_reviews_of_clients_that_left_wait_only_up_to_so_many_bytes(monkeypatch):
+    """A review goes on when its connection is gone: a slow controller must not let them pile up."""
+    monkeypatch.setattr(review, "INLINE_BYTES", 2**18)
+    monkeypatch.setattr(review, "MAX_WAITING_BYTES", 1)
+    placer = Later()
+    bench = Bench(Asking(lambda: "denied after all"), placer)
+
+    async def run():
+        first = await placer.begin(bench)
+        assert "busy" in (await bench.response())["status"]["message"]
+        assert placer.asked == 1
+        placer.coming.set_result(PLACED)
+        await first
+        third = await placer.begin(bench)
+        placer.coming.set_result(PLACED)
+        await third
+
+    asyncio.run(run())
+    assert [code(outcome) for outcome in bench.outcomes] == ["webhook-busy", *["label-not-allowed"] * 2]

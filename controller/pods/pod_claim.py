@@ -1,0 +1,220 @@
+"""The claim of a pod's share in mode dra, as the API server has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.watch.card_claims import card_claims
+from controller.watch.claim_cards import DRIVERS
+from kube.dra import CLAIM_NAME, MEMORY_CAPACITY, REQUEST_NAME, CustomCards
+from kube.quantity import whole
+from ledger.claim_room import ClaimAlternative
+from ledger.why_claim import ClaimState, ShareClaim
+from modes.claim import MAX_SIZES, custom_cards_of
+from modes.fraction import MAX_CONTAINERS
+from modes.gpu_kinds import EVERY_KIND, GpuKinds, read_gpu_kinds
+
+UNANSWERED = (ApiError, *TRANSPORT_ERRORS, ValueError)
+"""What a request to the API server raises if there is no answer to use."""
+Note = Callable[[str, Exception], None]
+"""Called with what could not be read, and why."""
+_MIB = 1024 * 1024
+_REQUEST = re.compile(rf"{REQUEST_NAME}(-[0-9]{{1,2}})?", re.ASCII)
+"""Names of the requests of a share (modes/claim.py)."""
+_SIZE = re.compile(r"m([0-9]{1,9})", re.ASCII)
+"""Name of an alternative: MiB of the cards (modes/claim.py)."""
+_GROUP = "/apis/resource.k8s.io/v1/namespaces"
+
+
+class _Capacity(msgspec.Struct):
+    requests: dict[str, str | int] | None = None
+
+
+class _Cel(msgspec.Struct):
+    expression: str = ""
+
+
+class _Selector(msgspec.Struct):
+    cel: _Cel = msgspec.field(default_factory=_Cel)
+
+
+class _Asked(msgspec.Struct, rename="camel"):
+    name: str = ""
+    device_class_name: str = ""
+    count: int | None = None
+    capacity: _Capacity | None = None
+    selectors: list[_Selector] | None = None
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    name: str = ""
+    exactly: _Asked | None = None
+    first_available: list[_Asked] | None = None
+
+
+class _Devices(msgspec.Struct):
+    requests: list[_Request] | None = None
+    constraints: list[Any] | None = None
+
+
+class _ClaimSpec(msgspec.Struct):
+    devices: _Devices = msgspec.field(default_factory=_Devices)
+
+
+class _Claim(msgspec.Struct):
+    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
+
+
+class _Template(msgspec.Struct):
+    spec: _Claim = msgspec.field(default_factory=_Claim)
+
+
+class _PodClaim(msgspec.Struct, rename="camel"):
+    name: str = ""
+    resource_claim_template_name: str | None = None
+    resource_claim_name: str | None = None
+
+
+class _PodSpec(msgspec.Struct, rename="camel"):
+    resource_claims: list[_PodClaim] | None = None
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
+    resource_claim_statuses: list[_PodClaim] | None = None
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
+
+
+def kinds_of(data: bytes) -> GpuKinds:
+    """Return the kinds of GPU that a pod accepts; every kind if its annotations cannot be read."""
+    found = read_gpu_kinds(msgspec.json.decode(data, type=_Pod).metadata.annotations or {})
+    return found if isinstance(found, GpuKinds) else EVERY_KIND
+
+
+async def read_claim_of_pod(api: ApiServer, namespace: str, data: bytes, note: Note) -> ShareClaim | None:
+    """Return the claim of a pod's share; None if the pod has none.
+
+    Args:
+        api: the API server.
+        namespace: namespace of the pod.
+        data: the pod.
+        note: gets what cannot be read.
+
+    Raises:
+        msgspec.MsgspecError: it is not a pod.
+    """
+    pod = msgspec.json.decode(data, type=_Pod)
+    template = _named(pod.spec.resource_claims)
+    if template is None:
+        return None
+    created, template_name = _named(pod.status.resource_claim_statuses), template.resource_claim_template_name
+    name = (created.resource_claim_name if created is not None else None) or template.resource_claim_name
+    found = ShareClaim(state="unread", template=template_name or "", name=name or "")
+    try:
+        if name:
+            return _of_claim(found, await _get(api, namespace, "resourceclaims", name))
+        return await _of_template(api, namespace, found)
+    except UNANSWERED as error:
+        if name and getattr(error, "status", None) == HTTPStatus.NOT_FOUND:
+            return replace(found, state="deleted")
+        note("the pod's ResourceClaim", error)
+        return found
+
+
+def _named(claims: Iterable[_PodClaim] | None) -> _PodClaim | None:
+    return next((each for each in claims or () if each.name == CLAIM_NAME), None)
+
+
+async def _get(api: ApiServer, namespace: str, resource: str, name: str) -> bytes:
+    return await api.request("GET", f"{_GROUP}/{quote(namespace, safe='')}/{resource}/{quote(name, safe='')}")
+
+
+def _of_claim(found: ShareClaim, data: bytes) -> ShareClaim:
+    claim = msgspec.json.decode(data, type=_Claim)
+    custom = _custom_of(claim)
+    read, _ = card_claims(filter(None, [custom])).reader.read_list(b'{"items":[%b]}' % data)
+    parts = read[0].parts if read else ()
+    state: ClaimState = "allocated" if parts else "waiting"
+    return replace(_with_asked(found, claim, custom), state=state, parts=parts)
+
+
+async def _of_template(api: ApiServer, namespace: str, found: ShareClaim) -> ShareClaim:
+    try:
+        data = await _get(api, namespace, "resourceclaimtemplates", found.template)
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return replace(found, state="no template")
+    claim = msgspec.json.decode(data, type=_Template).spec
+    return replace(_with_asked(found, claim, _custom_of(claim)), state="not created")
+
+
+def _with_asked(found: ShareClaim, claim: _Claim, custom: CustomCards | None) -> ShareClaim:
+    """Return it with driver and alternatives of the request for a share.
+
+    Raises:
+        ValueError: an amount is not a quantity.
+    """
+    driver, alternatives = _asked(claim, custom)
+    return replace(found, driver=driver, alternatives=alternatives, custom=custom)
+
+
+def _custom_of(claim: _Claim) -> CustomCards | None:
+    """Return the cards of the custom driver that the first alternative of a share asks for."""
+    asked = [each for request in _requests(claim) for each in _alternatives(request)][:1]
+    return custom_cards_of([selector.cel.expression for each in asked for selector in each.selectors or ()])
+
+
+def _requests(claim: _Claim) -> list[_Request]:
+    requests = claim.spec.devices.requests or ()
+    return [each for each in requests if _REQUEST.fullmatch(each.name)][:MAX_CONTAINERS]
+
+
+def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, tuple[ClaimAlternative, ...]]:
+    devices, requests = claim.spec.devices, _requests(claim)
+    capacity = custom.capacity if custom is not None else MEMORY_CAPACITY
+    asked = [[_alternative(each, capacity) for each in _alternatives(request)] for request in requests]
+    classes = {each.device_class_name for request in requests for each in _alternatives(request)}
+    if len(classes) != 1 or not (custom or classes <= DRIVERS) or len(set(map(len, asked))) != 1:
+        return "", ()
+    if len(requests) > 1 and not devices.constraints:
+        # Parts may be on different cards: no amount of one card says whether they have room.
+        return "", ()
+    driver = custom.driver if custom is not None else classes.pop()
+    return driver, tuple(map(_together, zip(*asked, strict=True)))
+
+
+def _alternatives(request: _Request) -> list[_Asked]:
+    return [request.exactly] if request.exactly is not None else (request.first_available or [])[:MAX_SIZES]
+
+
+def _together(parts: tuple[ClaimAlternative, ...]) -> ClaimAlternative:
+    """Return what the requests of several containers ask of one card."""
+    mib = [each.memory_mib for each in parts if each.memory_mib is not None]
+    return replace(parts[0], memory_mib=sum(mib) if len(mib) == len(parts) else None)
+
+
+def _alternative(asked: _Asked, capacity: str) -> ClaimAlternative:
+    memory = (asked.capacity.requests or {}).get(capacity) if asked.capacity is not None else None
+    size = _SIZE.fullmatch(asked.name)
+    return ClaimAlternative(
+        None if memory is None else -(-whole(memory) // _MIB),
+        int(size[1]) if size is not None else None,
+        asked.count or 1,
+    )

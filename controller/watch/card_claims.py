@@ -1,0 +1,97 @@
+"""ResourceClaims as far as accounts of cards need them: what each holds of which card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import msgspec
+
+from cluster.listing import Resource
+from cluster.object_reader import ObjectReader
+from controller.watch.claim_cards import cards_by_driver
+from kube.dra import CustomCards
+from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
+from kube.quantity import whole
+from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
+from service.log import get_logger
+
+_MIB = 1024 * 1024
+_log = get_logger("watch")
+
+
+class _Result(msgspec.Struct, rename="camel", gc=False):
+    driver: str
+    pool: str
+    device: str
+    request: str = ""
+    admin_access: bool | None = None
+    consumed_capacity: dict[str, str | int] | None = None
+
+
+class _Devices(msgspec.Struct, gc=False):
+    results: list[_Result] | None = None
+
+
+class _Allocation(msgspec.Struct, gc=False):
+    devices: _Devices = msgspec.field(default_factory=_Devices)
+
+
+class _Consumer(msgspec.Struct, gc=False):
+    resource: str = ""
+    name: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel", gc=False):
+    allocation: _Allocation | None = None
+    reserved_for: list[_Consumer] | None = None
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _ResourceClaim(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def card_claims(custom: Iterable[CustomCards] = ()) -> Resource[CardClaim]:
+    """All ResourceClaims, in clusters that serve them; those without cards of known drivers have no parts."""
+    return Resource(
+        "resourceclaims",
+        RESOURCE_CLAIMS_PATH,
+        ObjectReader(_ResourceClaim, partial(_seen, cards_by_driver(custom)), _log_unreadable),
+        is_optional=True,
+    )
+
+
+def _seen(drivers: Mapping[str, CustomCards], found: _ResourceClaim) -> CardClaim:
+    metadata, status = found.metadata, found.status
+    allocation = status.allocation or _Allocation()
+    # A result with adminAccess takes nothing away from others.
+    results = [
+        each
+        for each in allocation.devices.results or ()
+        if each.driver in drivers and each.admin_access is not True
+    ]
+    if len(results) > MAX_PARTS:
+        raise ValueError(f"it has more than {MAX_PARTS} devices")
+    pods = [each.name for each in status.reserved_for or () if each.resource == "pods"]
+    pod = pods[0][:MAX_NAME] if pods else ""
+    parts = tuple([_part(drivers[each.driver].capacity, each) for each in results])
+    return CardClaim(metadata.namespace, metadata.name, pod, parts)
+
+
+def _part(capacity: str, result: _Result) -> ClaimedPart:
+    if max(map(len, (result.pool, result.device, result.request))) > MAX_NAME:
+        raise ValueError(f"a name has more than {MAX_NAME} characters")
+    consumed = (result.consumed_capacity or {}).get(capacity)
+    mib = -(-whole(consumed) // _MIB) if consumed is not None else None
+    return ClaimedPart(CardKey(result.driver, result.pool, result.device), mib, result.request)
+
+
+def _log_unreadable(name: str, reason: str) -> None:
+    _log.error("a ResourceClaim cannot be read: what it holds does not count", name=name, error=reason)

@@ -1,0 +1,318 @@
+"""The cards that DRA drivers offer by ResourceSlice, and what ResourceClaims hold of them.
+
+The scheduler chooses cards and counts what is free: nothing here decides. A change costs the size of the
+changed object, and `on` that of the node. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TypeVar
+
+import msgspec
+
+from modes.facts import PodKey
+
+Name = TypeVar("Name")
+Kind = TypeVar("Kind")
+
+MAX_SLICES = 65_536
+"""ResourceSlices with cards that are kept: with dynamic MIG, NVIDIA's driver writes one per card."""
+MAX_CARDS = 131_072
+"""Cards that are kept in total."""
+MAX_CARDS_OF_NODE = 256
+"""Cards that are kept of a node: its agent may write any number of slices, and `on` walks them all."""
+MAX_CLAIMS = 262_144
+"""ResourceClaims with parts of cards that are kept."""
+MAX_PARTS = 32
+"""Kubernetes' own maximum of devices in a claim."""
+
+
+class CardKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """The name by which a claim refers to a device."""
+
+    driver: str
+    pool: str
+    device: str
+
+
+class ClaimableCard(msgspec.Struct, frozen=True, gc=False):
+    """A card in a ResourceSlice."""
+
+    device: str
+    mib: int
+    uuid: str = ""
+    model: str = ""
+    is_shareable: bool = True
+    """Whether several claims may hold parts of it (`allowMultipleAllocations`)."""
+    taint: str = ""
+    """The first taint that keeps pods away from it, such as "gpu.nvidia.com/xid=79"; empty if none."""
+
+
+class OfferedSlice(msgspec.Struct, frozen=True, gc=False):
+    """The cards of one ResourceSlice; none if it is of a driver that claims of shares do not use."""
+
+    name: str
+    driver: str
+    pool: str = ""
+    node: str = ""
+    """Empty if its devices do not belong to a single node."""
+    generation: int = 1
+    """Of the pool: slices of an earlier generation are out of date."""
+    cards: tuple[ClaimableCard, ...] = ()
+
+
+class ClaimedPart(msgspec.Struct, frozen=True, gc=False):
+    """What a claim holds of one card."""
+
+    card: CardKey
+    mib: int | None = None
+    """None for the whole card: the scheduler counted no capacity."""
+    request: str = ""
+    """Name of the request, and of its alternative after a slash."""
+
+
+class CardClaim(msgspec.Struct, frozen=True, gc=False):
+    """An allocated ResourceClaim; without parts if it is not allocated, or holds no cards."""
+
+    namespace: str
+    name: str
+    pod: str = ""
+    """Name of the first pod that it is reserved for."""
+    parts: tuple[ClaimedPart, ...] = ()
+
+    @property
+    def key(self) -> PodKey:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+
+class CardUse(msgspec.Struct, frozen=True, gc=False):
+    """A card of a node, and what claims hold of it."""
+
+    key: CardKey
+    card: ClaimableCard
+    claimed_mib: int = 0
+    """More than the card has if its memory became less than what was claimed."""
+    claims: int = 0
+    """Number of claims that hold a part of it."""
+
+    @property
+    def free_mib(self) -> int:
+        """MiB that a further claim may take, taints aside."""
+        if self.claims and not self.card.is_shareable:
+            return 0
+        return max(0, self.card.mib - self.claimed_mib)
+
+
+class _Held:
+    """The claims on one card, offered or not, and their sum."""
+
+    __slots__ = ("claims", "mib", "wholes")
+
+    def __init__(self) -> None:
+        self.claims: dict[PodKey, CardClaim] = {}
+        self.mib = self.wholes = 0
+
+    def add(self, mib: int | None, sign: int) -> None:
+        """Add a part, or take it away with -1 as the sign."""
+        self.mib += sign * (mib or 0)
+        self.wholes += sign * (mib is None)
+
+
+class ClaimedCards:
+    """Cards by node, and claims by card."""
+
+    def __init__(
+        self, max_slices: int = MAX_SLICES, max_cards: int = MAX_CARDS, max_claims: int = MAX_CLAIMS
+    ) -> None:
+        self._max_slices, self._max_cards, self._max_claims = max_slices, max_cards, max_claims
+        self._slices: dict[str, OfferedSlice] = {}
+        self._claims: dict[PodKey, CardClaim] = {}
+        self._by_node: dict[str, dict[str, OfferedSlice]] = {}
+        self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
+        self._sizes: dict[str, Counter[int]] = {}
+        self._every_size: Counter[int] = Counter()
+        self._held: dict[CardKey, _Held] = {}
+        self._cards = 0
+        self.is_complete = True
+        """Whether no slice or claim was ever dropped because there were too many."""
+
+    @property
+    def slice_names(self) -> AbstractSet[str]:
+        """Names of the ResourceSlices that are kept."""
+        return self._slices.keys()
+
+    @property
+    def claim_keys(self) -> AbstractSet[PodKey]:
+        """Namespaces and names of the ResourceClaims that are kept."""
+        return self._claims.keys()
+
+    def put_slice(self, found: OfferedSlice) -> set[str]:
+        """Add or change a ResourceSlice, and return the affected nodes; the inverse of `remove_slice`.
+
+        One beyond MAX_SLICES, MAX_CARDS or MAX_CARDS_OF_NODE is dropped.
+        """
+        if self._slices.get(found.name) == found:
+            return set()
+        nodes = self.remove_slice(found.name)
+        if not found.cards:
+            return nodes
+        if not self._has_room_for(found):
+            self.is_complete = False
+            return nodes
+        self._slices[found.name] = found
+        self._cards += len(found.cards)
+        self._sizes.setdefault(found.driver, Counter()).update(_sizes(found))
+        self._every_size.update(_every_size(found))
+        if found.node:
+            self._by_node.setdefault(found.node, {})[found.name] = found
+            self._nodes_of_pool.setdefault((found.driver, found.pool), Counter())[found.node] += 1
+            nodes.add(found.node)
+        return nodes
+
+    def _has_room_for(self, found: OfferedSlice) -> bool:
+        of_node = self._by_node.get(found.node, {}).values()
+        there, more = sum([len(each.cards) for each in of_node]), len(found.cards)
+        return (
+            len(self._slices) < self._max_slices
+            and self._cards + more <= self._max_cards
+            and there + more <= MAX_CARDS_OF_NODE
+        )
+
+    def remove_slice(self, name: str) -> set[str]:
+        """Forget a ResourceSlice, and return the affected nodes."""
+        found = self._slices.pop(name, None)
+        if found is None:
+            return set()
+        self._cards -= len(found.cards)
+        _take(self._sizes, found.driver, Counter(_sizes(found)))
+        self._every_size -= Counter(_every_size(found))
+        if not found.node:
+            return set()
+        of_node = self._by_node[found.node]
+        del of_node[name]
+        if not of_node:
+            del self._by_node[found.node]
+        _take(self._nodes_of_pool, (found.driver, found.pool), Counter({found.node: 1}))
+        return {found.node}
+
+    def put_claim(self, found: CardClaim) -> set[str]:
+        """Add or change a ResourceClaim, and return the affected nodes; the inverse of `remove_claim`.
+
+        One beyond MAX_CLAIMS is dropped.
+        """
+        if self._claims.get(found.key) == found:
+            return set()
+        nodes = self.remove_claim(found.key)
+        if not found.parts:
+            return nodes
+        if len(self._claims) >= self._max_claims:
+            self.is_complete = False
+            return nodes
+        self._claims[found.key] = found
+        self._count(found, 1)
+        return nodes | self.nodes_of(found)
+
+    def remove_claim(self, key: PodKey) -> set[str]:
+        """Forget a ResourceClaim, and return the affected nodes."""
+        found = self._claims.pop(key, None)
+        if found is None:
+            return set()
+        self._count(found, -1)
+        return self.nodes_of(found)
+
+    def claims_on(self, key: CardKey) -> Iterable[CardClaim]:
+        """Return the allocated ResourceClaims that hold parts of a card."""
+        held = self._held.get(key)
+        return held.claims.values() if held is not None else ()
+
+    def claim(self, key: PodKey) -> CardClaim | None:
+        """Return an allocated ResourceClaim."""
+        return self._claims.get(key)
+
+    def nodes(self) -> AbstractSet[str]:
+        """Return the names of the nodes with offered cards."""
+        return self._by_node.keys()
+
+    def nodes_of(self, claim: CardClaim) -> set[str]:
+        """Return the nodes of those pools whose cards a claim holds."""
+        pools = {(part.card.driver, part.card.pool) for part in claim.parts}
+        return {node for pool in pools for node in self._nodes_of_pool.get(pool, ())}
+
+    def on(self, node: str) -> list[CardUse]:
+        """Return the cards of a node, in the order of driver, pool and number of the device."""
+        slices = self._by_node.get(node, {}).values()
+        newest: dict[tuple[str, str], int] = {}
+        for each in slices:
+            pool = each.driver, each.pool
+            newest[pool] = max(each.generation, newest.get(pool, each.generation))
+        found = {
+            CardKey(each.driver, each.pool, card.device): card
+            for each in slices
+            if each.generation == newest[each.driver, each.pool]
+            for card in each.cards
+        }
+        return [self._use(key, found[key]) for key in sorted(found, key=_order)]
+
+    def sizes(self, driver: str) -> Mapping[int, int]:
+        """Return how many cards a driver offers that several claims may share, by their MiB.
+
+        Slices that are out of date count until they are deleted.
+        """
+        return self._sizes.get(driver, {})
+
+    def sizes_on(self, node: str | None) -> tuple[int, ...]:
+        """Return the MiB of the cards of a node, the smallest first, each once; of all without its own.
+
+        Slices that are out of date count until they are deleted.
+        """
+        slices = self._by_node.get(node) if node is not None else None
+        if slices is None:
+            return tuple(sorted(self._every_size))
+        return tuple(sorted({card.mib for each in slices.values() for card in each.cards}))
+
+    def _use(self, key: CardKey, card: ClaimableCard) -> CardUse:
+        held = self._held.get(key)
+        if held is None:
+            return CardUse(key, card)
+        return CardUse(key, card, held.mib + held.wholes * card.mib, len(held.claims))
+
+    def _count(self, claim: CardClaim, sign: int) -> None:
+        """Add the parts of a claim, or take them away with -1 as the sign."""
+        for part in claim.parts:
+            self._held.setdefault(part.card, _Held()).add(part.mib, sign)
+        for card in {part.card for part in claim.parts}:
+            claims = self._held[card].claims
+            if sign > 0:
+                claims[claim.key] = claim
+            else:
+                del claims[claim.key]
+            if not claims:
+                del self._held[card]
+
+
+def _sizes(found: OfferedSlice) -> Iterator[int]:
+    return (card.mib for card in found.cards if card.is_shareable)
+
+
+def _every_size(found: OfferedSlice) -> Iterator[int]:
+    return (card.mib for card in found.cards)
+
+
+def _order(key: CardKey) -> tuple[str, str, int, str]:
+    """Sort by the number at the end of a device's name: "gpu-2" comes before "gpu-10"."""
+    return key.driver, key.pool, len(key.device), key.device
+
+
+def _take(sums: dict[Name, Counter[Kind]], name: Name, amounts: Counter[Kind]) -> None:
+    """Subtract from one of the sums, and delete what becomes zero."""
+    left = sums.get(name, Counter())
+    for kind, amount in amounts.items():
+        left[kind] -= amount
+        if not left[kind]:
+            del left[kind]
+    if not left:
+        sums.pop(name, None)

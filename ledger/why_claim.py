@@ -1,0 +1,188 @@
+"""Explains the claim of a pod in mode dra: what it asks for, what it holds, and which cards have room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kube.dra import CustomCards
+from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom
+from ledger.claimed_cards import ClaimedPart
+from ledger.quoted_text import closed, quoted
+
+ClaimState = Literal["allocated", "waiting", "not created", "deleted", "no template", "unread"]
+"""`deleted` and `no template` were, or should have been, there. `unread`: the user may not read them."""
+
+
+MAX_ASKED = 2
+"""Alternatives in the cause of a wait, which is short."""
+_CAUSES: dict[ClaimState, str] = {
+    "not created": "Kubernetes has not created its claim yet",
+    "deleted": "its claim was deleted",
+    "no template": "the template of its claim does not exist",
+    "unread": "its claim could not be read",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareClaim:
+    """What is known of the claim of a pod's share."""
+
+    state: ClaimState
+    template: str = ""
+    """Name of its ResourceClaimTemplate."""
+    name: str = ""
+    """Name of the ResourceClaim; empty before Kubernetes has created it."""
+    driver: str = ""
+    """Name of the driver; empty if neither claim nor template could be read."""
+    custom: CustomCards | None = None
+    """The cards of the driver if it is a custom one."""
+    alternatives: tuple[ClaimAlternative, ...] = ()
+    """What it asks for, the preferred alternative first; empty if that is unknown."""
+    parts: tuple[ClaimedPart, ...] = ()
+    """What it holds."""
+    room: ClaimRoom | None = None
+    """Cards that it could take, while it waits; None if the offered cards could not be read."""
+    reported: str | None = None
+    """What Kubernetes reported of a claim that it could not create, or the kubelet not prepare."""
+
+
+def request_of(claim: ShareClaim) -> str:
+    """Return what a claim asks for."""
+    if not claim.alternatives:
+        return f"a claim by template {quoted(claim.template)}"
+    asked = " or ".join(map(_alternative, claim.alternatives))
+    return f"a claim of {asked}, offered by driver {quoted(claim.driver)}"
+
+
+def held_by(claim: ShareClaim) -> str:
+    """Return what a claim holds of which cards; empty if it is not known."""
+    return " and ".join([f"{_amount(part.mib)} {quoted(part.card.device)}" for part in claim.parts])
+
+
+def waiting_claim(claim: ShareClaim, again: str) -> Iterator[str]:
+    """Yield sentences on a claim that has no card yet.
+
+    Args:
+        claim: the claim.
+        again: how to replace its pod.
+    """
+    if claim.state == "allocated":
+        pools = " and ".join(sorted({quoted(part.card.pool) for part in claim.parts}))
+        yield f"Its claim holds {held_by(claim)} in pool {pools}: the scheduler is binding its node."
+    elif claim.state == "waiting":
+        yield from _waits(claim)
+    else:
+        yield _missing(claim, again)
+    if claim.reported is not None:
+        yield f"Kubernetes reports: {closed(claim.reported)}"
+
+
+def waiting_cause(claim: ShareClaim) -> str:
+    """Return in a few words why a claim has no card; the same for all claims of the same."""
+    if claim.state == "allocated":
+        return "the scheduler is binding its node"
+    if claim.state != "waiting":
+        return _CAUSES[claim.state]
+    room, asked = claim.room, list(map(_alternative, claim.alternatives))
+    more = f" or {len(asked) - MAX_ASKED} more sizes" if len(asked) > MAX_ASKED else ""
+    return f"{' or '.join(asked[:MAX_ASKED]) or 'a claim'}{more}: {_lack(room)}"
+
+
+def _lack(room: ClaimRoom | None) -> str:
+    if room is None or not room.claims_are_known:
+        return "it is not known which cards have room"
+    if room.has_room:
+        return "a node has room, the scheduler tries again or has another reason"
+    if not any(each.cards for each in room.alternatives):
+        return "no such card is offered"
+    if not any(each.usable for each in room.alternatives):
+        return "no such card can be used"
+    return (
+        "too few of one node have room"
+        if any(each.with_room for each in room.alternatives)
+        else "none has enough room"
+    )
+
+
+def _alternative(alternative: ClaimAlternative) -> str:
+    size = f"with {alternative.card_mib} MiB" if alternative.card_mib is not None else ""
+    if alternative.memory_mib is None:
+        what = "1 whole card" if alternative.count == 1 else f"{alternative.count} whole cards of one node"
+    elif alternative.count == 1:
+        what = f"{alternative.memory_mib} MiB of a card"
+    else:
+        what = f"{alternative.memory_mib} MiB of each of {alternative.count} cards of one node"
+    return f"{what} {size}".rstrip()
+
+
+def _amount(mib: int | None) -> str:
+    return "all of" if mib is None else f"{mib} MiB of"
+
+
+def _missing(claim: ShareClaim, again: str) -> str:
+    template, name = quoted(claim.template), quoted(claim.name)
+    if claim.state == "no template":
+        return (
+            f"Its ResourceClaimTemplate {template} does not exist, so Kubernetes cannot create its claim. The"
+            " controller recreates a template within an hour of its last use: ask the admin whether the"
+            f" controller leads, or {again}."
+        )
+    if claim.state == "deleted":
+        return f"Its ResourceClaim {name} was deleted: ask again in a few seconds, or {again}."
+    if claim.state == "not created":
+        return "Kubernetes has not created its ResourceClaim yet: ask again in a few seconds."
+    return "Its ResourceClaim could not be read, so it is not known which cards it could take."
+
+
+def _waits(claim: ShareClaim) -> Iterator[str]:
+    room = claim.room
+    if room is None:
+        yield "It waits for room on a card. Users that may list ResourceSlices see which cards there are."
+        return
+    if not any(each.cards for each in room.alternatives):
+        yield "No such card is offered: ask the admin whether the driver runs on the nodes with such cards."
+        return
+    for each in room.alternatives:
+        yield _cards(each, is_free_known=room.claims_are_known)
+    if room.left_out:
+        yield _left_out(room)
+    if not room.claims_are_known:
+        yield "Users that may list ResourceClaims of all namespaces see how much of them is free."
+    elif room.has_room:
+        yield "It waits for the scheduler to try again, or for something else that nodes with room lack."
+    elif any(each.usable for each in room.alternatives):
+        yield "It starts when pods that hold parts of these cards end."
+    else:
+        yield "Ask the admin when these cards can be used again."
+
+
+def _cards(room: AlternativeRoom, *, is_free_known: bool) -> str:
+    alternative, are = room.alternative, "is" if room.usable == 1 else "are"
+    size = f" with {alternative.card_mib} MiB" if alternative.card_mib is not None else " that it accepts"
+    total = f"Cards{size}: {room.cards}"
+    if not room.cards:
+        return f"{total}."
+    if not room.usable:
+        return f"{total}, none of which can be used."
+    if room.usable < room.cards:
+        total += f", {room.usable} of which {are} usable"
+    if not is_free_known:
+        return f"{total}."
+    has = f"{room.with_room} have" if room.with_room > 1 else f"{room.with_room or 'none'} has"
+    said = f"{total}; {has} enough room"
+    if room.with_room and alternative.count > 1 and not room.nodes_with_room:
+        said += f", but no node has {alternative.count} of them"
+    if not room.most_free_mib:
+        return f"{said}, all are claimed."
+    return f"{said}, the most free is {room.most_free_mib} MiB on {quoted(room.most_free_on)}."
+
+
+def _left_out(room: ClaimRoom) -> str:
+    named = [
+        f"{f'{quoted(each.device)} of ' if each.device else ''}{quoted(each.node)} ({quoted(each.reason)})"
+        for each in room.left_out
+    ]
+    more = f" and {room.more_left_out} more" if room.more_left_out else ""
+    return f"Left out: {', '.join(named)}{more}."

@@ -1,0 +1,253 @@
+"""fraction-injector why for pods of mode dra: what their claim asks for, and which cards have room."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from cluster.kube_client import ApiError
+from kube.dra import CLAIM_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
+from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
+from modes.claim import ClaimedShare, template_name, template_spec
+from modes.fraction import Fraction
+from tests.cli.commands.why_api import NAMESPACE, Api, ago, event, waiting
+from tests.cluster.objects import node
+from tests.controller.watch.test_card_claims import claim, result
+from tests.controller.watch.test_resource_slice import gpu, resource_slice
+
+SHARE = ClaimedShare(DRIVER, Fraction(4, 8), (40960, 81920))
+TEMPLATE, SPEC = template_name(SHARE), template_spec(SHARE)["spec"]
+DRA = "/apis/resource.k8s.io/v1/namespaces/team"
+CLAIM, TEMPLATE_PATH = f"{DRA}/resourceclaims/train-x", f"{DRA}/resourceclaimtemplates/{TEMPLATE}"
+SLICES = f"{RESOURCE_SLICES_PATH}?spec.driver={DRIVER}"
+POD = f"{NAMESPACE}/pods/train"
+SAYS = "0/2 nodes are available: cannot allocate all claims."
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def run(answers, *arguments):
+        async def connect(*_):
+            return Api(answers)
+
+        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        return CliRunner().invoke(app, ["why", "train", "-n", "team", *arguments])
+
+    return run
+
+
+def claiming(name="train-x", template=TEMPLATE, **annotations):
+    """A pod of mode dra, with or without the claim that Kubernetes makes."""
+    pod = waiting()
+    notes = pod["metadata"]["annotations"]
+    pod["metadata"]["annotations"] = {"clearml-injector/injected": notes["clearml-injector/injected"]}
+    pod["metadata"]["annotations"] |= annotations
+    pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": CLAIM_NAME}]}
+    pod["spec"]["resourceClaims"] = [{"name": CLAIM_NAME, "resourceClaimTemplateName": template}]
+    if name is not None:
+        pod["status"]["resourceClaimStatuses"] = [{"name": CLAIM_NAME, "resourceClaimName": name}]
+        pod["status"]["conditions"][0]["message"] = SAYS
+    else:
+        del pod["status"]["conditions"]
+    return pod
+
+
+def card(device, mib, driver=DRIVER, **more):
+    found = gpu(f"GPU-{device}", productName="NVIDIA A100-SXM4-80GB")
+    shared = {"name": device, "capacity": {"memory": {"value": f"{mib}Mi"}}, "allowMultipleAllocations": True}
+    return found | shared | more
+
+
+def slices(*items):
+    return {"items": list(items)}
+
+
+OFFERED = slices(
+    resource_slice("a", card("gpu-0", 40960), card("gpu-1", 81920), node="a", driver=DRIVER),
+    resource_slice(
+        "b",
+        card("gpu-0", 81920),
+        card("gpu-1", 81920, taints=[{"key": f"{DRIVER}/xid", "value": "79", "effect": "NoSchedule"}]),
+        node="b",
+        driver=DRIVER,
+    ),
+)
+WAITS = claim(name="train-x") | {"spec": SPEC}
+HELD = slices(
+    WAITS,
+    claim(result(pool="a", memory="30Gi"), name="one"),
+    claim(result("gpu-1", pool="a", memory="50Gi"), name="two"),
+    claim(result(pool="b", memory=None), name="three"),
+)
+KNOWN = {POD: claiming(), CLAIM: WAITS, SLICES: OFFERED, RESOURCE_CLAIMS_PATH: HELD}
+
+
+def test_who_may_read_all_learns_which_cards_are_there_and_how_much_is_free(ask):
+    ended = ask({**KNOWN, POD: claiming()})  # made now: its age is read
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == (
+        'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
+        " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
+        f" {DRIVER}. It has waited for 10 minutes and has no node yet. Cards with 40960 MiB: 1; none has"
+        " enough room, the most free is 10240 MiB on a. Cards with 81920 MiB: 3, 2 of which are usable; none"
+        f" has enough room, the most free is 30720 MiB on a. Left out: gpu-1 of b (taint {DRIVER}/xid=79)."
+        f" It starts when pods that hold parts of these cards end. The scheduler reports: {SAYS}\n"
+    )
+
+
+def test_the_claim_is_there_for_scripts(ask):
+    [found] = json.loads(ask(KNOWN, "-o", "json").stdout)
+    said = found["claim"]
+    assert (said["state"], said["driver"], said["template"], said["name"]) == (
+        "waiting",
+        DRIVER,
+        TEMPLATE,
+        "train-x",
+    )
+    assert said["alternatives"][0] == {"memoryMiB": 20480, "cardMiB": 40960, "count": 1}
+    assert [(room["cards"], room["usable"], room["withRoom"]) for room in said["room"]["alternatives"]] == [
+        (1, 1, 0),
+        (3, 2, 0),
+    ]
+    assert said["room"]["leftOut"][0]["device"] == "gpu-1"
+    assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
+
+
+def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
+    pod, other = claiming(), node("b")
+    pod["spec"]["nodeSelector"] = {"zone": "x"}
+    cordoned = node("a") | {"spec": {"unschedulable": True}}
+    said = ask({**KNOWN, POD: pod, "/api/v1/nodes": {"items": [cordoned, other]}}).stdout
+    assert "Cards with 40960 MiB: 1, none of which can be used." in said
+    assert "Left out: a (cordoned or not ready), b (excluded by the pod's own nodeSelector" in said
+
+
+def test_model_and_memory_that_the_pod_asks_for_narrow_the_cards(ask):
+    kinds = {"clearml-injector/gpu-model": "H100"}
+    assert "No such card is offered" in ask({**KNOWN, POD: claiming(**kinds)}).stdout
+
+
+def test_nvidias_driver(ask):
+    share = ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (81920,))
+    found = {
+        POD: claiming(template=template_name(share)),
+        CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]},
+        f"{RESOURCE_SLICES_PATH}?spec.driver={NVIDIA_DRIVER}": slices(
+            resource_slice("n", card("gpu-0", 81920), driver=NVIDIA_DRIVER)
+        ),
+        RESOURCE_CLAIMS_PATH: slices(),
+    }
+    said = ask(found).stdout
+    assert f"40960 MiB of a card with 81920 MiB, offered by driver {NVIDIA_DRIVER}." in said
+    assert "Cards with 81920 MiB: 1; 1 has enough room, the most free is 81920 MiB on a." in said
+
+
+def test_a_custom_driver_is_known_by_its_claim(ask):
+    names = ClaimNames("cards.example.com", "vram", "model")
+    share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
+    found = {POD: claiming(template=template_name(share))}
+    made = claim(name="train-x") | {"spec": template_spec(share)["spec"]}
+    device = {"name": "gpu-0", "capacity": {"vram": {"value": "80Gi"}}, "allowMultipleAllocations": True}
+    held = result(driver="gpu.example.com", pool="a", request="gpu/m81920", consumedCapacity={"vram": "50Gi"})
+    found[f"{RESOURCE_SLICES_PATH}?spec.driver=gpu.example.com"] = slices(
+        resource_slice("a", device, node="a", driver="gpu.example.com")
+    )
+    found |= {CLAIM: made, RESOURCE_CLAIMS_PATH: slices(made, claim(held, name="one"))}
+    said = ask(found).stdout
+    assert "40960 MiB of a card with 81920 MiB, offered by driver gpu.example.com." in said
+    assert "Cards with 81920 MiB: 1; none has enough room, the most free is 30720 MiB on a." in said
+    found[CLAIM] = claim(held, name="train-x") | {"spec": made["spec"]}
+    assert "holds 51200 MiB of gpu-0" in ask(found).stdout
+
+
+SHARED = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
+
+
+def of_several(share):
+    found = {POD: claiming(template=template_name(share))}
+    return {**KNOWN, **found, CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]}}
+
+
+def test_containers_that_share_a_card_need_room_for_all_of_them(ask):
+    said = ask(of_several(ClaimedShare(DRIVER, SHARED, (40960, 81920)))).stdout
+    assert "a claim of 30720 MiB of a card with 40960 MiB or 61440 MiB of a card with 81920 MiB" in said
+
+
+def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
+    share = ClaimedShare(DRIVER, SHARED, (40960, 81920), any_card=True)
+    said = ask(of_several(share)).stdout
+    assert f"gives it a claim by template {template_name(share)}. " in said
+    assert "MiB of a card" not in said
+
+
+@pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
+def test_what_cannot_be_read_is_said_once(ask, error):
+    without_slices = ask({**KNOWN, SLICES: error})
+    assert "It waits for room on a card." in without_slices.stdout
+    assert without_slices.stderr == f"Not read: ResourceSlices, which show the cards: {error}\n"
+    without_claims = ask({**KNOWN, RESOURCE_CLAIMS_PATH: error})
+    assert "Cards with 40960 MiB: 1. Cards with 81920 MiB: 3, 2 of which are usable." in without_claims.stdout
+    assert without_claims.stderr.startswith("Not read: ResourceClaims of all namespaces, which show what is")
+
+
+def test_a_claim_that_cannot_be_read(ask):
+    for wrong in (ApiError(403, "forbidden"), {"metadata": {"name": "c"}, "spec": {"devices": 5}}):
+        ended = ask({**KNOWN, CLAIM: wrong})
+        assert f"gives it a claim by template {TEMPLATE}. " in ended.stdout
+        assert "Its ResourceClaim could not be read" in ended.stdout
+        assert ended.stderr.startswith("Not read: the pod's ResourceClaim: ")
+
+
+def test_a_claim_that_was_deleted(ask):
+    assert "Its ResourceClaim train-x was deleted" in ask({**KNOWN, CLAIM: ApiError(404, "gone")}).stdout
+
+
+def test_a_template_that_is_missing(ask):
+    reason = "FailedResourceClaimCreation"
+    reported = {"items": [event("Pod", "train", reason, "PodResourceClaim gpu-fraction: not found")]}
+    answers = {
+        POD: claiming(None),
+        TEMPLATE_PATH: ApiError(404, "gone"),
+        f"{NAMESPACE}/events?involvedObject.name=train": reported,
+    }
+    said = ask(answers).stdout
+    assert f"Its ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes cannot create" in said
+    assert "or delete the pod, so that ReplicaSet web-1 creates another." in said
+    assert said.endswith("Kubernetes reports: PodResourceClaim gpu-fraction: not found.\n")
+
+
+def test_a_claim_that_is_not_created_yet(ask):
+    ended = ask({POD: claiming(None), TEMPLATE_PATH: {"spec": {"spec": SPEC}}})
+    assert "a claim of 20480 MiB of a card with 40960 MiB or" in ended.stdout
+    assert "Kubernetes has not created its ResourceClaim yet: ask again" in ended.stdout
+
+
+def bound(phase):
+    pod = claiming()
+    pod["spec"]["nodeName"], pod["status"]["phase"] = "a", phase
+    return {POD: pod, CLAIM: claim(result("gpu-1", pool="a"), name="train-x") | {"spec": SPEC}}
+
+
+def test_a_pod_that_runs_names_its_card(ask):
+    ended = ask(bound("Running"))
+    assert ended.stdout.endswith("It runs on node a with 40960 MiB of gpu-1.\n")
+    assert ended.stderr == ""
+
+
+def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):
+    failed = "Failed to prepare dynamic resources: plugin is not registered"
+    of_another = event("Pod", "train", "FailedPrepareDynamicResources", "of an earlier pod")
+    of_another["lastTimestamp"] = ago(99999)
+    events = [event("Pod", "train", "FailedPrepareDynamicResources", failed), of_another]
+    said = ask(bound("Pending") | {f"{NAMESPACE}/events?involvedObject.name=train": {"items": events}}).stdout
+    assert "It has its claim on node a: 40960 MiB of gpu-1, so it does not wait" in said
+    assert said.endswith(f"could not prepare the card; the kubelet tries again: {failed}.\n")
+
+
+def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "\x1b[31m" * 5000}}]}}
+    ended = ask({**KNOWN, CLAIM: claim(name="train-x") | {"spec": spec}})
+    assert ended.exit_code == 0
+    assert "\x1b" not in ended.stdout
+    assert len(ended.stdout) < 2000

@@ -1,0 +1,140 @@
+"""A watch of all ResourceClaims of a namespace that adds up what they hold of each card, change by change."""
+
+import json
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+from kube.quantity import parse_quantity
+from testbed.api import Object
+from testbed.cluster import Cluster
+from testbed.components import ADMIN_TOKEN
+from testbed.process import eventually
+
+MIB = 2**20
+Card = tuple[str, str]
+"""Pool, which is the node, and device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one claim holds of one card."""
+
+    card: Card
+    mib: int
+
+
+@dataclass
+class ClaimWatch:
+    """Follows the claims of a namespace in the order of their changes while the context is open.
+
+    Attributes:
+        cards: MiB of each card.
+        wrong: One line for each change after which a card was held over its memory, or a claim held another
+            amount than it asks of a card of that size.
+        most: Most MiB that were held of each card at once.
+        granted: Claims that held a part of a card, ever.
+    """
+
+    cluster: Cluster
+    namespace: str
+    cards: Mapping[Card, int]
+    wrong: list[str] = field(default_factory=list)
+    most: Counter[Card] = field(default_factory=Counter)
+    granted: set[str] = field(default_factory=set)
+    held: dict[str, list[Part]] = field(default_factory=dict)
+
+    def __enter__(self) -> Self:
+        """Start to follow."""
+        self._path = f"/apis/resource.k8s.io/v1/namespaces/{self.namespace}/resourceclaims"
+        self._version = self.cluster.api.call("GET", self._path)["metadata"]["resourceVersion"]
+        self._client = httpx.Client(
+            base_url=self.cluster.url,
+            headers={"Authorization": f"Bearer {ADMIN_TOKEN}"},
+            verify=ssl.create_default_context(cafile=self.cluster.home.ca_file),
+            timeout=None,  # noqa: S113 - a stream, which ends with the test
+            trust_env=False,
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop to follow."""
+        self._stop.set()
+        # A change of the namespace's claims wakes the thread, which reads until the next line.
+        self.cluster.api.create(
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "the-last"},
+                "spec": {},
+            },
+            self.namespace,
+        )
+        self._thread.join()
+        self._client.close()
+
+    def until_released(self) -> None:
+        """Wait until no claim holds anything, by this watch."""
+        eventually(lambda: not self.held, "all cards are free")
+
+    def _follow(self) -> None:
+        for event in self._events():
+            if self._stop.is_set():
+                return
+            self._take(event["type"], event["object"])
+        self.wrong.append("the watch ended before the test")
+
+    def _events(self) -> Iterator[Object]:
+        query = {"watch": "1", "resourceVersion": self._version, "timeoutSeconds": "3600"}
+        with self._client.stream("GET", self._path, params=query) as answer:
+            for line in answer.iter_lines():
+                yield json.loads(line)
+
+    def _take(self, kind: str, claim: Object) -> None:
+        if kind == "ERROR":
+            self.wrong.append(str(claim))
+            return
+        uid, name = claim["metadata"]["uid"], claim["metadata"]["name"]
+        parts = [] if kind == "DELETED" else list(self._parts(name, claim))
+        changed = {part.card for part in parts}
+        self.held.pop(uid, None)
+        if parts:
+            self.held[uid] = parts
+            self.granted.add(uid)
+        for card in changed:
+            used = sum(part.mib for each in self.held.values() for part in each if part.card == card)
+            self.most[card] = max(self.most[card], used)
+            if used > self.cards[card]:
+                self.wrong.append(f"{used} of {self.cards[card]} MiB of {card} are held after {name}")
+
+    def _parts(self, name: str, claim: Object) -> Iterator[Part]:
+        allocation = claim.get("status", {}).get("allocation", {})
+        for result in allocation.get("devices", {}).get("results", []):
+            card = result["pool"], result["device"]
+            asked, size = asked_of(claim, result["request"])
+            amount = result["consumedCapacity"]["memory"]
+            mib = int(parse_quantity(amount)) // MIB
+            if (asked is not None and parse_quantity(asked) != parse_quantity(amount)) or (
+                asked is None and mib != self.cards[card]
+            ):
+                self.wrong.append(f"{name} asks for {asked} and holds {amount} of {card}")
+            if size not in {"", f"m{self.cards[card]}"}:
+                self.wrong.append(f"{name} holds a part of {size} of {card} with {self.cards[card]} MiB")
+            yield Part(card, mib)
+
+
+def asked_of(claim: Object, request: str) -> tuple[str | None, str]:
+    """The memory that a request of a claim asks for (None: all), and its alternative ("": it has none)."""
+    [asked] = claim["spec"]["devices"]["requests"]
+    alternative = request.partition("/")[2]
+    of_sizes: list[dict[str, Any]] = asked.get("firstAvailable", [])
+    exact = next((each for each in of_sizes if each["name"] == alternative), asked.get("exactly", {}))
+    return exact.get("capacity", {}).get("requests", {}).get("memory"), alternative

@@ -1,0 +1,118 @@
+"""Quotas of mode dra on a real control plane: pods that come at once, and pods that wait for their quota."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kube.names import QUOTA_GATE
+from testbed.api import ApiError
+from testbed.process import eventually
+from testbed.registration import labelled_pod
+from tests.cli.running import run
+from tests.control_plane.test_claims_of_shares import (  # noqa: F401 fixtures
+    COUNTS_CAPACITY,
+    POLICY,
+    allocated,
+    create,
+    device_class,
+    more_options,
+    offer,
+    policies,
+    running,
+    start,
+    webhook,
+)
+
+pytestmark = pytest.mark.skipif(
+    not COUNTS_CAPACITY, reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
+)
+
+
+@pytest.fixture
+def serve(request, control_plane, namespace):
+    """Offer a node's cards, and start the webhook and its controller under quotas of the namespace."""
+
+    def one(quotas, *cards):
+        request.getfixturevalue("offer")([*cards])
+        text = POLICY.replace("{kind", f"{{quotas: {{{quotas.replace('NAMESPACE', namespace)}}}, kind")
+        (request.getfixturevalue("policies") / "all.yaml").write_text(text)
+        request.getfixturevalue("webhook")
+        stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies"}}
+        control_plane.api.create({**stored, "data": {"all.yaml": text}}, namespace)
+
+    return one
+
+
+def used(control_plane, namespace):
+    """The quota of the namespace as `fraction-injector quota` shows it."""
+    arguments = ("--namespace", namespace, "-o", "json", "--kubeconfig", control_plane.kubeconfig)
+    ended = run("quota", *arguments, f"--policies-config-map={namespace}/policies")
+    assert ended.returncode == 0, ended.stderr
+    [found] = json.loads(ended.stdout)
+    return {unit: found[unit]["used"] for unit in ("slices", "pods", "memoryMiB")} | {
+        "waiting": found["waiting"]
+    }
+
+
+def told(control_plane, namespace, pod, reason):
+    """The text of an Event on a pod; empty if there is none."""
+    found = control_plane.api.list("Event", namespace)
+    texts = [
+        each["message"]
+        for each in found
+        if (each["reason"], each["involvedObject"].get("name")) == (reason, pod)
+    ]
+    return "".join(texts[:1])
+
+
+def test_pods_that_come_at_once_stay_within_the_quota(control_plane, namespace, serve):
+    serve("namespaces: {NAMESPACE: {slices: 8, memoryMiB: 61440}}", *[81920] * 4)
+
+    def one(number):
+        pod = labelled_pod(f"pod-{number}", "0.125")
+        if number % 2:
+            pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10000Mi"}
+        refusals = []
+
+        def is_decided():
+            try:
+                control_plane.api.create(pod, namespace)
+            except ApiError as error:
+                refusals.append(str(error))
+                return "are used" in refusals[-1]
+            return True
+
+        eventually(is_decided, "the pod is admitted, or over the quota")
+        return refusals[-1:]
+
+    with ThreadPoolExecutor(8) as clients:
+        refused = [each for many in clients.map(one, range(40)) for each in many]
+    assert any("MiB of GPU memory are used" in each for each in refused), refused
+    made = control_plane.api.list("Pod", namespace)
+    mib = [10000 if "clearml-injector/gpu-memory" in pod["metadata"]["labels"] else 10240 for pod in made]
+    assert 1 <= len(made) <= 6, "a reservation whose pod was not admitted in time counts for 5 s"
+    assert used(control_plane, namespace) == {
+        "slices": len(made),
+        "pods": len(made),
+        "memoryMiB": sum(mib),
+        "waiting": 0,
+    }
+
+
+def test_a_pod_over_its_quota_waits_and_runs_later(control_plane, namespace, serve):
+    serve("namespaces: {NAMESPACE: {slices: 5}}, whenOverQuota: wait", 81920, 81920)
+    create(control_plane, namespace, ["first"], "0.625")
+    eventually(lambda: running(control_plane, namespace) == {"first"}, "the first runs")
+    [waits] = create(control_plane, namespace, ["second"], "0.125")
+    assert [gate["name"] for gate in waits["spec"]["schedulingGates"]] == [QUOTA_GATE]
+    eventually(lambda: used(control_plane, namespace)["waiting"] == 1, "it is in the line")
+    assert used(control_plane, namespace)["slices"] == 5
+    assert len(allocated(control_plane, namespace)) == 1
+    said = eventually(lambda: told(control_plane, namespace, "second", "WaitingForQuota"), "it is told why")
+    assert f"1 of 1 in the line of the quota of namespace {namespace}: 5 of 5 slices are used" in said
+    why = run("why", "second", "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig)
+    assert f"the quota of namespace {namespace}" in why.stdout, why.stderr
+    control_plane.api.delete("Pod", "first", namespace)
+    eventually(lambda: running(control_plane, namespace) == {"second"}, "the quota has room")
+    assert used(control_plane, namespace)["slices"] == 1

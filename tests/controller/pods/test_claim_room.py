@@ -1,0 +1,89 @@
+"""Cards for the claim of a waiting pod, as the controller finds them."""
+
+import asyncio
+
+import pytest
+
+from controller.pods.claim_room import KEPT_SECONDS, ClaimRoomFinder
+from controller.watch.ledger_store import LedgerStore
+from kube.dra import DRIVER
+from kube.scheduling import Constraints
+from ledger.claim_room import ClaimAlternative, room_of
+from ledger.claimed_cards import CardClaim
+from ledger.why_claim import ShareClaim
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
+from service.yielding import NODES_AT_ONCE
+from tests.controller.cards import TAINT, offer, part, with_cards
+
+CLAIM = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(60000, 81920),))
+ANY = Constraints()
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def state():
+    state = with_cards(LedgerStore(Clock()))
+    asyncio.run(state.watched_offers.listed())
+    asyncio.run(state.watched_claims.listed())
+    return state
+
+
+def find(state, demands=ANY, kinds=EVERY_KIND, finder=None):
+    return asyncio.run((finder or ClaimRoomFinder(state)).find(CLAIM, kinds, demands))
+
+
+def test_it_finds_what_a_search_of_all_cards_finds(state):
+    found = find(state)
+    assert found == room_of(DRIVER, CLAIM.alternatives, EVERY_KIND, state.ledger.cards, lambda _node: "")
+    assert (found.alternatives[0].most_free_mib, found.has_room) == (51200, False)
+    assert [(each.device, each.reason) for each in found.left_out] == [("gpu-1", f"taint {TAINT}")]
+
+
+def test_nodes_that_take_no_pods_or_that_the_pod_excludes_are_left_out(state):
+    elsewhere = find(state, Constraints(node_selector={"zone": "b"}))
+    assert [each.reason for each in elsewhere.left_out] == [
+        "excluded by the pod's own nodeSelector, affinity or tolerations"
+    ]
+    with_cards(state, usable=False)
+    assert [each.reason for each in find(state).left_out] == ["cordoned or not ready"]
+    state.remove_node("cards")
+    assert [each.reason for each in find(state).left_out] == ["deleted"]
+
+
+def test_until_claims_are_listed_nothing_is_known():
+    state = with_cards(LedgerStore(Clock()))
+    asyncio.run(state.watched_offers.listed())
+    assert find(state) is None
+
+
+def test_pods_that_wait_for_the_same_share_a_walk(state):
+    clock = Clock()
+    finder = ClaimRoomFinder(state, clock)
+    first = find(state, finder=finder)
+    state.watched_claims.remove(("team", "train-claim"))
+    assert find(state, finder=finder) is first
+    assert find(state, kinds=GpuKinds(min_mib=1), finder=finder).has_room
+    clock.now += KEPT_SECONDS
+    assert find(state, finder=finder).has_room
+
+
+def test_a_walk_over_many_nodes_is_divided_into_steps(state, monkeypatch):
+    for number in range(3 * NODES_AT_ONCE):
+        node = f"n{number:02}"
+        state.watched_offers.set(offer(node))
+        state.watched_claims.set(CardClaim("team", f"c{number}", parts=(part("gpu-0", 80000, node),)))
+    steps, step = [], state.yielding.step
+
+    async def counted():
+        steps.append(1)
+        await step()
+
+    monkeypatch.setattr(state.yielding, "step", counted)
+    assert find(state).alternatives[0].cards == 2 + 2 * 3 * NODES_AT_ONCE
+    assert len(steps) == 4

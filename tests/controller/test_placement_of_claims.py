@@ -1,0 +1,92 @@
+"""Claims under a quota: decided on a complete ledger, and given back if the pod cannot be admitted."""
+
+import msgspec
+import pytest
+
+from cluster.kube_client import ApiError
+from controller import placement_api
+from controller.watch.ledger_store import LedgerStore
+from kube.dra import DRIVER
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
+from ledger.placement_request import OverQuota, Quota
+from modes.fraction import Fraction
+from tests.controller.claims.test_claim_templates import Api
+from tests.controller.test_placement_api import claim_of, claims, with_cards
+from tests.ledger.cluster import changed
+
+HALF = Fraction(4, 8)
+EIGHT = Quota("namespace", "default", slices=8)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A busy machine may take longer than a webhook waits for an answer."""
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 60.0)
+
+
+def under_quota(reservation, fraction=HALF):
+    return changed(claim_of(fraction, reservation), quotas=(EIGHT,))
+
+
+def test_pods_of_one_batch_do_not_pass_their_quota_together():
+    state = with_cards()
+    asks = [under_quota(f"r{number}") for number in range(5)]
+    found = claims(state, *asks, api_server=Api())
+    assert [answered.placement is not None for answered in found] == [True, True, False, False, False]
+    assert found[2].over_quota == OverQuota(EIGHT, 8, 4, 8, "slices")
+    assert state.reservations == 2
+
+
+def test_a_claim_that_is_asked_for_again_counts_once():
+    state = with_cards()
+    for _ in range(3):
+        [answered] = claims(state, under_quota("r"), api_server=Api())
+        assert answered.placement.reservation == "r"
+    assert state.ledger.used_of(EIGHT).slices == 4
+
+
+def test_a_pod_whose_template_cannot_be_made_is_not_counted():
+    state, server = with_cards(), Api()
+    server.error = ApiError(403, "no")
+    [answered] = claims(state, under_quota("r"), api_server=server)
+    assert "may not make the claim's template" in answered.refused
+    assert state.reservations == state.ledger.used_of(EIGHT).slices == 0
+
+
+def test_a_dry_run_counts_nothing():
+    state = with_cards()
+    [answered] = claims(state, under_quota(None), api_server=Api())
+    assert answered.placement is not None
+    assert state.reservations == 0
+
+
+def test_under_a_quota_a_claim_waits_for_the_lists_of_pods_and_cards(monkeypatch):
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 0.2)
+    state = LedgerStore(lambda: 0.0)
+    whole = under_quota("r", Fraction(8, 8))
+    [answered] = claims(state, whole, api_server=Api())
+    assert "has not listed the ResourceSlices yet" in answered.pending
+    state.offers_listed.set()
+    [answered] = claims(state, whole, api_server=Api())
+    assert answered.pending == "nodes and pods not listed yet"
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 60.0)
+    [answered] = claims(state, claim_of(Fraction(8, 8)), api_server=Api())
+    assert answered.placement is not None, "without a quota nobody has to be counted"
+    state.listed("nodes")
+    state.listed("pods")
+    [answered] = claims(state, whole, api_server=Api())
+    assert answered.placement is not None
+
+
+def test_watched_cards_change_what_a_pod_counts():
+    state = with_cards()
+    [answered] = claims(state, under_quota("r", Fraction.of_memory(20480, 8)), api_server=Api())
+    assert answered.placement is not None
+    assert state.ledger.used_of(EIGHT).slices == 2
+    small = OfferedSlice("b", DRIVER, cards=(ClaimableCard("gpu-0", 40960),))
+    state.watched_offers.set(small)
+    state.expire()
+    [answered] = claims(state, under_quota("s", Fraction.of_memory(20480, 8)), api_server=Api())
+    assert state.ledger.used_of(EIGHT).slices == 2 + 4
+    state.watched_offers.remove(("", "b"))
+    assert msgspec.json.encode(state.ledger.cards.sizes_on(None)) == b"[81920]"

@@ -1,0 +1,84 @@
+"""What ResourceClaims hold of cards, as the scheduler writes it."""
+
+import json
+
+import pytest
+
+from controller.watch.card_claims import card_claims
+from kube.dra import DRIVER, CustomCards
+from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
+from tests.cluster.objects import listed, read_object
+
+
+def result(device="gpu-0", memory="40Gi", **more):
+    consumed = {"consumedCapacity": {"memory": memory}} if memory is not None else {}
+    found = {"request": "gpu/m81920", "driver": DRIVER, "pool": "node-1", "device": device}
+    return found | consumed | more
+
+
+def claim(*results, name="c", **status):
+    allocation = {"devices": {"results": list(results)}} if results else None
+    pod = {"resource": "pods", "name": "pod-1", "uid": "u"}
+    status = {"allocation": allocation, "reservedFor": [pod]} | status
+    return {"metadata": {"name": name, "namespace": "team", "resourceVersion": "7"}, "status": status}
+
+
+def read(found):
+    return read_object(card_claims(), found)
+
+
+def part(device, mib):
+    return ClaimedPart(CardKey(DRIVER, "node-1", device), mib, "gpu/m81920")
+
+
+def test_parts_and_whole_cards():
+    found = read(claim(result(), result("gpu-1", None), result("gpu-2", "1431Mi", shareID="s")))
+    assert found == CardClaim(
+        "team", "c", "pod-1", (part("gpu-0", 40960), part("gpu-1", None), part("gpu-2", 1431))
+    )
+
+
+def test_a_begun_mib_is_taken():
+    assert read(claim(result(memory="1500000000"))).parts == (part("gpu-0", 1431),)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        claim(),
+        {"metadata": {"name": "c", "namespace": "team"}},
+        claim(allocation={"devices": {}}),
+        claim(result(driver="other.example.com")),
+        claim(result(adminAccess=True)),
+    ],
+    ids=["not allocated", "no status", "no devices", "another driver", "admin access"],
+)
+def test_claims_that_hold_nothing(found):
+    assert read(found).parts == ()
+
+
+def test_only_pods_reserve_and_the_first_is_shown():
+    consumers = [{"resource": "other", "name": "x"}, {"resource": "pods", "name": "p"}, {"resource": "pods"}]
+    assert read(claim(result(), reservedFor=consumers)).pod == "p"
+    assert not read(claim(result(), reservedFor=None)).pod
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        claim(*[result()] * (MAX_PARTS + 1)),
+        claim(result("d" * 254)),
+        claim(result(memory="-1Gi")),
+        claim(result(memory="much")),
+    ],
+    ids=["too many", "long name", "negative", "no quantity"],
+)
+def test_one_that_cannot_be_read_hides_no_other(wrong):
+    found, _ = card_claims().reader.read_list(json.dumps(listed(wrong, claim(name="d"))).encode())
+    assert [each.name for each in found] == ["d"]
+
+
+def test_a_claim_holds_the_capacity_by_which_a_custom_driver_counts():
+    held = result(driver="gpu.example.com", consumedCapacity={"vram": "2Gi", "memory": "1Gi"})
+    [found] = read_object(card_claims([CustomCards("gpu.example.com", "vram")]), claim(held)).parts
+    assert (found.card.driver, found.mib) == ("gpu.example.com", 2048)

@@ -1,0 +1,114 @@
+"""The cards that a DRA driver offers, as claims of shares take them: bounded, and only whole cards."""
+
+import json
+
+import pytest
+
+from agent.dra.resource_slice import OfferedCard, devices_of, manifest
+from agent.gpu import Gpu
+from controller.watch.claim_cards import MAX_DEVICES, MAX_TAINT, offered_slices
+from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
+from tests.cluster.objects import listed, read_object
+from tests.controller.watch.test_resource_slice import gpu, resource_slice
+
+
+def read(*devices, driver=NVIDIA_DRIVER, **changes):
+    return read_object(offered_slices(), resource_slice("s", *devices, driver=driver, **changes))
+
+
+def test_a_card_of_nvidias_driver():
+    device = gpu("GPU-0", productName="NVIDIA A100-SXM4-40GB") | {"allowMultipleAllocations": True}
+    card = ClaimableCard("gpu-gpu-0", 40960, "GPU-0", "NVIDIA A100-SXM4-40GB")
+    assert read(device) == OfferedSlice("s", NVIDIA_DRIVER, "a", "a", 1, (card,))
+
+
+def test_a_slice_as_the_agent_writes_it():
+    found = Gpu(2, "GPU-2", "NVIDIA L4", 24576, minor=2)
+    offered = [OfferedCard(found, None, "Xid 79")]
+    written = manifest("node-1", "uid", devices_of(offered), 5)
+    [card] = read_object(offered_slices(), written).cards
+    assert card == ClaimableCard("gpu-2", found.usable_mib, "GPU-2", "NVIDIA L4", taint=f"{DRIVER}/xid=79")
+
+
+def test_a_card_that_one_claim_takes_whole():
+    assert [card.is_shareable for card in read(gpu("GPU-0")).cards] == [False]
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        gpu("MIG-7", "mig", parentUUID="GPU-0"),
+        gpu("6f1a", "vfio"),
+        gpu("GPU-0") | {"capacity": None},
+        gpu("GPU-0") | {"capacity": {"multiprocessors": {"value": "14"}}},
+        {"name": "gpu-0", "capacity": {"memory": {"value": "1Gi"}}},
+    ],
+    ids=["mig", "passthrough", "no capacity", "no memory", "no attributes"],
+)
+def test_devices_that_are_no_whole_card_with_memory(device):
+    assert read(device).cards == ()
+
+
+def test_only_taints_that_keep_pods_away_count():
+    health = [{"key": "a/none", "effect": "None"}, {"key": "a/lost", "effect": "NoExecute"}]
+    tainted = gpu("GPU-0") | {"taints": health}
+    assert [card.taint for card in read(tainted, gpu("GPU-1") | {"taints": health[:1]}).cards] == [
+        "a/lost",
+        "",
+    ]
+
+
+def test_slices_of_other_drivers_have_no_cards():
+    assert read(gpu("GPU-0"), driver="other.example.com").cards == ()
+
+
+def test_texts_are_bounded_and_can_be_printed():
+    taint = {"key": "k" * 300, "value": "v", "effect": "NoSchedule"}
+    [card] = read(gpu("GPU-\x1b" + "0" * 100, productName="A\n\x1b[31m") | {"taints": [taint]}).cards
+    assert card.uuid.startswith("GPU-?00")
+    assert (len(card.uuid), card.model, len(card.taint)) == (64, "A??[31m", MAX_TAINT)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        resource_slice("s", *[gpu("GPU-0")] * (MAX_DEVICES + 1)),
+        resource_slice("s", node="n" * 254),
+        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": "-1Gi"}}}),
+        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": 7}}}),
+        resource_slice("s", gpu("GPU-0") | {"capacity": {"memory": {"value": "8191Pi"}}}),
+    ],
+    ids=["too many devices", "long name", "negative", "a number", "more than any card has"],
+)
+def test_one_that_cannot_be_read_hides_no_other(wrong):
+    data = listed(wrong, resource_slice("t", gpu("GPU-1")))
+    found, _ = offered_slices().reader.read_list(json.dumps(data).encode())
+    assert [each.name for each in found] == ["t"]
+
+
+CUSTOM = CustomCards("gpu.example.com", "vram", "model")
+
+
+def test_a_card_of_a_custom_driver_has_its_own_names_and_no_type():
+    device = {
+        "name": "gpu-0",
+        "attributes": {
+            "model": {"string": "Example 1"},
+            "index": {"int": 0},
+            "other.example.com/x": {"bool": True},
+        },
+        "capacity": {"vram": {"value": "80Gi"}, "memory": {"value": "1Gi"}},
+        "allowMultipleAllocations": True,
+    }
+    written = resource_slice("s", device, {"name": "nic-0"}, driver="gpu.example.com")
+    found = read_object(offered_slices([CUSTOM]), written)
+    assert found.cards == (ClaimableCard("gpu-0", 81920, model="Example 1"),)
+    assert read_object(offered_slices(), written) == OfferedSlice("s", "")
+
+
+def test_no_custom_driver_replaces_a_known_one():
+    device = gpu("GPU-0")
+    written = resource_slice("s", device, driver=NVIDIA_DRIVER)
+    wrong = CustomCards(NVIDIA_DRIVER, "vram")
+    assert read_object(offered_slices([wrong]), written) == read(device)

@@ -1,0 +1,64 @@
+"""Cards with the pods whose claims hold them."""
+
+from kube.dra import DRIVER
+from ledger.card_view import MAX_SHARES, CardShare, card_views, cards_of_node, sums
+from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
+
+
+def part(device, mib, pool="a"):
+    return ClaimedPart(CardKey(DRIVER, pool, device), mib)
+
+
+def cards():
+    kept = ClaimedCards()
+    offered = (
+        ClaimableCard("gpu-0", 81920, "GPU-0", "NVIDIA L4"),
+        ClaimableCard("gpu-1", 40960, taint="x/lost"),
+    )
+    kept.put_slice(OfferedSlice("b", DRIVER, "b", "b", cards=offered[:1]))
+    kept.put_slice(OfferedSlice("a", DRIVER, "a", "a", cards=offered))
+    return kept
+
+
+def test_cards_are_listed_by_node_with_what_each_pod_holds():
+    kept = cards()
+    kept.put_claim(CardClaim("team", "one", "pod-1", (part("gpu-0", 1000), part("gpu-0", 24))))
+    kept.put_claim(CardClaim("team", "two", "", (part("gpu-0", 40960), part("gpu-1", None))))
+    first, second, third = card_views(kept)
+    assert [(card.node, card.device, card.taint) for card in (first, second, third)] == [
+        ("a", "gpu-0", ""),
+        ("a", "gpu-1", "x/lost"),
+        ("b", "gpu-0", ""),
+    ]
+    assert first.shares == (CardShare("team", "two", "", 40960), CardShare("team", "one", "pod-1", 1024))
+    assert (first.claimed_mib, first.free_mib, first.claims) == (41984, 39936, 2)
+    assert second.shares == (CardShare("team", "two", "", 40960),)
+    assert (third.shares, third.uuid, third.model) == ((), "GPU-0", "NVIDIA L4")
+
+
+def test_a_claim_that_has_a_part_and_the_whole_holds_the_whole():
+    for parts in ((part("gpu-0", None), part("gpu-0", 5)), (part("gpu-0", 5), part("gpu-0", None))):
+        kept = cards()
+        kept.put_claim(CardClaim("team", "c", parts=parts))
+        assert [share.memory_mib for share in card_views(kept)[0].shares] == [81920]
+
+
+def test_nothing_is_free_of_a_tainted_card_or_a_node_that_takes_no_pods():
+    kept = cards()
+    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 20),)))
+    assert [card.free_mib for card in cards_of_node(kept, "a", takes_pods=True)] == [81900, 0]
+    assert [card.free_mib for card in cards_of_node(kept, "a", takes_pods=False)] == [0, 0]
+    assert sums(card_views(kept)) == (81920 * 2 - 20, 81920 * 2 + 40960)
+    assert [card.is_whole for card in card_views(kept)] == [False, False, True]
+
+
+def test_the_largest_shares_are_listed_and_all_claims_counted():
+    kept = cards()
+    for number in range(MAX_SHARES + 1):
+        kept.put_claim(CardClaim("team", f"c{number}", parts=(part("gpu-0", 1 + number % 9, "b"),)))
+    [card] = cards_of_node(kept, "b", takes_pods=True)
+    assert (len(card.shares), card.claims) == (MAX_SHARES, MAX_SHARES + 1)
+    assert [share.memory_mib for share in card.shares] == sorted(
+        (share.memory_mib for share in card.shares), reverse=True
+    )
+    assert card.claimed_mib - sum(share.memory_mib for share in card.shares) == 1

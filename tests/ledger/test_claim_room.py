@@ -1,0 +1,89 @@
+"""Which cards a waiting claim could take, and what is free of them."""
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from ledger.claim_room import MAX_NAMED, AlternativeRoom, ClaimAlternative, LeftOut, room_of
+from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
+
+HALF_OF_40 = ClaimAlternative(20480, 40960)
+HALF_OF_80 = ClaimAlternative(40960, 81920)
+
+
+def offered(**nodes):
+    """The cards of nodes, as MiB or as they are offered."""
+    kept = ClaimedCards()
+    for node, cards in nodes.items():
+        found = [
+            ClaimableCard(f"gpu-{i}", card, model="NVIDIA A100-SXM4-80GB") if isinstance(card, int) else card
+            for i, card in enumerate(cards)
+        ]
+        kept.put_slice(OfferedSlice(node, DRIVER, node, node, cards=tuple(found)))
+    return kept
+
+
+def hold(kept, node, device, mib):
+    kept.put_claim(
+        CardClaim("team", f"of-{device}", parts=(ClaimedPart(CardKey(DRIVER, node, device), mib),))
+    )
+
+
+def search(kept, *alternatives, kinds=EVERY_KIND, driver=DRIVER, **refused):
+    return room_of(driver, alternatives, kinds, kept, lambda node: refused.get(node, ""))
+
+
+def test_each_size_of_card_is_counted_for_itself():
+    kept = offered(a=[40960, 81920], b=[81920, 24576])
+    hold(kept, "a", "gpu-0", 30000)
+    hold(kept, "a", "gpu-1", 41960)
+    found = search(kept, HALF_OF_40, HALF_OF_80)
+    assert found.alternatives == (
+        AlternativeRoom(HALF_OF_40, 1, 1, 0, 0, 10960, "a"),
+        AlternativeRoom(HALF_OF_80, 2, 2, 1, 1, 81920, "b"),
+    )
+    assert found.has_room
+
+
+def test_a_whole_card_is_one_that_nobody_claims():
+    kept = offered(a=[81920, 81920])
+    hold(kept, "a", "gpu-0", 1)
+    found = search(kept, ClaimAlternative(None), ClaimAlternative(None, count=2))
+    assert [(each.with_room, each.nodes_with_room) for each in found.alternatives] == [(1, 1), (1, 0)]
+
+
+def test_several_cards_are_of_one_node():
+    kept = offered(a=[81920], b=[81920])
+    found = search(kept, ClaimAlternative(40960, 81920, count=2))
+    assert (found.alternatives[0].with_room, found.has_room) == (2, False)
+
+
+def test_memory_may_be_of_any_card_that_has_as_much():
+    found = search(offered(a=[24576, 81920]), ClaimAlternative(30000))
+    assert (found.alternatives[0].cards, found.alternatives[0].with_room) == (1, 1)
+
+
+def test_model_and_least_memory_narrow_the_cards():
+    kept = offered(a=[24576, 81920, ClaimableCard("gpu-2", 81920, model="NVIDIA H100 80GB HBM3")])
+    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(("A100-80",))).alternatives[0].cards == 2
+    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(("H100",))).alternatives[0].cards == 1
+    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(min_mib=40960)).alternatives[0].cards == 2
+
+
+def test_tainted_cards_and_nodes_that_the_pod_cannot_use_are_left_out():
+    tainted = ClaimableCard("gpu-0", 81920, taint=f"{DRIVER}/xid=79")
+    kept = offered(a=[tainted, 81920], b=[81920], c=[24576])
+    found = search(kept, HALF_OF_80, b="cordoned or not ready", c="cordoned or not ready")
+    assert found.alternatives == (AlternativeRoom(HALF_OF_80, 3, 1, 1, 1, 81920, "a"),)
+    assert found.left_out == (
+        LeftOut("a", "gpu-0", f"taint {DRIVER}/xid=79"),
+        LeftOut("b", "", "cordoned or not ready"),
+    )
+
+
+def test_only_some_are_named_as_left_out():
+    kept = offered(**{f"n{number}": [81920] for number in range(MAX_NAMED + 2)})
+    found = search(kept, HALF_OF_80, **dict.fromkeys(kept.nodes(), "deleted"))
+    assert (len(found.left_out), found.more_left_out, found.has_room) == (MAX_NAMED, 2, False)
+
+
+def test_cards_of_another_driver_do_not_count():
+    assert search(offered(a=[81920]), HALF_OF_80, driver=NVIDIA_DRIVER).alternatives[0].cards == 0

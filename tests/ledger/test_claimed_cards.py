@@ -1,0 +1,230 @@
+"""What claims hold of offered cards: kept by changes, it equals a recount of everything."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from ledger.claimed_cards import (
+    MAX_CARDS_OF_NODE,
+    CardClaim,
+    CardKey,
+    CardUse,
+    ClaimableCard,
+    ClaimedCards,
+    ClaimedPart,
+    OfferedSlice,
+)
+
+NODES = ("a", "b", "")
+DEVICES = ("gpu-0", "gpu-1", "gpu-10")
+
+cards = st.builds(
+    ClaimableCard,
+    st.sampled_from(DEVICES),
+    st.sampled_from([24576, 81920]),
+    is_shareable=st.booleans(),
+    taint=st.sampled_from(["", "gpu.nvidia.com/xid=79"]),
+)
+slices = st.builds(
+    OfferedSlice,
+    st.sampled_from(["one", "two", "three"]),
+    st.sampled_from([DRIVER, NVIDIA_DRIVER]),
+    st.sampled_from(["a", "b"]),
+    st.sampled_from(NODES),
+    st.integers(1, 2),
+    # Each device once in its pool: which of two counts is not defined.
+    st.lists(cards, max_size=3, unique_by=lambda card: card.device).map(tuple),
+)
+keys = st.builds(
+    CardKey, st.sampled_from([DRIVER, NVIDIA_DRIVER]), st.sampled_from(["a", "b"]), st.sampled_from(DEVICES)
+)
+parts = st.builds(ClaimedPart, keys, st.none() | st.integers(1, 90000))
+claims = st.builds(
+    CardClaim,
+    st.sampled_from(["team", "other"]),
+    st.sampled_from(["x", "y"]),
+    parts=st.lists(parts, max_size=3).map(tuple),
+)
+changes = st.lists(
+    st.tuples(st.just("put_slice"), slices)
+    | st.tuples(st.just("remove_slice"), st.sampled_from(["one", "two", "three"]))
+    | st.tuples(st.just("put_claim"), claims)
+    | st.tuples(st.just("remove_claim"), st.tuples(st.just("team"), st.sampled_from(["x", "y"]))),
+    max_size=25,
+)
+
+
+def used(key, card, held):
+    """One card, counted from all claims."""
+    on_it = [[part for part in claim.parts if part.card == key] for claim in held]
+    whole_or_part = [card.mib if part.mib is None else part.mib for found in on_it for part in found]
+    return CardUse(key, card, sum(whole_or_part), sum(map(bool, on_it)))
+
+
+def recount(offered, held, node):
+    """The cards of a node, from the whole lists."""
+    there = [each for each in offered if each.node == node]
+    found = {}
+    for each in there:
+        pool = each.driver, each.pool
+        if each.generation == max(other.generation for other in there if (other.driver, other.pool) == pool):
+            for card in each.cards:
+                found[CardKey(*pool, card.device)] = card
+    return {key: used(key, card, held) for key, card in found.items()}
+
+
+def is_ambiguous(offered):
+    """Whether two slices of a generation have the same device."""
+    named = [
+        (each.driver, each.pool, each.node, each.generation, card.device)
+        for each in offered
+        for card in each.cards
+    ]
+    return len(named) != len(set(named))
+
+
+@settings(max_examples=300)
+@given(changes)
+def test_what_changes_keep_is_a_recount_of_everything(changed):
+    kept, offered, held = ClaimedCards(), {}, {}
+    for change, what in changed:
+        getattr(kept, change)(what)
+        if change == "put_slice":
+            offered[what.name] = what
+        elif change == "put_claim":
+            held[what.key] = what
+        else:
+            (offered if change == "remove_slice" else held).pop(what, None)
+    listed = [each for each in offered.values() if each.cards]
+    assert kept.nodes() == {each.node for each in listed} - {""}
+    assert kept.slice_names == {each.name for each in listed}
+    assert kept.claim_keys == {key for key, claim in held.items() if claim.parts}
+    for driver in (DRIVER, NVIDIA_DRIVER):
+        shared = [
+            card.mib for each in listed for card in each.cards if each.driver == driver and card.is_shareable
+        ]
+        assert kept.sizes(driver) == Counter(shared)
+    if not is_ambiguous(listed):
+        for node in ("a", "b"):
+            assert {use.key: use for use in kept.on(node)} == recount(listed, held.values(), node)
+    for name in list(kept.slice_names):
+        kept.remove_slice(name)
+    for key in list(kept.claim_keys):
+        kept.remove_claim(key)
+    assert {name: value for name, value in vars(kept).items() if isinstance(value, dict) and value} == {}
+    assert vars(kept)["_cards"] == 0
+
+
+def offer(name="slice", *sizes, node="n", **more):
+    found = [ClaimableCard(f"gpu-{number}", mib) for number, mib in enumerate(sizes)]
+    return OfferedSlice(name, DRIVER, node, node, cards=tuple(found), **more)
+
+
+def part(device, mib, pool="n"):
+    return ClaimedPart(CardKey(DRIVER, pool, device), mib)
+
+
+def test_cards_are_in_the_order_of_their_numbers():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", *[81920] * 12))
+    assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]
+
+
+def test_a_claim_without_an_amount_holds_the_whole_card():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", 81920, 40960))
+    kept.put_claim(CardClaim("team", "c", "pod", (part("gpu-0", None), part("gpu-1", 1431))))
+    assert [(use.claimed_mib, use.free_mib, use.claims) for use in kept.on("n")] == [
+        (81920, 0, 1),
+        (1431, 39529, 1),
+    ]
+
+
+def test_two_parts_of_one_card_are_of_one_claim():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", 81920))
+    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 10), part("gpu-0", 20))))
+    [use] = kept.on("n")
+    assert (use.claimed_mib, use.claims) == (30, 1)
+
+
+def test_a_card_that_claims_cannot_share_is_free_or_not():
+    card = ClaimableCard("gpu-0", 81920, is_shareable=False)
+    assert CardUse(CardKey(DRIVER, "n", "gpu-0"), card).free_mib == 81920
+    assert CardUse(CardKey(DRIVER, "n", "gpu-0"), card, 5, 1).free_mib == 0
+
+
+def test_less_memory_than_was_claimed_is_shown_and_never_free():
+    kept = ClaimedCards()
+    kept.put_slice(offer("slice", 81920))
+    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 81920),)))
+    assert kept.put_slice(offer("slice", 40960)) == {"n"}
+    [use] = kept.on("n")
+    assert (use.claimed_mib, use.free_mib) == (81920, 0)
+
+
+def test_claims_of_a_driver_that_is_away_count_when_it_is_back():
+    kept = ClaimedCards()
+    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 5),)))
+    assert kept.on("n") == []
+    kept.put_slice(offer("slice", 81920))
+    assert kept.on("n")[0].claimed_mib == 5
+
+
+def test_slices_of_an_earlier_generation_are_out_of_date():
+    kept = ClaimedCards()
+    kept.put_slice(offer("new", 40960, generation=2))
+    kept.put_slice(offer("old", 81920, 81920, generation=1))
+    assert [use.card.mib for use in kept.on("n")] == [40960]
+    kept.remove_slice("new")
+    assert len(kept.on("n")) == 2
+
+
+def test_each_change_returns_the_nodes_that_it_affects():
+    kept = ClaimedCards()
+    assert kept.put_slice(offer("s", 81920)) == {"n"}
+    assert kept.put_slice(offer("s", 81920)) == set()
+    assert kept.put_slice(offer("s", 81920, node="m")) == {"n", "m"}
+    claim = CardClaim("team", "c", parts=(part("gpu-0", 5, "m"),))
+    assert kept.put_claim(claim) == {"m"}
+    assert kept.put_claim(claim) == set()
+    assert kept.claim(claim.key) == claim
+    assert kept.put_claim(CardClaim("team", "c")) == {"m"}
+    assert (kept.claim(claim.key), kept.remove_claim(claim.key)) == (None, set())
+    assert kept.remove_slice("s") == {"m"}
+    assert kept.remove_slice("s") == set()
+
+
+def test_what_is_kept_is_bounded():
+    kept = ClaimedCards(max_slices=2, max_cards=3, max_claims=1)
+    kept.put_slice(offer("one", 81920, 81920))
+    kept.put_slice(offer("empty"))
+    assert kept.is_complete
+    kept.put_slice(offer("two", 81920, 81920, node="m"))
+    assert (kept.on("m"), kept.is_complete) == ([], False)
+    kept.put_slice(offer("two", 81920, node="m"))
+    kept.put_slice(offer("three", 81920, node="o"))
+    assert kept.nodes() == {"n", "m"}
+    kept.put_claim(CardClaim("team", "a", parts=(part("gpu-0", 5),)))
+    kept.put_claim(CardClaim("team", "b", parts=(part("gpu-0", 5),)))
+    assert kept.on("n")[0].claims == 1
+    kept.put_claim(CardClaim("team", "a", parts=(part("gpu-0", 7),)))
+    assert kept.on("n")[0].claimed_mib == 7
+
+
+def test_a_node_with_any_number_of_slices_has_only_so_many_cards():
+    kept = ClaimedCards()
+    many = [
+        OfferedSlice(f"s{number}", DRIVER, "n", "n", cards=(ClaimableCard(f"gpu-{number}", 81920),))
+        for number in range(MAX_CARDS_OF_NODE)
+    ]
+    for each in many:
+        kept.put_slice(each)
+    assert (len(kept.on("n")), kept.is_complete) == (MAX_CARDS_OF_NODE, True)
+    assert kept.put_slice(offer("more", 81920)) == set()
+    assert (len(kept.on("n")), kept.is_complete) == (MAX_CARDS_OF_NODE, False)
+    assert kept.put_slice(offer("other", 81920, node="m")) == {"m"}
+    kept.remove_slice("s0")
+    assert kept.put_slice(many[0]) == {"n"}

@@ -1,0 +1,376 @@
+"""Quotas count claims by the names of their templates: never over a quota, and the same from a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.dra import CLAIM_NAME, DRIVER
+from kube.names import QUOTA_GATE, RESERVATION_ANNOTATION
+from ledger.claimed_cards import ClaimableCard, OfferedSlice
+from ledger.from_kubernetes import pod_from_object
+from ledger.gpu_memory import GpuMemory
+from ledger.ledger import Ledger
+from ledger.ledger_writer import COUNTED_AT_ONCE
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
+from modes.claim import ClaimedShare, NamedShare, needs_sizes, share_of_name, template_name
+from modes.facts import PodFact
+from modes.fraction import Fraction
+from modes.registry import MODES
+from modes.resource_names import ResourceNames
+from tests.effort import by_turns
+from tests.ledger.cluster import request_of
+from tests.ledger.snapshot import books
+
+[CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
+SMALL, LARGE = 40960, 81920
+UID = "0d3f9a52-6b1c-4c5e-9b0e-1f6a7c8d9e0f"
+HALF, WHOLE, FIFTH = Fraction(4, 8), Fraction(8, 8), Fraction.rounded_up("0.2", 8)
+TWO_QUARTERS, MIB = Fraction(2, 8).on_each_of(2), Fraction.of_memory(20000, 8)
+MOST = {HALF: (4, 40960), WHOLE: (8, 81920), FIFTH: (2, 16384), TWO_QUARTERS: (4, 40960), MIB: (4, 20000)}
+"""Slices and MiB that a pod counts while cards of 40 and of 80 GiB are offered, and it has no node."""
+SLICES = Quota("namespace", "red", slices=8)
+MEMORY = Quota("namespace", "red", memory_mib=81920)
+PODS = Quota("queue", "q", max_pods=2)
+
+
+def offer(node: str, *sizes: int, name: str = "") -> OfferedSlice:
+    cards = tuple([ClaimableCard(f"gpu-{number}", mib) for number, mib in enumerate(sizes)])
+    return OfferedSlice(name or node, DRIVER, node, node, cards=cards)
+
+
+OFFERS = (offer("small", SMALL, SMALL), offer("large", LARGE))
+
+
+def ledger_with(*offers: OfferedSlice) -> Ledger:
+    ledger = Ledger()
+    for each in offers:
+        ledger.put_offer(each)
+    return ledger
+
+
+def asking(fraction: Fraction, *quotas: Quota, namespace: str = "red", **fields: object) -> PlacementRequest:
+    known = {"mode": CLAIMED, "driver": DRIVER, "writes_limits": False}
+    return request_of(fraction, namespace=namespace, quotas=quotas, **(known | fields))
+
+
+def pod_of(
+    name: str, fraction: Fraction, placement: Placement, *, node: str | None = None, gated: bool = False
+) -> PodFact:
+    """The pod that the webhook makes, as it is watched."""
+    template = template_name(ClaimedShare(DRIVER, fraction, placement.cards))
+    annotations = {"clearml-injector/injected": "default"}
+    if placement.reservation is not None:
+        annotations[RESERVATION_ANNOTATION] = placement.reservation
+    spec = {
+        "containers": [{"name": "main", "resources": {"claims": [{"name": CLAIM_NAME}]}}],
+        "resourceClaims": [{"name": CLAIM_NAME, "resourceClaimTemplateName": template}],
+    }
+    spec |= {"nodeName": node} if node is not None else {}
+    spec |= {"schedulingGates": [{"name": QUOTA_GATE}]} if gated else {}
+    labels = {"clearml-injector/fraction": "0.500"}
+    metadata = {
+        "name": name,
+        "namespace": "red",
+        "uid": name,
+        "annotations": annotations,
+        "labels": labels,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    return pod_from_object({"metadata": metadata, "spec": spec}, ResourceNames())
+
+
+@pytest.mark.parametrize(("fraction", "most"), MOST.items())
+def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, most: tuple[int, int]) -> None:
+    ledger = ledger_with(*OFFERS)
+    placement = ledger.place(asking(fraction, SLICES, reservation=UID), 0.0)
+    assert isinstance(placement, Placement)
+    reserved = ledger.used_of(SLICES)
+    assert (reserved.slices, reserved.pods, reserved.memory) == (most[0], 1, GpuMemory(most[1]))
+    ledger.set_pod(pod_of("p", fraction, placement))
+    assert (ledger.used_of(SLICES), ledger.reservations) == (reserved, 0)
+
+
+def test_a_pod_with_a_node_counts_by_the_cards_there() -> None:
+    ledger = ledger_with(*OFFERS)
+    for fraction, used in {HALF: (4, 20480), WHOLE: (8, 40960), MIB: (4, 20000)}.items():
+        placement = Placement((), 0, (), cards=(SMALL, LARGE) if needs_sizes(fraction) else ())
+        ledger.set_pod(pod_of("p", fraction, placement, node="small"))
+        found = ledger.used_of(SLICES)
+        assert (found.slices, found.memory) == (used[0], GpuMemory(used[1]))
+    ledger.set_pod(pod_of("p", MIB, Placement((), 0, ()), node="large"))
+    assert ledger.used_of(SLICES).slices == 2, "20000 MiB of 81920"
+
+
+def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
+    ledger = ledger_with()
+    ledger.set_pod(pod_of("p", MIB, Placement((), 0, ())))
+    ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
+    used = ledger.used_of(SLICES)
+    assert (used.slices, used.memory) == (16, GpuMemory(20000, 16))
+    ledger.put_offer(offer("large", LARGE))
+    assert not ledger.count_again()
+    used = ledger.used_of(SLICES)
+    assert (used.slices, used.memory) == (2 + 8, GpuMemory(20000 + LARGE))
+    ledger.remove_offer("large")
+    assert not ledger.count_again()
+    assert ledger.used_of(SLICES).slices == 16
+
+
+def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
+    ledger = ledger_with()
+    for number in range(2 * COUNTED_AT_ONCE + 1):
+        ledger.set_pod(pod_of(str(number), MIB, Placement((), 0, ())))
+    ledger.put_offer(offer("large", LARGE))
+    saved = []
+    while True:
+        before, is_left = ledger.used_of(SLICES).slices, ledger.count_again()
+        saved.append((before - ledger.used_of(SLICES).slices) // (8 - 2))
+        if not is_left:
+            break
+    assert saved == [COUNTED_AT_ONCE, COUNTED_AT_ONCE, 1]
+
+
+def test_pods_that_end_or_change_meanwhile_are_not_counted_twice() -> None:
+    ledger = ledger_with()
+    for number in range(3):
+        ledger.set_pod(pod_of(str(number), MIB, Placement((), 0, ())))
+    ledger.put_offer(offer("large", LARGE))
+    ledger.remove_pod(("red", "1"))
+    ledger.set_pod(pod_of("2", MIB, Placement((), 0, ()), node="large"))
+    assert not ledger.count_again()
+    assert ledger.used_of(SLICES).slices == 2 + 2
+
+
+def test_a_broken_card_without_memory_breaks_no_count() -> None:
+    ledger = ledger_with(offer("broken", 0))
+    forged = f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef"
+    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, Placement((), 0, ())), claimed=(named(forged),)))
+    assert ledger.used_of(SLICES).slices == 8
+
+
+def named(template: str) -> NamedShare:
+    share = share_of_name(template)
+    assert share is not None
+    return share
+
+
+def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
+    alone = msgspec.structs.replace(offer("n", LARGE).cards[0], is_shareable=False)
+    ledger = ledger_with(offer("small", SMALL), OfferedSlice("n", DRIVER, "n", "n", cards=(alone,)))
+    ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
+    assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
+
+
+def test_the_quota_is_full_to_its_last_slice_and_names_what_is_used() -> None:
+    ledger = ledger_with(*OFFERS)
+    for number in range(2):
+        placement = ledger.place(asking(HALF, SLICES, reservation=f"r{number}"), 0.0)
+        assert isinstance(placement, Placement)
+    over = ledger.place(asking(FIFTH, SLICES), 0.0)
+    assert over == OverQuota(SLICES, used=8, asked=2, limit=8, unit="slices")
+    ledger.release("r0")
+    assert isinstance(ledger.place(asking(FIFTH, SLICES), 0.0), Placement)
+
+
+def test_memory_counts_of_the_largest_card_that_the_pod_may_get() -> None:
+    ledger = ledger_with(*OFFERS)
+    assert isinstance(ledger.place(asking(HALF, MEMORY, reservation="r"), 0.0), Placement)
+    assert ledger.place(asking(WHOLE, MEMORY), 0.0) == OverQuota(MEMORY, 40960, 81920, 81920, "MiB")
+    assert isinstance(ledger.place(asking(HALF, MEMORY), 0.0), Placement)
+
+
+def test_a_pod_of_another_mode_is_held_to_what_claims_use_and_takes_their_place() -> None:
+    ledger = ledger_with(*OFFERS)
+    ledger.set_pod(pod_of("p", WHOLE, Placement((), 0, ()), node="large"))
+    pooled = request_of(Fraction(1, 8), mode="pooled", namespace="red", quotas=(SLICES,))
+    assert ledger.place(pooled, 0.0) == OverQuota(SLICES, 8, 1, 8, "slices")
+    ledger.remove_pod(("red", "p"))
+    assert ledger.used_of(SLICES).slices == 0
+
+
+def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
+    ledger = ledger_with(*OFFERS)
+    ledger.place(asking(HALF, SLICES, reservation="r"), 0.0)
+    ledger.set_pod(pod_of("p", HALF, Placement((), 0, (), cards=(SMALL,))))
+    assert (ledger.pending(), ledger.pending_slices()) == ((), 0)
+    assert (ledger.pending_count(), ledger.pending_count("elsewhere")) == (1, 0)
+    ledger.expire(100.0)
+    assert ledger.reservations == 0
+    assert ledger.pending_slices() == 0
+
+
+def test_without_a_quota_nothing_is_reserved() -> None:
+    ledger = ledger_with(*OFFERS)
+    placement = ledger.place(asking(HALF, reservation="r"), 0.0)
+    assert isinstance(placement, Placement)
+    assert (placement.reservation, ledger.reservations) == (None, 0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"namespace": "blue"}, {"pod": "other"}, {"share": FIFTH}])
+def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(changes: dict[str, object]) -> None:
+    ledger = ledger_with(*OFFERS)
+    first = ledger.place(asking(WHOLE, SLICES, reservation="r", pod="p"), 0.0)
+    assert isinstance(first, Placement)
+    fraction = changes.pop("share", WHOLE)
+    assert isinstance(fraction, Fraction)
+    kept = first if fraction is WHOLE else Placement((), 0, (), cards=(LARGE,), reservation="r")
+    again = asking(fraction, SLICES, existing=kept, **{"reservation": "second", "pod": "p"} | changes)
+    assert isinstance(ledger.place(again, 0.0), OverQuota if changes or fraction is FIFTH else Placement)
+
+
+def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() -> None:
+    ledger = ledger_with(*OFFERS)
+    ledger.line.state = "open"
+    ledger.set_pod(pod_of("first", WHOLE, Placement((), 0, ())))
+    ask = asking(HALF, SLICES, reservation=UID, when_over_quota="wait")
+    placement = ledger.place(ask, 0.0)
+    assert isinstance(placement, Placement)
+    assert placement.waits_for_quota
+    ledger.set_pod(pod_of("second", HALF, placement, gated=True))
+    assert (ledger.used_of(SLICES).slices, len(ledger.line), ledger.reservations) == (8, 1, 0)
+    behind = ledger.place(asking(FIFTH, SLICES, when_over_quota="wait"), 0.0)
+    assert isinstance(behind, Placement)
+    assert behind.waits_for_quota, "no small pod passes it"
+    ledger.remove_pod(("red", "first"))
+    due = [pod.name for pod in ledger.line.due(lambda *_: (SLICES,), "policies") if pod is not None]
+    assert due == ["second"]
+
+
+def test_a_pod_larger_than_its_quota_is_denied_and_does_not_wait() -> None:
+    ledger = ledger_with(*OFFERS)
+    ledger.line.state = "open"
+    two = asking(Fraction(16, 8), SLICES, when_over_quota="wait")
+    assert ledger.place(two, 0.0) == OverQuota(SLICES, 0, 16, 8, "slices")
+
+
+@dataclass
+class Cluster:
+    """What the API server has, what the controller has seen of it, and what was promised."""
+
+    ledger: Ledger = field(default_factory=lambda: ledger_with(*OFFERS))
+    stored: dict[str, tuple[Fraction, PodFact]] = field(default_factory=dict)
+    events: list[tuple[str, PodFact | None]] = field(default_factory=list)
+    promised: dict[str, tuple[Fraction, Placement]] = field(default_factory=dict)
+
+    def review(self, name: str, fraction: Fraction) -> None:
+        found = self.ledger.place(asking(fraction, SLICES, MEMORY, reservation=uid(name), pod=name), 0.0)
+        if isinstance(found, Placement):
+            self.promised[name] = fraction, found
+
+    def create(self, name: str) -> None:
+        if name in self.promised and name not in self.stored:
+            fraction, placement = self.promised.pop(name)
+            pod = pod_of(name, fraction, placement)
+            self.stored[name] = fraction, pod
+            self.events.append((name, pod))
+
+    def delete(self, name: str) -> None:
+        if self.stored.pop(name, None) is not None:
+            self.events.append((name, None))
+
+    def watch(self) -> None:
+        if self.events:
+            name, pod = self.events.pop(0)
+            if pod is None:
+                self.ledger.remove_pod(("red", name))
+            else:
+                self.ledger.set_pod(pod)
+
+    def check(self) -> None:
+        real = [fraction for fraction, _ in self.stored.values()]
+        real += [fraction for fraction, _ in self.promised.values()]
+        assert sum(MOST[fraction][0] for fraction in real) <= 8
+        assert sum(MOST[fraction][1] for fraction in real) <= 81920
+
+
+def uid(name: str) -> str:
+    return f"{UID[:-4]}{int(name):04}"
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["review", "review", "create", "create", "delete", "watch", "watch"]),
+        st.integers(0, 9),
+        st.sampled_from(list(MOST)),
+    ),
+    max_size=by_turns("ledger", usual=60, full=200),
+)
+
+
+@given(STEPS)
+def test_no_order_of_reviews_watch_events_and_deletions_passes_a_quota(
+    steps: list[tuple[str, int, Fraction]],
+) -> None:
+    cluster = Cluster()
+    for number, (step, which, fraction) in enumerate(steps):
+        if step == "review":
+            cluster.review(str(number), fraction)
+        elif step == "create":
+            cluster.create(([*cluster.promised] or ["0"])[which % max(1, len(cluster.promised))])
+        elif step == "delete":
+            cluster.delete(([*cluster.stored] or ["0"])[which % max(1, len(cluster.stored))])
+        else:
+            cluster.watch()
+        cluster.check()
+    while cluster.events:
+        cluster.watch()
+    used = sum(MOST[fraction][0] for fraction, _ in cluster.stored.values())
+    reserved = sum(MOST[fraction][0] for fraction, _ in cluster.promised.values())
+    assert cluster.ledger.used_of(SLICES).slices == used + reserved
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("pod"),
+            st.integers(0, 5),
+            st.sampled_from(list(MOST)),
+            st.sampled_from([None, "small", "large", "gone"]),
+        ),
+        st.tuples(st.just("end"), st.integers(0, 5)),
+        st.tuples(
+            st.just("offer"), st.sampled_from(["small", "large"]), st.sampled_from([SMALL, LARGE, 24576])
+        ),
+        st.tuples(st.just("withdraw"), st.sampled_from(["small", "large"])),
+        st.tuples(st.just("count")),
+    ),
+    max_size=30,
+)
+
+
+@given(CHANGES)
+def test_a_ledger_kept_by_events_counts_as_one_built_from_a_list(changes: list[tuple[object, ...]]) -> None:
+    kept = ledger_with()
+    pods: dict[str, PodFact] = {}
+    offers: dict[str, OfferedSlice] = {}
+    for kind, *rest in changes:
+        if kind == "pod":
+            number, fraction, node = rest
+            cards = (SMALL, LARGE) if needs_sizes(fraction) else ()
+            pod = pod_of(f"p{number}", fraction, Placement((), 0, (), cards=cards), node=node)
+            pods[pod.name] = pod
+            kept.set_pod(pod)
+        elif kind == "end":
+            pods.pop(f"p{rest[0]}", None)
+            kept.remove_pod(("red", f"p{rest[0]}"))
+        elif kind == "offer":
+            found = offer(str(rest[0]), rest[1])
+            offers[found.name] = found
+            kept.put_offer(found)
+        elif kind == "withdraw":
+            offers.pop(str(rest[0]), None)
+            kept.remove_offer(str(rest[0]))
+        kept.used_of(SLICES)
+        if kind == "count":
+            kept.count_again()
+    while kept.count_again():
+        pass
+    rebuilt = ledger_with(*offers.values())
+    rebuilt.replace((), pods.values())
+    rebuilt.used_of(SLICES)
+    assert books(kept) == books(rebuilt)

@@ -1,0 +1,194 @@
+"""The words for each state of a claim."""
+
+import pytest
+
+from kube.dra import DRIVER
+from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom, LeftOut
+from ledger.claimed_cards import CardKey, ClaimedPart
+from ledger.quoted_text import MAX_QUOTED
+from ledger.why import PodSummary, why
+from ledger.why_claim import ShareClaim, waiting_cause
+from modes.facts import PodFact
+
+HALVES = (ClaimAlternative(20480, 40960), ClaimAlternative(40960, 81920))
+PART = ClaimedPart(CardKey(DRIVER, "gpu-0", "gpu-3"), 40960, "gpu/m81920")
+TEMPLATE = "gpu-fraction-4of8-m40960-m81920-0123456789abcdef"
+
+
+def claim_of(state="waiting", **changes):
+    known = {"template": TEMPLATE, "name": "train-x", "driver": DRIVER, "alternatives": HALVES}
+    return ShareClaim(state=state, **known | changes)
+
+
+def explained(claim, node=None, **changes):
+    fact = PodFact(namespace="team", name="train", node=node)
+    return why(PodSummary(fact=fact, asked="0.500", policy="default", claim=claim, **changes))
+
+
+def waiting(*alternatives, **changes):
+    return explained(claim_of(room=ClaimRoom(alternatives, **changes)))
+
+
+def test_it_says_what_is_asked_of_which_card_and_which_have_room():
+    rooms = (
+        AlternativeRoom(HALVES[0], 2, 2, 0, 0, 10240, "b"),
+        AlternativeRoom(HALVES[1], 4, 3, 1, 1, 81920, "a"),
+    )
+    left_out = (LeftOut("a", "gpu-1", f"taint {DRIVER}/xid=79"), LeftOut("c", "", "cordoned or not ready"))
+    said = explained(claim_of(room=ClaimRoom(rooms, left_out, 2)), waited_seconds=90)
+    assert said == (
+        'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
+        " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
+        f" {DRIVER}. It has waited for 90 seconds and has no node yet. Cards with 40960 MiB: 2; none has"
+        " enough room, the most free is 10240 MiB on b. Cards with 81920 MiB: 4, 3 of which are usable; 1 has"
+        f" enough room, the most free is 81920 MiB on a. Left out: gpu-1 of a (taint {DRIVER}/xid=79), c"
+        " (cordoned or not ready) and 2 more. It waits for the scheduler to try again, or for something else"
+        " that nodes with room lack."
+    )
+
+
+@pytest.mark.parametrize(
+    ("room", "fragment"),
+    [
+        (AlternativeRoom(HALVES[0]), "No such card is offered: ask the admin"),
+        (AlternativeRoom(HALVES[0], 1, 0), "40960 MiB: 1, none of which can be used. Ask the admin when"),
+        (AlternativeRoom(HALVES[0], 2, 1, 0, 0, 5, "a"), "40960 MiB: 2, 1 of which is usable; none has"),
+        (
+            AlternativeRoom(HALVES[0], 1, 1),
+            "none has enough room, all are claimed. It starts when pods that hold",
+        ),
+        (
+            AlternativeRoom(ClaimAlternative(5), 3, 3, 2, 2, 9, "a"),
+            "Cards that it accepts: 3; 2 have enough room",
+        ),
+        (
+            AlternativeRoom(ClaimAlternative(5, 10, count=2), 3, 3, 2, 0, 9, "a"),
+            "2 have enough room, but no node has 2 of them, the most free is 9 MiB on a. It starts when",
+        ),
+    ],
+)
+def test_room_of_cards(room, fragment):
+    assert fragment in waiting(room)
+
+
+def test_a_size_that_nobody_offers_is_named_among_others():
+    said = waiting(AlternativeRoom(HALVES[0]), AlternativeRoom(HALVES[1], 1, 1, 1, 1, 81920, "a"))
+    assert "Cards with 40960 MiB: 0. Cards with 81920 MiB: 1; 1 has enough room" in said
+
+
+def test_what_is_not_known_is_not_said():
+    without_claims = waiting(AlternativeRoom(HALVES[0], 2, 2, 2, 2, 40960, "a"), claims_are_known=False)
+    assert "Cards with 40960 MiB: 2. Users that may list ResourceClaims" in without_claims
+    assert "free is" not in without_claims
+    assert "It waits for room on a card. Users that may list ResourceSlices" in explained(claim_of())
+
+
+@pytest.mark.parametrize(
+    ("demand", "asked"),
+    [
+        (ClaimAlternative(None), "1 whole card, offered"),
+        (ClaimAlternative(None, count=2), "2 whole cards of one node, offered"),
+        (ClaimAlternative(5120), "5120 MiB of a card, offered"),
+        (
+            ClaimAlternative(40960, 81920, 2),
+            "40960 MiB of each of 2 cards of one node with 81920 MiB, offered",
+        ),
+    ],
+)
+def test_what_a_claim_asks_for(demand, asked):
+    assert f"a claim of {asked} by driver {DRIVER}." in explained(claim_of(alternatives=(demand,)))
+
+
+@pytest.mark.parametrize(
+    ("state", "fragment"),
+    [
+        ("not created", "Kubernetes has not created its ResourceClaim yet: ask again in a few seconds."),
+        ("no template", f"ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes cannot create its"),
+        ("deleted", "ResourceClaim train-x was deleted: ask again in a few seconds, or delete the pod and"),
+        ("unread", "Its ResourceClaim could not be read"),
+    ],
+)
+def test_a_claim_that_is_not_there(state, fragment):
+    assert fragment in explained(claim_of(state))
+
+
+def test_a_claim_that_cannot_be_read_is_named_by_its_template():
+    said = explained(ShareClaim(state="unread", template=TEMPLATE))
+    assert f'Policy "default" gives it a claim by template {TEMPLATE}.' in said
+
+
+def test_what_kubernetes_reports_of_a_claim_that_it_could_not_create_is_quoted():
+    said = explained(claim_of("no template", reported="x\n" + "y" * 9999))
+    assert "Kubernetes reports: x yyy" in said
+    assert len(said) < 3 * MAX_QUOTED
+
+
+def test_a_claim_that_is_allocated_before_the_pod_has_its_node():
+    said = explained(claim_of("allocated", parts=(PART,)))
+    assert "Its claim holds 40960 MiB of gpu-3 in pool gpu-0: the scheduler is binding its node." in said
+
+
+def test_a_pod_that_runs_names_its_card():
+    said = explained(claim_of("allocated", parts=(PART,)), node="gpu-0", phase="Running")
+    assert said.endswith("It runs on node gpu-0 with 40960 MiB of gpu-3.")
+
+
+def test_a_pod_whose_card_could_not_be_prepared_says_why():
+    claim = claim_of(
+        "allocated", parts=(ClaimedPart(PART.card, None),), reported="Failed to prepare: no driver"
+    )
+    said = explained(claim, node="gpu-0")
+    assert "It has its claim on node gpu-0: all of gpu-3, so it does not wait for the injector." in said
+    assert said.endswith("could not prepare the card; the kubelet tries again: Failed to prepare: no driver.")
+
+
+def test_the_scheduler_and_gates_are_named_as_for_other_pods():
+    room = ClaimRoom((AlternativeRoom(HALVES[0], 1, 1, 0, 0, 5, "a"),))
+    said = explained(claim_of(room=room), scheduler_says="cannot allocate all claims")
+    assert said.endswith("The scheduler reports: cannot allocate all claims.")
+    assert "scheduling gates (a.example/b)" in explained(claim_of(room=room), gates=("a.example/b",))
+
+
+def test_a_pod_that_is_deleted_holds_its_claim_until_then():
+    assert "and holds its claim until then" in explained(claim_of(), is_terminating=True)
+
+
+ASKED = "20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cause"),
+    [
+        ((2, 2, 0, 0, 5, "a"), "none has enough room"),
+        ((2, 2, 1, 1, 5, "a"), "a node has room, the scheduler tries again or has another reason"),
+        ((2, 2, 1, 0, 5, "a"), "too few of one node have room"),
+        ((2, 0, 0, 0), "no such card can be used"),
+        ((0,), "no such card is offered"),
+    ],
+)
+def test_the_cause_of_a_wait_is_what_cards_lack(numbers, cause):
+    claim = claim_of(room=ClaimRoom((AlternativeRoom(HALVES[0], *numbers), AlternativeRoom(HALVES[1]))))
+    assert waiting_cause(claim) == f"{ASKED}: {cause}"
+
+
+def test_the_cause_stays_short_with_many_sizes():
+    sizes = tuple(ClaimAlternative(size // 2, size) for size in range(1000, 17000, 1000))
+    room = ClaimRoom(tuple(AlternativeRoom(each, 1, 1) for each in sizes))
+    assert waiting_cause(claim_of(alternatives=sizes, room=room)) == (
+        "500 MiB of a card with 1000 MiB or 1000 MiB of a card with 2000 MiB or 14 more sizes:"
+        " none has enough room"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [
+        ("allocated", "the scheduler is binding its node"),
+        ("not created", "Kubernetes has not created its claim yet"),
+        ("deleted", "its claim was deleted"),
+        ("no template", "the template of its claim does not exist"),
+        ("waiting", f"{ASKED}: it is not known which cards have room"),
+    ],
+)
+def test_the_cause_without_known_cards_is_the_state_of_the_claim(state, cause):
+    assert waiting_cause(claim_of(state)) == cause

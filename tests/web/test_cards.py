@@ -1,0 +1,69 @@
+"""Cards that DRA drivers offer, on the page."""
+
+from kube.dra import DRIVER
+from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
+from modes.facts import NodeFact
+from tests.web.asking import Source, page_of, panels, rows, watching
+from tests.web.test_page import TokenAuthorizer
+
+
+def with_cards(source, **more):
+    """Add a node whose two cards a DRA driver offers; claims hold parts of the first."""
+    ledger = source.ledger
+    ledger.set_node(NodeFact(name="cards", **more))
+    good = ClaimableCard("gpu-0", 80000, model="L4")
+    offered = good, ClaimableCard("gpu-1", 40000, model="L4", taint="x/lost")
+    changed = ledger.cards.put_slice(OfferedSlice("s", DRIVER, "cards", "cards", cards=offered))
+    for namespace, name, mib in (("team", "mine", 20000), ("hidden", "secret", 10000)):
+        parts = (ClaimedPart(CardKey(DRIVER, "cards", "gpu-0"), mib),)
+        changed |= ledger.cards.put_claim(CardClaim(namespace, f"{name}-claim", name, parts))
+    ledger.note_cards(changed)
+    return source
+
+
+def test_a_card_of_a_driver_is_a_box_of_mib():
+    page = page_of(with_cards(Source()), created=lambda _namespace, pod: f"created {pod}")
+    events = watching(page, lambda request: request.until(panels))
+    row = rows(events)["cards"]
+    assert (row["product"], row["mib"]) == ("L4", 80000)
+    mine = {"kind": "holder", "slices": 20000, "namespace": "team", "pod": "mine", "mib": 20000}
+    secret = {"kind": "holder", "slices": 10000, "namespace": "hidden", "pod": "secret", "mib": 10000}
+    assert row["gpus"] == [
+        {
+            "capacity": 80000,
+            "card": "gpu-0",
+            "free": 50000,
+            "shares": [{**mine, "created": "created mine"}, {**secret, "created": "created secret"}],
+        },
+        {"capacity": 40000, "card": "gpu-1", "mib": 40000, "taint": "x/lost", "unhealthy": True},
+    ]
+    [found] = panels(events)
+    assert found["cards"] == {"cards": 2, "mib": 120000, "claimed": 30000, "free": 50000}
+    assert {block["denominator"]: block["pods"] for block in found["blocks"]} == {1: 0, 2: 1, 4: 2, 8: 5}
+
+
+def test_cards_of_a_node_that_takes_no_pods_have_nothing_free():
+    events = watching(page_of(with_cards(Source(), usable=False)), lambda request: request.until(panels))
+    assert "free" not in rows(events)["cards"]["gpus"][0]
+    [found] = panels(events)
+    assert (found["cards"]["free"], {block["pods"] for block in found["blocks"]}) == (0, {0})
+
+
+def test_who_claims_a_card_is_named_only_to_viewers_of_its_namespace():
+    page = page_of(with_cards(Source()), TokenAuthorizer())
+
+    async def watch(request):
+        return await request.until(panels), request.answer.body
+
+    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
+    assert b"secret" not in body
+    assert b"hidden" not in body
+    assert rows(events)["cards"]["gpus"][0]["shares"] == [
+        {"kind": "holder", "slices": 20000, "namespace": "team", "pod": "mine", "mib": 20000},
+        {"kind": "other", "slices": 10000, "mib": 10000},
+    ]
+
+
+def test_without_cards_no_figures_of_them_are_sent():
+    events = watching(page_of(Source("a")), lambda request: request.until(panels))
+    assert panels(events)[0]["cards"] is None
