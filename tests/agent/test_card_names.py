@@ -4,6 +4,7 @@ import asyncio
 import errno
 import json
 import os
+from unittest import mock
 
 import pytest
 
@@ -100,9 +101,8 @@ def test_names_are_still_followed_when_no_process_can_start(tmp_path, monkeypatc
     asyncio.run(follow())
 
 
-def test_an_agent_starts_where_no_process_can_read_names_yet(monkeypatch):
-    monkeypatch.setattr("agent.card_names.Child", no_process)
-    with node_folder() as node:
+def test_an_agent_starts_where_no_process_can_read_names_yet():
+    with node_folder() as node, mock.patch("agent.card_names.Child", no_process):
         begun = begin(node.options)
         with pytest.raises(PolicyUnusableError):
             asyncio.run(read_policy(begun.policy))

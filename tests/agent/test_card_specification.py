@@ -1,70 +1,73 @@
-"""The agent has NVIDIA's own generator name its cards, on nodes where nobody else does."""
+"""The agent has a generator name its cards where nobody else does; `tests/programs` has NVIDIA's."""
 
 import asyncio
 import dataclasses
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from agent.card_specification import FILE, KIND
-from testbed.nvidia.cards import NvmlNode
-from testbed.nvidia.driver_root import DriverRoot
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, ready, running, until
-from tests.agent.support.nvidia import nvidia_programs
 
-HOOK = "/usr/local/nvidia/toolkit/nvidia-cdi-hook"
 HOST_ROOT = "/run/nvidia/driver"
 CARDS = card(0), card(1, 81920)
 NAMES = "nvidia.com/gpu-0", "nvidia.com/gpu-1"
-
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def programs(say):
-    return nvidia_programs(say)
+GENERATOR = """#!/bin/sh
+for each; do case "$each" in --output=*) cp "$0.json" "${each#--output=}";; esac; done
+"""
 
 
 class OperatorNode:
-    """A node as NVIDIA's GPU operator leaves it: a driver in a folder of its own, one device of all cards."""
+    """A node as NVIDIA's GPU operator leaves it: a driver in a folder of its own, and a generator."""
 
-    def __init__(self, node, programs):
+    def __init__(self, node):
         self.node = node
-        self.programs = programs
-        self.driver = DriverRoot(node.root / "driver", NvmlNode(CARDS))
-        self.management = node.cdi / "management.nvidia.com-gpu.yaml"
-        programs.generate_management(self.driver, self.management, Path(HOOK))
+        self.driver = node.root / "driver"
+        self.generator = node.root / "nvidia-ctk"
+        self.generator.write_text(GENERATOR)
+        self.generator.chmod(0o755)
+        self.install("595.71.05")
         node.write_gpus(*CARDS)
-        self.set(nvidia_ctk=str(programs.ctk))
+        self.set(nvidia_ctk=str(self.generator))
+
+    def install(self, version, *cards):
+        """Put a driver there in place of what was there; the generator sees some cards, or both."""
+        shutil.rmtree(self.driver, ignore_errors=True)
+        self.driver.mkdir()
+        library = f"libcuda.so.{version}"
+        (self.driver / library).touch()
+        names = *(each.uuid for each in cards or CARDS), "all"
+        content = {
+            "cdiVersion": "0.5.0",
+            "kind": KIND,
+            "devices": [{"name": each, "containerEdits": {}} for each in names],
+            "containerEdits": {"mounts": [{"hostPath": f"{HOST_ROOT}/{library}"}]},
+        }
+        self.generator.with_name("nvidia-ctk.json").write_text(json.dumps(content))
 
     def set(self, **more):
         """Run the agent with other options."""
-        fixed = {"nvidia_cdi_hook": HOOK, "host_driver_root": HOST_ROOT}
-        self.node.options = dataclasses.replace(
-            self.node.options, driver_root=str(self.driver.folder), **fixed, **more
-        )
+        roots = {"driver_root": str(self.driver), "host_driver_root": HOST_ROOT}
+        self.node.options = dataclasses.replace(self.node.options, **roots, **more)
 
     @property
     def devices(self):
-        """Our devices of cards by name, and what they have in common."""
+        """Our devices of cards, and what they have in common."""
         content = json.loads((self.node.cdi / FILE).read_text())
-        assert content["kind"] == KIND
-        devices = {each["name"]: each["containerEdits"] for each in content["devices"]}
-        return devices, content["containerEdits"]
+        return {each["name"] for each in content["devices"]}, content["containerEdits"]
 
 
-def on_operator_node(programs, test):
-    """Run a coroutine on such a node."""
+def run(test):
+    """Run a test that is a coroutine on such a node."""
 
-    async def run():
+    async def on_node():
         with node_folder() as node:
             async with kubelet_in(node.root) as kubelet:
-                await test(OperatorNode(node, programs), kubelet)
+                await test(OperatorNode(node), kubelet)
 
-    asyncio.run(run())
+    return lambda: asyncio.run(on_node())
 
 
 async def offered(kubelet):
@@ -72,97 +75,80 @@ async def offered(kubelet):
         await kubelet.until_offered(name)
 
 
-def test_on_a_stock_node_of_the_gpu_operator_the_agent_offers_its_cards(programs):
-    async def look(operator, kubelet):
+def lacks(process, what):
+    """Whether an agent says what is missing."""
+    return process.state is not None and what in (process.state.missing or "")
+
+
+@run
+async def test_cards_have_a_device_each_and_all_of_them_together_none(operator, kubelet):
+    async with running(operator.node):
+        await offered(kubelet)
+        answer = await kubelet.allocate(NAMES[1], *ids(1, 0, 1, 2))
+    named = [each.name for each in answer.cdi_devices]
+    assert named == [f"{KIND}=GPU-1", "clearml-injector.io/slices=GPU-1-3-of-8"]
+    assert operator.devices[0] == {"GPU-0", "GPU-1"}
+
+
+@run
+async def test_a_reboot_empties_the_folder_and_the_next_agent_writes_it_again(operator, kubelet):
+    for _ in range(2):
         async with running(operator.node):
             await offered(kubelet)
-            answer = await kubelet.allocate(NAMES[1], *ids(1, 0, 1, 2))
-        assert [each.name for each in answer.cdi_devices] == [
-            f"{KIND}=GPU-1",
-            "clearml-injector.io/slices=GPU-1-3-of-8",
-        ]
-        devices, common = operator.devices
-        # No device of all cards: a container that gets it would have them all.
-        assert set(devices) == {"GPU-0", "GPU-1"}
-        [node] = devices["GPU-1"]["deviceNodes"]
-        assert (node["path"], node["hostPath"]) == ("/dev/nvidia1", f"{HOST_ROOT}/dev/nvidia1")
-        mounted = {each["hostPath"] for each in common["mounts"]}
-        assert f"{HOST_ROOT}/usr/lib64/libcuda.so.595.71.05" in mounted
-        assert {each["path"] for each in common["hooks"]} == {HOOK}
-
-    on_operator_node(programs, look)
-
-
-def test_a_reboot_empties_the_folder_and_the_next_agent_writes_it_again(programs):
-    async def reboot(operator, kubelet):
-        async with running(operator.node):
-            await offered(kubelet)
+        assert operator.devices[0] == {"GPU-0", "GPU-1"}
         shutil.rmtree(operator.node.cdi)
         operator.node.cdi.mkdir()
-        async with running(operator.node):
-            await offered(kubelet)
-        assert set(operator.devices[0]) == {"GPU-0", "GPU-1"}
-
-    on_operator_node(programs, reboot)
 
 
-def test_after_an_upgrade_of_the_driver_its_new_files_are_named_without_a_restart(programs, monkeypatch):
+def test_after_an_upgrade_of_the_driver_its_new_files_are_named_without_a_restart(monkeypatch):
     monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
 
+    @run
     async def upgrade(operator, kubelet):
         async with running(operator.node):
             await offered(kubelet)
-            operator.driver.install(NvmlNode(CARDS, driver="615.10.02"))
-            await until(
-                lambda: any("615.10.02" in each["hostPath"] for each in operator.devices[1]["mounts"])
-            )
-        assert not [each for each in operator.devices[1]["mounts"] if "595" in each["hostPath"]]
+            operator.install("615.10.02")
+            new = {"mounts": [{"hostPath": f"{HOST_ROOT}/libcuda.so.615.10.02"}]}
+            await until(lambda: operator.devices[1] == new)
 
-    on_operator_node(programs, upgrade)
+    upgrade()
 
 
 @pytest.mark.parametrize("ctk", ["/bin/false", "/no/such/nvidia-ctk"])
-def test_a_generator_that_fails_is_named_by_readyz(programs, ctk):
+def test_a_generator_that_fails_is_named_by_readyz(ctk):
+    @run
     async def fail(operator, kubelet):
         operator.set(nvidia_ctk=ctk)
         async with running(operator.node) as process:
-            await until(lambda: process.state is not None and "names GPU 0" in (process.state.missing or ""))
+            await until(lambda: lacks(process, "names GPU 0"))
             assert ctk in (await ready(process)).text
         assert not kubelet.devices
 
-    on_operator_node(programs, fail)
+    fail()
 
 
-def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(programs):
-    async def fail(operator, kubelet):
-        operator.set(nvidia_ctk="/bin/false")
-        operator.node.write_card_names("GPU-0", "GPU-1")
-        async with running(operator.node):
-            await offered(kubelet)
-            answer = await kubelet.allocate(NAMES[0], *ids(0, 0))
-        assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
-
-    on_operator_node(programs, fail)
+@run
+async def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(operator, kubelet):
+    operator.set(nvidia_ctk="/bin/false")
+    operator.node.write_card_names("GPU-0", "GPU-1")
+    async with running(operator.node):
+        await offered(kubelet)
+        answer = await kubelet.allocate(NAMES[0], *ids(0, 0))
+    assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
 
 
-def test_a_generator_that_does_not_see_every_card_fails(programs):
-    async def miss(operator, kubelet):
-        operator.driver.write(NvmlNode(CARDS[:1]))
-        async with running(operator.node) as process:
-            await until(
-                lambda: process.state is not None and "names no GPU-1" in (process.state.missing or "")
-            )
-        assert not (operator.node.cdi / FILE).exists()
-
-    on_operator_node(programs, miss)
+@run
+async def test_a_generator_that_does_not_see_every_card_fails(operator, kubelet):
+    operator.install("595.71.05", CARDS[0])
+    async with running(operator.node) as process:
+        await until(lambda: lacks(process, "names no GPU-1"))
+    assert not (operator.node.cdi / FILE).exists()
 
 
-def test_a_node_whose_cards_all_stay_whole_gets_no_file(programs):
+@run
+async def test_a_node_whose_cards_all_stay_whole_gets_no_file(operator, kubelet):
     # A runtime refuses a file without a device.
-    async def offer_none(operator, kubelet):
-        operator.set(divide=("H100",))
-        async with running(operator.node) as process:
-            await until(lambda: process.state is not None and process.state.missing is None)
-        assert not (operator.node.cdi / FILE).exists()
-
-    on_operator_node(programs, offer_none)
+    operator.set(divide=("H100",))
+    async with running(operator.node) as process:
+        await until(lambda: process.state is not None and process.state.missing is None)
+    assert not (operator.node.cdi / FILE).exists()

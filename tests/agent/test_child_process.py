@@ -4,12 +4,12 @@ import asyncio
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from agent.child_process import Child, ChildError
 from testbed.process import eventually
-from tests.control_plane.test_process import gone
 
 
 @pytest.fixture
@@ -39,6 +39,11 @@ def test_one_that_fails_is_an_error_of_its_own_words(module):
 
 
 FOREVER = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
+
+
+def gone(pid):
+    """Whether a process has ended; a zombie, which only waits for its parent to ask, has."""
+    return not Path(f"/proc/{pid}/status").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
 
 
 def pid_of(child):

@@ -1,9 +1,7 @@
-"""NVML as a source of GPUs: NVIDIA's bindings over a library with NVML's ABI. No GPU was at hand."""
+"""NVML as a source of GPUs: NVIDIA's bindings over functions that answer as NVML's. No GPU was at hand."""
 
-import os
-import shutil
-import subprocess
-import sys
+import ctypes
+import threading
 import time
 from dataclasses import replace
 
@@ -11,7 +9,7 @@ import pynvml
 import pytest
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
-from testbed.nvidia import library
+from agent.nvml import Nvml
 from testbed.nvidia.cards import (
     LIMITS_OFFERED,
     SAMPLES_OF_NEW,
@@ -23,6 +21,7 @@ from testbed.nvidia.cards import (
     Xid,
 )
 from tests.agent.support.node import node_folder
+from tests.agent.support.nvml_library import in_use
 
 FIRST = Card("GPU-0", "NVIDIA H100", memory_mib=81559, mig=None)
 SECOND = Card("GPU-1", "NVIDIA H100", minor=1, memory_mib=81559)
@@ -154,7 +153,7 @@ def test_a_gpu_whose_events_cannot_be_watched_is_unhealthy_until_they_can_and_th
 ):
     monkeypatch.setattr("agent.nvml.WAITS_UNTIL_TRIED", 3)
     node.write_gpus(BROKEN_EVENTS, SECOND)
-    # The library ends a process that waits on a set in which a GPU could not be entered.
+    # The library refuses to wait for a set in which a GPU could not be entered.
     source = node.open_driver()
     assert source.wait_for_event(0) is None
     condition = source.condition_of("GPU-0")
@@ -173,21 +172,15 @@ def test_a_gpu_whose_events_cannot_be_watched_is_unhealthy_until_they_can_and_th
     source.close()
 
 
-CLOSES_WHILE_IT_WAITS = """
-import threading, pynvml
-from agent.nvml import Nvml
-source, waits, wait = Nvml(), threading.Event(), pynvml.nvmlEventSetWait_v2
-pynvml.nvmlEventSetWait_v2 = lambda *given: (waits.set(), wait(*given))[1]
-threading.Thread(target=source.wait_for_event, args=(0.5,)).start()
-waits.wait()
-source.close()
-"""
-
-
-def test_nothing_that_is_waited_for_is_freed_when_the_source_closes(node):
-    # The library ends a process that does.
-    ended = subprocess.run([sys.executable, "-c", CLOSES_WHILE_IT_WAITS], capture_output=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+def test_nothing_that_is_waited_for_is_freed_when_the_source_closes(node, monkeypatch):
+    # The library refuses that.
+    source, waits, wait = node.open_driver(), threading.Event(), pynvml.nvmlEventSetWait_v2
+    monkeypatch.setattr(pynvml, "nvmlEventSetWait_v2", lambda *given: (waits.set(), wait(*given))[1])
+    waiting = threading.Thread(target=source.wait_for_event, args=(0.2,))
+    waiting.start()
+    waits.wait()
+    source.close()
+    waiting.join()
 
 
 @pytest.mark.parametrize(
@@ -291,21 +284,23 @@ def test_a_driver_that_counts_tells_what_a_control_group_uses_of_a_gpu(node, sou
 
 
 @pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])
-def test_a_library_that_no_runtime_put_in_is_found_below_the_drivers_root(node, folder):
-    libraries = node.root / "driver" / folder
-    libraries.mkdir(parents=True)
-    shutil.copy(library.build(), libraries)
-    root = str(node.root / "driver")
-    asking = f"from agent.nvml import Nvml\nprint(len(Nvml(driver_root={root!r}).list_gpus()))"
-    bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
-    ended = subprocess.run(
-        [sys.executable, "-c", asking], env=bare, capture_output=True, text=True, check=False
-    )
-    assert ended.stdout == "2\n", ended.stderr
+def test_a_library_that_no_runtime_put_in_is_found_below_the_drivers_root(node, folder, monkeypatch):
+    file, loaded = node.root / "driver" / folder / "libnvidia-ml.so.1", []
+
+    def load(path):
+        if path != str(file):
+            raise OSError(path)
+        loaded.append(path)
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    Nvml(driver_root=str(node.root / "driver")).close()
+    assert loaded == [str(file)]
 
 
-def test_a_machine_without_a_driver_says_so():
-    # In a process of its own: a library that was loaded once stays.
-    asking = "from agent.nvml import Nvml\nNvml()"
-    ended = subprocess.run([sys.executable, "-c", asking], capture_output=True, text=True, check=False)
-    assert "GpuSourceError: NVML: nvmlInit: NVML Shared Library Not Found" in ended.stderr
+def test_a_machine_without_a_driver_says_so(monkeypatch):
+    def load(name):
+        raise OSError(name)
+
+    monkeypatch.setattr(pynvml, "CDLL", load)
+    with in_use(None), pytest.raises(GpuSourceError, match="NVML: nvmlInit: NVML Shared Library Not Found"):
+        Nvml()

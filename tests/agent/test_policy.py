@@ -5,14 +5,30 @@ import asyncio
 import msgspec
 import pytest
 
-import agent.child_process
+from agent import child_process
 from agent.options import AgentOptions
 from agent.policy import PolicyUnusableError, PolicyWatch, begin_reading, read_policy
 from agent.policy_cache import KEPT, digest_of
 from agent.private_folder import UntrustedError, private_folder, read_own
 from agent.settings import LimiterPart
 from testbed.nodes.agent import LIMITS_BY_AGENT
+from testbed.process import WAIT_S
 from testbed.product import POLICIES
+from tests.agent.support.child import Child
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Names the modules that run, in this process."""
+    begun = []
+
+    class Watched(Child):
+        def __init__(self, module, *arguments):
+            begun.append(module)
+            super().__init__(module, *arguments)
+
+    monkeypatch.setattr("agent.policy.Child", Watched)
+    return begun
 
 
 @pytest.fixture
@@ -48,6 +64,12 @@ def test_a_driver_of_claims_limits_each_card_by_its_number(tmp_path):
     assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "{memory_mib}m") in read(tmp_path).limiter.env
 
 
+def test_it_is_compiled_by_a_process_that_ends(policies, monkeypatch):
+    here = read(policies)
+    monkeypatch.setattr("agent.policy.Child", child_process.Child)
+    assert read(policies) == here
+
+
 def test_what_is_wrong_is_reported(policies):
     with pytest.raises(PolicyUnusableError, match='has no policy "other": name one of its policies'):
         read(policies, "other")
@@ -63,7 +85,7 @@ def test_a_policy_that_changed_before_the_watch_began_is_noticed(policies, monke
         reading = begin_reading(options(policies))
         policy = await read_policy(reading)
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await PolicyWatch(options(policies), policy, reading.files).until_changed(lambda: None)
 
     asyncio.run(change())
@@ -79,11 +101,11 @@ def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
         for text in (LIMITS_BY_AGENT + "# a comment\n", "kind: Policy\nname: ["):
             file.write_text(text)
             stamp = watch._files
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WAIT_S):
                 while watch._files == stamp:  # noqa: ASYNC110 - nobody sets an event
                     await asyncio.sleep(0.01)
         file.write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await waiting
 
     asyncio.run(change())
@@ -104,7 +126,7 @@ def test_a_change_that_no_process_could_compile_is_compiled_later(policies, monk
             with pytest.raises(BlockingIOError):
                 await watch.until_changed(lambda: None)
         # A background task that raised is run again.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await watch.until_changed(lambda: None)
 
     asyncio.run(change())
@@ -114,20 +136,6 @@ def test_a_policy_of_mig_instances_is_none_for_the_agent(policies):
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: mig}\n")
     with pytest.raises(PolicyUnusableError, match="gives MIG instances"):
         read(policies)
-
-
-@pytest.fixture
-def compiled(monkeypatch):
-    """Names the modules that ran as processes."""
-    begun = []
-
-    class Watched(agent.child_process.Child):
-        def __init__(self, module, *arguments):
-            begun.append(module)
-            super().__init__(module, *arguments)
-
-    monkeypatch.setattr("agent.policy.Child", Watched)
-    return begun
 
 
 def test_an_agent_that_starts_again_compiles_nothing(policies, tmp_path, compiled):
@@ -181,7 +189,7 @@ def test_a_kept_policy_is_soon_compiled_all_the_same(policies, tmp_path, monkeyp
         reading = begin_reading(options(policies, state_dir=tmp_path))
         policy = await read_policy(reading)
         assert policy.slices_per_gpu == 4
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             await PolicyWatch(options(policies, state_dir=tmp_path), policy, reading.files).until_changed(
                 lambda: None
             )
@@ -218,7 +226,7 @@ def test_a_kept_policy_is_confirmed_by_compiling_it_and_not_before(policies, tmp
         watch = PolicyWatch(options(policies, state_dir=tmp_path), await read_policy(reading), reading.files)
         before = await watch.is_confirmed(0)
         following = asyncio.ensure_future(watch.until_changed(lambda: None))
-        after = await watch.is_confirmed(60)
+        after = await watch.is_confirmed(WAIT_S)
         following.cancel()
         return before, after
 

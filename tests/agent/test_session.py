@@ -14,15 +14,6 @@ from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, node_folder, until
 
 
-@pytest.fixture
-def no_session():
-    """What tests before have left open is closed: the library counts sessions of the process."""
-    with pytest.raises(pynvml.NVMLError_Uninitialized):  # noqa: PT012 until there is none
-        while True:
-            pynvml.nvmlShutdown()
-
-
-@pytest.mark.usefixtures("no_session")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_ends_with_the_agent(number):
     async def live():

@@ -15,7 +15,6 @@ from baremetal.job import MARK, JobFile
 from baremetal.supervisor import BEGUN, stat_of
 from testbed.process import eventually
 
-pytestmark = pytest.mark.slow
 NO_SESSION = "999999999"
 """More than the kernel's largest number of a process."""
 

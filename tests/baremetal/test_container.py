@@ -1,7 +1,6 @@
-"""Tasks in containers: what is run, and what podman makes of it."""
+"""Tasks in containers: what is run."""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,16 +11,12 @@ from agent.policy_compiler import part_for_nodes
 from agent.shares import RefusedError
 from baremetal.container import ContainerJobs, find_runtime
 from baremetal.job import ShareLimits, shares
-from baremetal.task import OVER, Submission
+from baremetal.task import Submission
 from policies.loading.loader import load_policies
-from testbed.nvidia.cards import Card
-from tests.baremetal.support.container_runtime import IMAGE
-from tests.baremetal.support.docker import Docker
 from tests.baremetal.support.machine import cards, policy, submission, task
-from tests.baremetal.support.podman import Podman
-from tests.baremetal.support.processes import Lab
 
 CARDS = cards(2)
+IMAGE = "localhost/busybox"
 CLEARML = "docker.io/clearml/fractional-gpu:u22-cu12.3-8gb"
 
 
@@ -137,84 +132,3 @@ def test_a_machine_without_a_runtime_says_so(monkeypatch, tmp_path):
         find_runtime("nerdctl")
     (tmp_path / "docker").touch(mode=0o755)
     assert find_runtime(None) == str(tmp_path / "docker")
-
-
-@pytest.fixture(params=[Podman, Docker], ids=["podman", "docker"])
-def runtime(request, tmp_path):
-    folder = tmp_path / "runtime"
-    folder.mkdir()
-    made = request.param(folder)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def lab(tmp_path, runtime, library, monkeypatch):
-    for name, value in runtime.env.items():
-        monkeypatch.setenv(name, value)
-    made = Lab(tmp_path, 0)
-    made.write(*[Card(each, minor=number) for number, each in enumerate(runtime.uuids)])
-    images = [f"--image={queue}={IMAGE}" for queue in ("half", "dual")]
-    with_library = f"--limiter-library={library}", f"--runtime={runtime.program}"
-    made.serve = lambda: made.start(*images, *with_library, "--queue", "half=0.5", "dual=2")
-    yield made
-    made.close()
-
-
-def log_of(lab, number):
-    log = lab.state / "tasks" / str(number) / "1" / "log"
-    return log.read_text() if log.exists() else ""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300, func_only=True)
-def test_a_runtime_runs_tasks_with_the_devices_and_limits_of_their_shares(lab, runtime):
-    half = lab.submit(
-        *("half", "sh", "-c", "pwd; env; cat /etc/ld.so.preload; cat /usr/local/vgpu/libvgpu.so; exit 3"),
-        folder=str(lab.folder),
-    )
-    dual = lab.submit("dual", "env")
-    lab.serve()
-    tasks = lab.until(lambda tasks: all(each.state in OVER for each in tasks.values()), "they end")
-    said = log_of(lab, half)
-    index = tasks[half].indices[0]
-    assert (tasks[half].state, tasks[half].exit_code) == ("failed", 3)
-    assert str(lab.folder) in said.splitlines()
-    assert f"CARD_{index}={runtime.uuids[index]}" in said
-    assert "CUDA_DEVICE_MEMORY_LIMIT_0=20480m" in said
-    assert said.endswith("/usr/local/vgpu/libvgpu.so\nthe library")
-    assert [f"CARD_{number}={each}" in log_of(lab, dual) for number, each in enumerate(runtime.uuids)] == [
-        True
-    ] * 2
-    assert runtime.containers() == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300, func_only=True)
-def test_a_container_goes_on_when_the_runner_is_killed_and_ends_when_it_is_cancelled(lab, runtime):
-    number = lab.submit("half", "sh", "-c", "echo runs; exec sleep 1000")
-    lab.serve()
-    lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
-    lab.kill()
-    [name] = runtime.containers()
-    mark = runtime("inspect", "--format", '{{index .Config.Labels "fraction-injector.task"}}', name).strip()
-    lab.serve()
-    tasks = lab.tasks()
-    assert (tasks[number].state, tasks[number].attempt) == ("running", 1)
-    lab.cancel(number)
-    lab.until(lambda tasks: tasks[number].state == "cancelled", "it ends")
-    assert runtime.containers() == []
-    assert (name, mark.split("/")[1:]) == (f"fraction-injector-{mark.replace('/', '-')}", [str(number), "1"])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300, func_only=True)
-def test_a_container_whose_supervisor_is_killed_is_removed_and_its_task_reported(lab, runtime):
-    number = lab.submit("half", "sh", "-c", "echo runs; exec sleep 1000")
-    lab.serve()
-    lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
-    begun = json.loads((lab.state / "tasks" / str(number) / "1" / "begun").read_text())
-    os.kill(begun["pid"], 9)
-    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it is reported")
-    assert tasks[number].state == "lost"
-    assert runtime.containers() == []

@@ -99,7 +99,7 @@ def test_the_machine_is_shown_as_one_node_of_the_ledger():
     assert [(each.name, each.slices) for each in view.backlog] == [("8", 16), ("9", 4)]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given_data(st.data())
 def test_whatever_comes_and_goes_a_card_never_gives_more_than_eight(data):
     count = data.draw(st.integers(1, 4))

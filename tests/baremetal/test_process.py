@@ -1,97 +1,35 @@
-"""`run-queues` as a process over NVML: the example, restarts, lost cards, and random kills."""
+"""What `run-queues` finds when it starts: a command line, cards, another runner, tasks of before."""
 
-import os
-import random
-import signal
-import threading
-from collections import Counter, defaultdict
-from contextlib import closing, suppress
+import re
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from typer.testing import CliRunner
 
+from agent.gpu import GpuSourceError
 from agent.node_lock import NodeLock
-from baremetal.job import MARK
-from baremetal.store import LOCK, TaskStore
-from baremetal.supervisor import start_time
-from baremetal.task import OVER
-from testbed.process import ProcessError, eventually, tail
-from tests.baremetal.support.machine import SEED
-from tests.baremetal.support.processes import Lab
-from tests.effort import by_turns
+from agent.nvml import Nvml
+from baremetal import process
+from baremetal.machine import Start
+from baremetal.process import CannotRunError, RunnerOptions, run_machine
+from baremetal.store import LOCK, TASKS, TaskStore, own_folder
+from cli.app import app
+from testbed.nvidia.cards import Card, NvmlNode
+from tests.agent.support.nvml_library import NvmlLibrary, in_use
+from tests.baremetal.support.machine import policy, served, submission
 
-pytestmark = pytest.mark.slow
-SHARES = {"dual_gpus": 8, "quarter_gpu": 2, "half_gpu": 4, "single_gpu": 8}
-"""Slices on each card."""
-TASKS = by_turns("baremetal", usual=60, full=1000)
-KILLS = by_turns("baremetal", usual=4, full=40)
-"""Of runners; of tasks and supervisors there are as many again."""
-MAX_IDLE_TURNS = 5000
-"""Looks at all processes in a row in which no task ended: work and not time, as the machine may be busy."""
+CARDS = tuple(Card(f"GPU-{index}", minor=index) for index in range(3))
 
 
 @pytest.fixture
-def lab(tmp_path):
-    made = Lab(tmp_path, 3)
-    yield made
-    made.close()
-
-
-def sleep(lab):
-    """A command that runs until it is killed, and is known by this test's folder."""
-    return "sh", "-c", f"echo $$ >> {lab.folder}/ran; while :; do sleep 1; done"
-
-
-def states(tasks):
-    return {number: task.state for number, task in tasks.items()}
-
-
-def test_the_example_holds_exactly(lab):
-    for queue in SHARES:
-        lab.submit(queue, *sleep(lab))
-    lab.start("--gpus", "0-2", "--queue", *SEED)
-    tasks = lab.until(lambda tasks: states(tasks)[3] == "running", "the half starts")
-    assert {task.submission.queue: (task.state, task.indices, task.slices) for task in tasks.values()} == {
-        "dual_gpus": ("running", (0, 1), 8),
-        "quarter_gpu": ("running", (2,), 2),
-        "half_gpu": ("running", (2,), 4),
-        "single_gpu": ("waiting", (), 0),
-    }
-
-
-def test_tasks_go_on_when_the_runner_is_stopped_or_killed_and_the_next_one_adopts_them(lab):
-    number = lab.submit(
-        "half_gpu", "sh", "-c", f"while ! test -e {lab.folder}/go; do sleep 0.1; done; exit 3"
-    )
-    lab.start("--queue", "half_gpu=0.5")
-    lab.until(lambda tasks: states(tasks)[number] == "running", "it runs")
-    os.kill(lab.runner.pid, signal.SIGTERM)
-    lab.runner.until_ready(lambda: "tasks go on" in lab.log.read_text(), 120)
-    lab.kill()
-    lab.start("--queue", "half_gpu=0.5")
-    lab.kill()
-    (lab.folder / "go").touch()
-    lab.start("--queue", "half_gpu=0.5")
-    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it ends")
-    assert (tasks[number].state, tasks[number].exit_code, tasks[number].attempt) == ("failed", 3, 1)
-
-
-def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab):
-    lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
-    first = lab.submit("single_gpu", *sleep(lab))
-    lab.until(lambda tasks: states(tasks)[first] == "running", "it runs")
-    lab.write(replace(lab.cards[0], lost=True), *lab.cards[1:])
-    tasks = lab.until(lambda tasks: tasks[first].note, "it is reported")
-    assert tasks[first].note == "GPU 0 is out of service: it does not answer"
-    second, third = (lab.submit("single_gpu", *sleep(lab)) for _ in range(2))
-    tasks = lab.until(lambda tasks: tasks[second].indices, "the other card is given")
-    assert (tasks[second].indices, tasks[third].state) == ((1,), "waiting")
-    lab.kill()
-    lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
-    said = lab.machine()
-    assert [card.index for card in said.cards] == [1]
-    assert said.faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
+def driver():
+    """A driver with three cards."""
+    library = NvmlLibrary()
+    library.node = NvmlNode(CARDS)
+    with in_use(library):
+        yield library
 
 
 @pytest.mark.parametrize(
@@ -106,159 +44,100 @@ def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab
         (["--queue", "x=1", "--policy", "none"], 'has no policy "none": name one with --policy'),
         (["--queue", "x=1", "--limiter-library", "/no"], "--limiter-library /no is no file"),
         (["--queue", "a=1", "--queue", "b=1", "c=1"], "write it once, with all queues after it"),
+        (["--clearml", "--queue", "x=1", "--image", "x=y"], "--image cannot be used with --clearml"),
     ],
 )
-def test_a_command_line_that_cannot_be_served_ends_with_one_line(lab, arguments, said):
-    with pytest.raises(ProcessError, match="ended with 2") as raised:
-        lab.start(*arguments)
-    assert said in str(raised.value)
-    assert "Traceback" not in str(raised.value)
+def test_a_command_line_that_cannot_be_served_ends_with_one_line(driver, tmp_path, arguments, said):
+    ended = CliRunner().invoke(app, ["run-queues", f"--state={tmp_path}", *arguments])
+    assert ended.exit_code == 2
+    assert re.fullmatch(f"fraction-injector: .*{re.escape(said)}.*\n", ended.output)
 
 
-def test_a_second_runner_on_the_same_tasks_is_refused(lab):
-    lab.start("--queue", "x=1")
-    with pytest.raises(ProcessError, match="another runner works in"):
-        lab.start("--queue", "x=1")
-    assert lab.runner.exit_code is None
+def options(folder, *queues, gpus=None):
+    """How a runner is started."""
+    return RunnerOptions(gpus=gpus, queues=served(*queues), state=folder, policy=policy())
 
 
-def test_a_command_that_looks_whether_a_runner_works_does_not_keep_one_from_starting(lab):
-    looking = NodeLock(lab.state.parent, LOCK)
+def test_a_second_runner_on_the_same_tasks_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "LOCK_PAUSE_SECONDS", 0)
+    first = NodeLock(tmp_path, LOCK)
+    assert first.take()
+    with pytest.raises(CannotRunError, match=f"another runner works in {tmp_path}"):
+        run_machine(options(tmp_path, "x=1"), Nvml)
+    first.release()
+
+
+def test_a_command_that_looks_whether_a_runner_works_does_not_keep_one_from_starting(tmp_path, monkeypatch):
+    looking = NodeLock(tmp_path, LOCK)
     assert looking.take()
-    threading.Timer(0.5, looking.release).start()
-    lab.start("--queue", "x=1")
+    monkeypatch.setattr(process, "time", SimpleNamespace(sleep=lambda _: looking.release()))
+    with pytest.raises(CannotRunError, match="the driver is asked"):
+        run_machine(options(tmp_path, "x=1"), refuse)
 
 
-def test_a_disk_that_is_full_stops_no_runner_and_what_waits_starts_when_there_is_room(lab):
-    """A trigger refuses every change, as SQLite does where the disk is full."""
-    lab.start("--queue", "x=1")
-    with closing(TaskStore(lab.state)) as store:
-        store._db.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON task WHEN NEW.state != 'waiting'"
-            " BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
-        )
-        number = lab.submit("x", "true")
-        eventually(lambda: "nothing starts until tasks can be written" in lab.log.read_text(), "it is said")
-        assert lab.runner.exit_code is None
-        store._db.execute("DROP TRIGGER full")
-    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it runs")
-    assert (tasks[number].state, tasks[number].attempt) == ("succeeded", 1)
+def refuse():
+    raise GpuSourceError("the driver is asked")
 
 
-def test_old_tasks_are_forgotten_with_their_logs_also_those_of_a_runner_that_was_killed_meanwhile(lab):
-    [old, left] = [lab.submit("x", "true") for _ in range(2)]
-    lab.cancel(old)  # in 1970
-    for number in (old, left, 99):
-        (lab.state / "tasks" / str(number) / "1").mkdir(parents=True)
-    lab.start("--queue", "x=1")
-    lab.until(lambda tasks: tasks[left].state in OVER, "the other runs")
-    assert sorted(each.name for each in (lab.state / "tasks").iterdir()) == [str(left)]
-    assert old not in lab.tasks()
+@pytest.fixture
+def store(tmp_path):
+    """The tasks of a machine."""
+    with closing(TaskStore(own_folder(tmp_path))) as opened:
+        yield opened
 
 
-def test_tasks_are_known_by_the_uuids_of_their_cards_when_the_driver_numbers_these_anew(lab):
+def start(tmp_path, store, *queues, gpus=None):
+    """What a runner finds when it starts; those who ask find it in the store."""
+    found = process._Process(options(tmp_path, *queues, gpus=gpus), own_folder(tmp_path), Nvml())
+    found._look()
+    store.write_machine(found._machine)
+    return found
+
+
+def begin(store, found, *indices):
+    """A task that has cards."""
+    [queue, *_] = found._options.queues
+    number = store.submit(submission(queue.name), 0.0)
+    cards = tuple(card for card in found._machine.cards if card.index in indices)
+    store.begin(Start(number, queue, cards), 1.0)
+
+
+def test_a_card_that_nvml_loses_goes_out_of_service_and_stays_so(driver, tmp_path, store):
+    found = start(tmp_path, store, "x=1", gpus={0, 1})
+    assert found._faults == {}
+    driver.node = NvmlNode((replace(CARDS[0], lost=True), *CARDS[1:]))
+    found._look()
+    assert found._faults == {"GPU-0": "GPU 0 is out of service: it does not answer"}
+    again = start(tmp_path, store, "x=1", gpus={0, 1})
+    assert [card.index for card in again._machine.cards] == [1]
+    assert again._faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
+
+
+def test_cards_are_known_by_their_uuids_when_the_driver_numbers_them_anew(driver, tmp_path, store):
     """Card 0 leaves the bus while no runner works, so that 1 and 2 become 0 and 1."""
-    lab.start("--gpus", "0,1", "--queue", "dual=2", "half=0.5")
-    number = lab.submit("dual", *sleep(lab))
-    eventually((lab.folder / "ran").exists, "its command runs")
-    lab.kill()
-    lab.write(*[replace(card, minor=card.minor - 1) for card in lab.cards[1:]])
-    half = lab.submit("half", *sleep(lab))
-    lab.start("--gpus", "0,1", "--queue", "dual=2", "half=0.5")
-    tasks = lab.tasks()
-    assert (tasks[number].gpus, tasks[number].indices) == (("GPU-0", "GPU-1"), (0,))
-    assert tasks[number].note == "GPU-0 is out of service: the driver does not list it"
-    assert [card.uuid for card in lab.machine().cards] == ["GPU-1"]
-    assert states(tasks)[half] == "waiting"
+    start(tmp_path, store, "dual=2", gpus={0, 1})
+    driver.node = NvmlNode(tuple(replace(card, minor=card.minor - 1) for card in CARDS[1:]))
+    found = start(tmp_path, store, "dual=2", gpus={0, 1})
+    assert [(card.index, card.uuid) for card in found._machine.cards] == [(0, "GPU-1")]
+    assert found._faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
 
 
-def test_a_card_that_is_lost_while_no_runner_works_is_reported_with_its_task(lab):
-    lab.start("--queue", "single_gpu=1")
-    number = lab.submit("single_gpu", *sleep(lab))
-    tasks = lab.until(lambda tasks: tasks[number].indices, "it runs")
-    [index] = tasks[number].indices
-    eventually((lab.folder / "ran").exists, "its command runs")
-    lab.kill()
-    lab.write(*[replace(card, lost=card.minor == index) for card in lab.cards])
-    lab.start("--queue", "single_gpu=1")
-    tasks = lab.until(lambda tasks: tasks[number].note, "it is reported")
-    assert tasks[number].note == f"GPU-{index} is out of service: the driver does not list it"
+@pytest.mark.parametrize("is_used", [True, False])
+def test_where_no_cards_are_named_one_that_a_task_has_is_missed(driver, tmp_path, store, is_used):
+    found = start(tmp_path, store, "x=1")
+    begin(store, found, 1 if is_used else 0)
+    driver.node = NvmlNode((CARDS[0], replace(CARDS[1], lost=True), CARDS[2]))
+    lost = {"GPU-1": "GPU-1 is out of service: the driver does not list it"} if is_used else {}
+    assert start(tmp_path, store, "x=1")._faults == lost
 
 
-@pytest.mark.timeout(0)
-def test_whatever_is_killed_each_task_runs_once_or_is_reported_and_no_card_is_over_full(lab):
-    """Runners, supervisors and commands are killed at random; the sums are of processes, not of the store."""
-    chance = random.Random(7)  # noqa: S311 kills, no secret
-    queues = [chance.choice(list(SHARES)) for _ in range(TASKS)]
-    for number, queue in enumerate(queues, start=1):
-        lab.submit(queue, "sh", "-c", f"echo {number} >> {lab.folder}/ran; sleep {chance.random() / 4:.3f}")
-    killed, before, idle = Counter(), 0, 0
-    lab.start("--gpus", "0-2", "--queue", *SEED)
-    while (tasks := lab.tasks()) and any(task.state not in OVER for task in tasks.values()):
-        over = sum(task.state in OVER for task in tasks.values())
-        before, idle = over, idle + 1 if over == before else 0
-        assert idle < MAX_IDLE_TURNS, f"no task ends any more\n{tail(lab.log)}"
-        found = processes(lab)
-        assert all(each <= 8 for each in used_slices(found, queues).values()), "a card is over full"
-        if found and killed["task"] < KILLS and chance.random() < 0.2:
-            with suppress(ProcessLookupError):
-                os.kill(chance.choice(found).pid, signal.SIGKILL)
-            killed["task"] += 1
-        if over >= (killed["runner"] + 1) * TASKS // (KILLS + 1) and killed["runner"] < KILLS:
-            lab.kill()
-            killed["runner"] += 1
-            lab.start("--gpus", "0-2", "--queue", *SEED)
-        assert lab.runner.exit_code is None
-    ran = Counter(map(int, (lab.folder / "ran").read_text().split()))
-    assert killed["runner"] == KILLS
-    assert killed["task"] > 0
-    assert max(ran.values()) == 1
-    for number, task in tasks.items():
-        assert task.state in {"succeeded", "failed", "lost"}
-        assert ran[number] == 1 or task.state != "succeeded", f"{task} did not run"
-        assert task.state != "failed" or task.exit_code in {-9, 137} or task.note, (
-            f"{task} failed without a reason"
-        )
-    assert sum(task.state != "succeeded" for task in tasks.values()) <= killed["task"]
-    assert_in_order(tasks)
-
-
-class Running:
-    """A process of a task."""
-
-    def __init__(self, pid, begun, variables):
-        self.pid, self.begun = pid, begun
-        self.task = int(variables[MARK].split("/")[1])
-        self.cards = variables.get("CUDA_VISIBLE_DEVICES", "")
-
-
-def processes(lab):
-    """All processes of tasks of this machine, with supervisors, as the kernel has them."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            begun = start_time(int(folder.name))
-            pairs = [each.split("=", 1) for each in (folder / "environ").read_bytes().decode().split("\0")]
-            variables = dict(pair for pair in pairs if len(pair) == 2)
-            if MARK in variables and variables.get("LAB") == str(lab.folder):
-                found.append(Running(int(folder.name), begun, variables))
-    # One that ended meanwhile may have made room for another that was counted too.
-    return [each for each in found if start_time(each.pid) == each.begun]
-
-
-def used_slices(found, queues):
-    """Slices of each card that processes have now."""
-    used = defaultdict(int)
-    for task, cards in {(each.task, each.cards) for each in found if each.cards}:
-        for card in cards.split(","):
-            used[card] += SHARES[queues[task - 1]]
-    return used
-
-
-def assert_in_order(tasks):
-    """Tasks of a queue that began at the first attempt did so in their order."""
-    begun = defaultdict(list)
-    for number in sorted(tasks):
-        if tasks[number].attempt == 1:
-            begun[tasks[number].submission.queue].append(tasks[number].started_at)
-    assert all(times == sorted(times) for times in begun.values())
+def test_old_tasks_are_forgotten_with_their_logs_also_those_of_a_runner_that_was_killed_meanwhile(
+    tmp_path, store
+):
+    [old, left] = [store.submit(submission("x"), 0.0) for _ in range(2)]
+    store.cancel(old, 0.0)  # in 1970
+    for number in (old, left, 99):
+        (tmp_path / TASKS / str(number) / "1").mkdir(parents=True)
+    process._forget(store, tmp_path)
+    assert [each.name for each in (tmp_path / TASKS).iterdir()] == [str(left)]
+    assert (store.task(old), store.task(left).number) == (None, left)

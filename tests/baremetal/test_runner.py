@@ -18,8 +18,6 @@ from baremetal.task import OVER
 from testbed.process import eventually
 from tests.baremetal.support.machine import cards, served, submission
 
-pytestmark = pytest.mark.slow
-
 
 class Box:
     """A machine with a store; each of its runners goes on where the last was killed."""

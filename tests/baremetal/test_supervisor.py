@@ -14,7 +14,21 @@ from baremetal import supervisor
 from baremetal.supervisor import BEGUN, EXIT, JOB, take
 from testbed.process import eventually
 
-pytestmark = pytest.mark.slow
+SHORTER = {
+    "GRACE_SECONDS = 10\n": "GRACE_SECONDS = 1\n",
+    "PAUSE_SECONDS = 60, 5\n": "PAUSE_SECONDS = 60, 1\n",
+}
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory):
+    """A supervisor that waits for a second, for tests that must wait until it is over."""
+    text, file = Path(supervisor.__file__).read_text(), tmp_path_factory.mktemp("impatient") / "supervisor.py"
+    for usual, shorter in SHORTER.items():
+        assert text.count(usual) == 1
+        text = text.replace(usual, shorter)
+    file.write_text(text)
+    return file
 
 
 @pytest.fixture
@@ -22,12 +36,12 @@ def start(tmp_path):
     """Start a supervisor for a command in this folder."""
     started = []
 
-    def start(*command, cleanup=(), env=None, folder="/"):
+    def start(*command, cleanup=(), env=None, folder="/", program=supervisor.__file__):
         job = {"command": command, "folder": folder, "env": env or dict(os.environ), "cleanup": cleanup}
         (tmp_path / JOB).write_text(json.dumps(job))
         with (tmp_path / "log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", supervisor.__file__, str(tmp_path)],
+                [sys.executable, "-I", "-S", program, str(tmp_path)],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -155,16 +169,21 @@ def test_sigterm_ends_the_command_which_may_clean_up(start, tmp_path):
     assert "bye" in (tmp_path / "log").read_text()
 
 
-def test_a_command_that_ignores_sigterm_is_killed(start, tmp_path):
-    process = start(*shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done"))
+def deaf(tmp_path):
+    """A command that ignores SIGTERM."""
+    return shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done")
+
+
+def test_a_command_that_ignores_sigterm_is_killed(start, tmp_path, impatient):
+    process = start(*deaf(tmp_path), program=impatient)
     pids(tmp_path / "pids")
     process.send_signal(signal.SIGTERM)
     process.wait()
     assert code(tmp_path) == -9
 
 
-def test_asking_again_does_not_put_the_end_of_a_command_off(start, tmp_path):
-    process = start(*shell(f"trap '' TERM; echo $$ > {tmp_path}/pids; while :; do sleep 0.1; done"))
+def test_asking_again_does_not_put_the_end_of_a_command_off(start, tmp_path, impatient):
+    process = start(*deaf(tmp_path), program=impatient)
     pids(tmp_path / "pids")
 
     def ask():
@@ -212,9 +231,10 @@ def test_a_process_that_cannot_be_looked_at_has_not_ended(monkeypatch, number):
     supervisor._kill_children()
 
 
-def test_how_the_command_ended_is_written_once_the_disk_has_room_again(start, tmp_path):
+def test_how_the_command_ended_is_written_once_the_disk_has_room_again(start, tmp_path, impatient):
     """A link to a full device stands in for a full disk: it refuses every byte."""
-    process = start(*shell(f"echo $PPID > {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.1; done"))
+    waits = shell(f"echo $PPID > {tmp_path}/pids; until test -e {tmp_path}/go; do sleep 0.1; done")
+    process = start(*waits, program=impatient)
     [supervisor_pid] = pids(tmp_path / "pids")
     full = tmp_path / f".{EXIT}.{supervisor_pid}"
     full.symlink_to("/dev/full")

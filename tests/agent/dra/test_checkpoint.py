@@ -1,10 +1,6 @@
 """The file of prepared claims: whole whatever happens, and known by its boot."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -12,19 +8,6 @@ from agent.dra import checkpoint
 from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
 
 CLAIM = PreparedClaim("default", "claim", "pod-uid", (PreparedDevice("gpu", "gpu-0", None, "GPU-0", 1024),))
-KILLED = """
-import sys
-from pathlib import Path
-from agent.dra.checkpoint import PreparedClaims
-from tests.agent.dra.test_checkpoint import CLAIM
-claims = PreparedClaims(Path(sys.argv[1]), "boot-1")
-print(flush=True)
-while True:
-    for number in range(50):
-        claims.put(str(number), CLAIM)
-    for number in range(50):
-        claims.remove(str(number))
-"""
 
 
 def test_what_was_put_is_there_after_a_restart_and_what_was_removed_is_not(tmp_path):
@@ -74,19 +57,6 @@ def test_a_folder_that_cannot_be_written_loses_no_claim_in_silence(tmp_path):
     with pytest.raises(CheckpointError, match="cannot be stored"):
         claims.put("a", CLAIM)
     assert not claims.claims
-
-
-@pytest.mark.parametrize("_", range(5))
-def test_a_process_that_is_killed_at_any_moment_leaves_a_whole_file(tmp_path, _):
-    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
-    process.stdout.readline()
-    file = tmp_path / "private" / "claims.json"
-    while not file.exists() or len(json.loads(file.read_text())["content"]["claims"]) < 20:
-        pass
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    assert PreparedClaims(tmp_path, "boot-1").is_whole
 
 
 def test_claims_whose_cdi_files_are_left_without_a_checkpoint_are_unknown_until_they_are_unprepared(tmp_path):

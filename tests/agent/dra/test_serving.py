@@ -17,7 +17,7 @@ from agent.dra.specifications import ClaimSpecifications
 from kube.dra import DRIVER
 from testbed.nvidia.cards import Xid
 from tests.agent.support.dra import NODE, TIME, UID, ApiServer, DraKubelet, claim_file, driver_on
-from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
 from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, ready, running, until
 
 OTHER = "99999999-2222-3333-4444-555555555555"
@@ -27,6 +27,8 @@ OPTIONS = {"offer": "dra", "node": NODE}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Looks a hundredth as far apart."""
+    monkeypatch.setattr("agent.health.CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(serving, "LOOK_SECONDS", 0.05)
     monkeypatch.setattr(serving, "CHECK_SECONDS", 0.05)
@@ -395,7 +397,7 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
     def slow_write(specifications, uid, claim):
         writers.append(threading.current_thread())
         if writers[-1] is not threading.main_thread():
-            may_write.wait(60)
+            may_write.wait(PATIENCE_S)
         return write(specifications, uid, claim)
 
     async with offered(card(0)) as (node, kubelet, server):

@@ -7,6 +7,7 @@ import pytest
 
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api.services import Stub, serve
+from testbed.process import WAIT_S
 
 
 class Plugin:
@@ -44,20 +45,22 @@ def test_a_call_carries_its_request_and_its_answer(tmp_path):
     request = api.AllocateRequest(
         container_requests=[api.ContainerAllocateRequest(devices_ids=["a", "b"]) for _ in range(2)]
     )
-    answer = asked(tmp_path, lambda plugin: plugin.Allocate(request, timeout=60))
+    answer = asked(tmp_path, lambda plugin: plugin.Allocate(request, timeout=WAIT_S))
     assert [dict(each.envs) for each in answer.container_responses] == [{"IDS": "a,b"}] * 2
 
 
 def test_a_stream_gives_one_answer_after_the_other(tmp_path):
     async def all_of(plugin):
-        return [each.devices[0].health async for each in plugin.ListAndWatch(api.Empty(), timeout=60)]
+        return [each.devices[0].health async for each in plugin.ListAndWatch(api.Empty(), timeout=WAIT_S)]
 
     assert asked(tmp_path, all_of) == ["Healthy", "Unhealthy"]
 
 
 def test_a_method_that_the_implementation_lacks_is_unimplemented(tmp_path):
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        asked(tmp_path, lambda plugin: plugin.PreStartContainer(api.PreStartContainerRequest(), timeout=60))
+        asked(
+            tmp_path, lambda plugin: plugin.PreStartContainer(api.PreStartContainerRequest(), timeout=WAIT_S)
+        )
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 

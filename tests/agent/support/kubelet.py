@@ -12,8 +12,9 @@ import grpc
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api import podresources_pb2 as resources
 from agent.kubelet_api.services import Stub, serve
+from testbed.process import WAIT_S
 
-PATIENCE_S = 60
+PATIENCE_S = WAIT_S
 
 
 class FakeKubelet:
@@ -77,7 +78,7 @@ class FakeKubelet:
         resource, endpoint = request.resource_name, request.endpoint
         channel = grpc.aio.insecure_channel(f"unix:{self.root / 'device-plugins' / endpoint}")
         stub = Stub(api, "DevicePlugin", channel)
-        self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=60)
+        self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=PATIENCE_S)
         self._stubs[resource] = stub
         self.registrations.setdefault(resource, []).append(endpoint)
         follower = asyncio.create_task(self._follow(resource, stub, channel))

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 import yaml
@@ -18,8 +19,9 @@ from agent.options import AgentOptions
 from agent.process import AgentProcess
 from agent.settings import AgentPolicy, LimiterPart
 from testbed.nvidia.cards import Card, NvmlNode
-from tests.agent.support.driver import driver_of
+from tests.agent.support.child import Child
 from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
+from tests.agent.support.nvml_library import NvmlLibrary, in_use
 
 HAMI = LimiterPart(
     name="hami-core",
@@ -63,12 +65,14 @@ class AgentNode:
     """A node's folders, with an agent and a kubelet on them.
 
     Attributes:
-        kubelet: The kubelet.
+        library: Of the driver, for this process.
+        cards: The file of cards, for processes that use the library in C.
         options: Of the agent.
     """
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
+        self.library = NvmlLibrary()
         self.cards = root / "cards"
         self.cdi = root / "cdi"
         (root / "state" / "library").mkdir(parents=True)
@@ -87,7 +91,8 @@ class AgentNode:
 
     def write_gpus(self, *cards: Card, **more: Any) -> None:
         """Say which GPUs there are, and what happened to them or what their driver can."""
-        NvmlNode(cards, **more).write(self.cards)
+        self.library.node = NvmlNode(cards, **more)
+        self.library.node.write(self.cards)
 
     def write_numa_node(self, card: Card, number: int) -> None:
         """Say to which NUMA node a GPU belongs, as the kernel does."""
@@ -149,7 +154,12 @@ def node_folder(**options: Any) -> Iterator[AgentNode]:
     # Not below a test's own folder: paths of sockets have at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="agent-") as folder:
         node = AgentNode(Path(folder), **options)
-        with driver_of(node.cards):
+        with (
+            in_use(node.library),
+            mock.patch("agent.card_names.Child", Child),
+            # An agent that stops waits for the thread that waits for events.
+            mock.patch("agent.health.EVENT_SECONDS", 0.1),
+        ):
             yield node
 
 
@@ -173,7 +183,7 @@ async def served(
 
 async def ready(process: AgentProcess) -> httpx.Response:
     """What /readyz answers."""
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=60) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}", timeout=PATIENCE_S) as client:
         return await client.get("/readyz")
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder
-from tests.agent.test_process import rss_mib
+from tests.agent.support.node import card, ids
 from tests.effort import by_turns
+from tests.programs.agent.processes import node_for_processes, rss_mib
 
 DAY_S = float(os.environ.get("AGENT_DAY_S", "20"))
 HOURS = by_turns("agent", usual=8, full=24)
@@ -29,7 +29,7 @@ MAX_GROWTH = 1.03
 """Objects at the end, by those after a quarter. Memory is only printed: allocators keep some."""
 CARDS = card(0), card(1, 81920)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 + 6 * DAY_S)]
+pytestmark = pytest.mark.timeout(120 + 6 * DAY_S)
 
 
 class Day:
@@ -87,13 +87,13 @@ class Day:
 
 
 async def live(port):
-    with node_folder(health_port=port) as node:
+    with node_for_processes(health_port=port) as node:
         node.write_gpus(*CARDS)
         node.write_card_names("GPU-0", "GPU-1")
         (node.root / "policies").mkdir()
         (node.root / "policies" / "default.yaml").write_text(LIMITS_BY_AGENT)
         options = msgspec.json.encode(node.options).decode()
-        command = [sys.executable, "-m", "tests.agent.support.day", str(SPEED), options]
+        command = [sys.executable, "-m", "tests.long.agent.day", str(SPEED), options]
         async with kubelet_in(node.root) as kubelet:
             process = await asyncio.create_subprocess_exec(
                 *command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -10,10 +10,9 @@ import pytest
 
 from testbed.nvidia import library
 from testbed.process import Process, eventually
-from tests.baremetal.support.processes import Lab
 from tests.product import ROOT
+from tests.programs.baremetal.processes import Lab
 
-pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs/getting-started/bare-metal.md").read_text()
 README = (ROOT / "README.md").read_text()
 ELSEWHERE = {

@@ -8,10 +8,8 @@ from baremetal.store import TASKS
 from baremetal.supervisor import BEGUN
 from baremetal.task import OVER
 from testbed.process import eventually
-from tests.baremetal.support.processes import Lab
-from tests.baremetal.support.systemd import Systemd
-
-pytestmark = pytest.mark.slow
+from tests.programs.baremetal.processes import Lab
+from tests.programs.baremetal.systemd import Systemd
 
 
 @pytest.fixture

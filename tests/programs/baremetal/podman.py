@@ -1,6 +1,6 @@
 """Debian's podman in a folder of a test's own."""
 
-from tests.baremetal.support.container_runtime import ContainerRuntime, skip_without
+from tests.programs.baremetal.container_runtime import ContainerRuntime, skip_without
 
 _CONF = """\
 [containers]

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.nodes import cgroups, parts
 from testbed.process import Process
-from tests.baremetal.support.container_runtime import ContainerRuntime, skip_without
+from tests.programs.baremetal.container_runtime import ContainerRuntime, skip_without
 
 _DAEMON = {
     "storage-driver": "vfs",

@@ -24,7 +24,6 @@ DIVIDED = (
     MigInstance("MIG-aaaaaaaa-1111-1111-1111-111111111111", 1, 3, 20096),
     MigInstance("MIG-bbbbbbbb-1111-1111-1111-111111111111", 2, 1, 4864, start=4),
 )
-pytestmark = pytest.mark.slow
 
 HOOK = Path("/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 

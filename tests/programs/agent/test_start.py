@@ -13,17 +13,17 @@ import time
 import pytest
 
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, node_folder
-from tests.agent.test_process import started
+from tests.agent.support.node import card
+from tests.programs.agent.processes import node_for_processes, started
 
 STARTS = int(os.environ.get("AGENT_STARTS", "1"))
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 + 20 * STARTS)]
+pytestmark = pytest.mark.timeout(120 + 20 * STARTS)
 
 
 async def seconds_until_offered(log):
     """Start one, as the chart does, after a kill: its folders are as the one before left them."""
-    with node_folder() as node:
+    with node_for_processes() as node:
         node.write_gpus(card(0), card(1))
         node.write_card_names("GPU-0", "GPU-1")
         async with kubelet_in(node.root) as kubelet:

@@ -1,4 +1,4 @@
-"""An agent whose day is a minute: `python -m tests.agent.support.day SPEED OPTIONS` runs one by a fast clock.
+"""An agent whose day is a minute: `python -m tests.long.agent.day SPEED OPTIONS` runs one by a fast clock.
 
 All that waits by the event loop's clock waits so many times shorter. On SIGUSR1 it prints what it holds and
 did, as one line of JSON.
