@@ -81,7 +81,10 @@ def test_each_round_goes_through_the_subjects_in_the_other_direction():
     assert order == ["a", "b", "c", "c", "b", "a"]
 
 
-def test_a_report_is_a_table_and_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_report_is_a_table_and_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("bench.machine._commit", lambda: "0123abc")
     file = tmp_path / "new" / "reviews.json"
     report("reviews", [FIGURE], Watch(), file, load="wrk")
     written = json.loads(file.read_text())

@@ -1,27 +1,19 @@
 """Load on a server over TLS, by wrk or by our own client."""
 
-import asyncio
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench import bodies, load
-from bench.client import Answers, _request, closed_loop, open_loop, response
-from bench.processes import Server, serving, total
+from bench import load
+from bench.client import Answers, _request
+from bench.processes import total
 
 WRK = """#!/bin/sh
 [ "$1" = -v ] && echo "wrk 4.2.0 [epoll] Copyright" && exit 1
 echo "Running 1s test"
 echo '{"requests": 3000, "microseconds": 1500000, "errors": ERRORS, "p50": 800, "p99": 2500}'
 """
-
-
-@pytest.fixture(scope="module")
-def null() -> Iterator[Server]:
-    with serving("NULL") as server:
-        yield server
 
 
 @pytest.fixture
@@ -86,38 +78,9 @@ def test_without_wrk_our_own_client_is_named(monkeypatch: pytest.MonkeyPatch):
     assert load.tool().startswith("our own client")
 
 
-def test_without_wrk_our_own_client_presses(null: Server, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(load, "WRK", None)
-    found = load.press(null.port, bodies.bare(2), connections=2, seconds=0.1)
-    assert found.requests > 0
-    assert 0 < found.p50_ms <= found.p99_ms
-
-
-def test_at_a_fixed_rate_every_review_is_answered(null: Server):
-    answers = asyncio.run(open_loop(null.port, bodies.bare(2), rate=100, seconds=0.2))
-    assert (len(answers.latencies), answers.failures) == (20, [])
-
-
-def test_a_response_is_read(null: Server):
-    found = response(null.port, bodies.bare(1)[0])
-    assert found == {"uid": "00000000-0000-4000-8000-000000000000", "allowed": True}
-
-
 def test_a_percentile_is_a_latency_that_was_measured():
     answers = Answers(1, [0.004, 0.001, 0.003, 0.002])
     assert [answers.percentile(per_cent) for per_cent in (0, 50, 99)] == [0.001, 0.003, 0.004]
-
-
-def test_an_answer_other_than_200_is_a_failure():
-    with serving("ours") as ours:
-        answers = asyncio.run(closed_loop(ours.port, [b"no review"], connections=1, seconds=0.05))
-    assert answers.latencies == []
-    assert set(answers.failures) == {"ValueError: HTTP/1.1 400 Bad Request"}
-
-
-def test_cpu_and_memory_of_a_server_are_read(null: Server):
-    assert null.cpu_seconds > 0
-    assert null.rss_mb > 1
 
 
 def test_series_of_a_metric_are_added_up():

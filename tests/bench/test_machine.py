@@ -21,10 +21,11 @@ def test_a_quiet_machine_is_no_line():
     assert not any("FOREIGN" in line for line in quiet.lines())
 
 
-def test_versions_are_those_of_everything_measured():
+def test_versions_are_those_of_everything_measured(monkeypatch):
+    monkeypatch.setattr("bench.machine._commit", lambda: "0123abc")
     found = Watch().stop()
     assert found.versions == {name: version(name) for name in (*MEASURED, *SERVERS)}
-    assert found.commit
+    assert found.commit == "0123abc"
     assert found.foreign_load >= 0
 
 

@@ -1,65 +1,71 @@
-"""The fraction-injector command as a user runs it."""
+"""The fraction-injector command as a user runs it, in this process; test_subcommands.py starts each one."""
 
 import io
 import json
-import os
-import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 from typer.testing import CliRunner
 
-from cli.app import app
+from cli.subcommands import SUBCOMMANDS, make_app
 
 CHECKOUT = Path(__file__).parent.parent.parent
 FIXTURES = CHECKOUT / "tests" / "fixtures"
 MANIFESTS = FIXTURES / "manifests"
 INVENTORY = FIXTURES / "inventory.json"
 COMMAND = [sys.executable, "-m", "cli.main"]
-ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+ENVIRONMENT = {"COLUMNS": "200", "NO_COLOR": "1"}
 
 
-def run(*arguments, text=None, timeout=120):
-    """Run the command to its end; no traceback, whatever it is given."""
-    ended = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        cwd=CHECKOUT,
-        env=ENVIRONMENT,
-        timeout=timeout,
-        check=False,
-    )
-    assert "Traceback" not in ended.stderr
+class Printed(NamedTuple):
+    """Exit status, and what went to each stream."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Ended(Printed):
+    """How a command ended."""
+
+    output: str
+    """Both streams as a terminal shows them."""
+
+
+@cache
+def app_of(word=""):
+    """The command with the subcommand of a word alone, as a process loads it (cli/subcommands.py)."""
+    return make_app([word]) if word in SUBCOMMANDS else make_app([], listed=SUBCOMMANDS)
+
+
+def run(*arguments, text=None, app=None, env=None):
+    """Run the command to its end; no exception, whatever it is given."""
+    app = app or app_of(*arguments[:1])
+    result = CliRunner().invoke(app, [*map(str, arguments)], input=text, env=ENVIRONMENT | (env or {}))
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    ended = Ended(result.exit_code, result.stdout, result.stderr)
+    ended.output = result.output
     return ended
 
 
 def explain(*arguments, text=None):
-    """Exit status and the one item, or the items, of `explain --output json`."""
-    ended = run("explain", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
-    return ended.returncode, one_of(ended.stdout) if ended.stdout else None
+    """`explain` on the nodes of the fixtures."""
+    return run("explain", "--inventory", INVENTORY, *arguments, text=text)
 
 
-def one_of(printed):
-    """The items of a printed list; the item itself if there is only one."""
-    found = json.loads(printed)
-    assert isinstance(found, list)
-    return found[0] if len(found) == 1 else found
+def all_facts(*arguments, text=None):
+    """What `explain --output json` prints, on the nodes of the fixtures."""
+    return json.loads(explain("--output", "json", *arguments, text=text).stdout)
 
 
-def invoke(*arguments, text=None):
-    """`explain` in this process: fast, with the same exit status and output."""
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)], input=text)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def called(*arguments):
-    """Exit status, output and errors of a command in this process."""
-    result = CliRunner().invoke(app, [*map(str, arguments)])
-    return result.exit_code, result.stdout, result.stderr
+def facts_of(text, *arguments):
+    """The facts of the one object of a text."""
+    [facts] = all_facts("-", *arguments, text=text)
+    return facts
 
 
 def write(folder, **files):
@@ -69,16 +75,10 @@ def write(folder, **files):
     return folder
 
 
-def error_line(result):
+def error_line(ended):
     """The one line that says what is wrong, and status 2."""
-    assert (result.exit_code, result.stdout) == (2, "")
-    return result.stderr.splitlines()[-1].removeprefix("fraction-injector: ")
-
-
-def facts_of(text, *arguments):
-    """What `explain --output json` prints of a text."""
-    result = invoke("-", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
-    return one_of(result.stdout)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    return ended.stderr.splitlines()[-1].removeprefix("fraction-injector: ")
 
 
 def as_yaml(found):

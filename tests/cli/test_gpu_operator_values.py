@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from cli.app import app
-from tests.cli.running import write
+from tests.cli.running import run, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "getting-started" / "gpu-operator.md"
 
 
 def operator_values(*arguments):
-    result = CliRunner().invoke(app, ["gpu-operator-values", *map(str, arguments)])
-    return result.exit_code, result.stdout or result.stderr
+    result = run("gpu-operator-values", *map(str, arguments))
+    return result.returncode, result.stdout or result.stderr
 
 
 def env(part):
@@ -140,7 +138,7 @@ def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, arguments
 
 
 def test_the_label_that_keeps_the_operators_plugin_off_the_agents_nodes_is_named():
-    result = CliRunner().invoke(app, ["gpu-operator-values", "--gpus", "2"])
+    result = run("gpu-operator-values", "--gpus", "2")
     assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false" in result.stdout
 
 

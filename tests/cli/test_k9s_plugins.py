@@ -4,11 +4,10 @@ import re
 import shlex
 
 import yaml
-from typer.testing import CliRunner
 
 from cli.kubectl_plugin import COMMANDS, NAME
 from cli.subcommands import make_app
-from tests.cli.running import CHECKOUT
+from tests.cli.running import CHECKOUT, run
 
 PLUGINS = yaml.safe_load((CHECKOUT / "plugins" / "k9s.yaml").read_text())["plugins"]
 
@@ -18,8 +17,7 @@ def test_every_plugin_calls_a_command_with_options_that_it_has():
         script = plugin["args"][1]
         words = shlex.split(script.partition(" 2>&1")[0])
         assert words[0] == "kubectl-fraction"
-        app = make_app(COMMANDS, name=NAME)
-        usage = CliRunner().invoke(app, [words[1], "--help"], env={"COLUMNS": "200", "NO_COLOR": "1"}).stdout
+        usage = run(words[1], "--help", app=make_app(COMMANDS, name=NAME)).stdout
         assert all(word in usage for word in words if word.startswith("--"))
 
 

@@ -3,25 +3,12 @@
 import subprocess
 import sys
 
-from typer.testing import CliRunner
-
 from cli.app import app as whole
 from cli.kubectl_plugin import COMMANDS, NAME
 from cli.subcommands import SUBCOMMANDS, make_app
-from tests.cli.running import CHECKOUT, ENVIRONMENT
+from tests.cli.running import CHECKOUT, run
 
 START = "import sys; sys.argv[0] = 'kubectl-fraction'; from cli.kubectl_plugin import main; main()"
-
-
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-c", START, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=CHECKOUT,
-        env=ENVIRONMENT,
-        check=False,
-    )
 
 
 def test_the_plugin_has_every_command_but_the_processes():
@@ -33,18 +20,19 @@ def test_the_plugin_has_every_command_but_the_processes():
 
 
 def test_its_help_lists_them():
-    shown = run("--help").stdout
+    command = [sys.executable, "-c", START, "--help"]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, check=True).stdout
     assert all(f"  {name} " in shown for name in COMMANDS)
     assert "  webhook " not in shown
 
 
 def test_a_process_is_no_command_of_it():
-    ended = run("webhook")
+    ended = run("webhook", app=make_app(COMMANDS, name=NAME))
     assert ended.returncode == 2
     assert "No such command 'webhook'" in ended.stderr
 
 
 def test_it_reads_with_the_kubeconfig_that_it_is_given():
-    ended = CliRunner().invoke(make_app(COMMANDS, name=NAME), ["ledger", "--kubeconfig", "missing"])
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    ended = run("ledger", "--kubeconfig", "missing", app=make_app(COMMANDS, name=NAME))
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("fraction-injector: no GpuLedgers: cannot find the API server")

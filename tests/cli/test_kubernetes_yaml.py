@@ -9,8 +9,6 @@ from cli.manifests import ManifestError, read_inventory, read_objects
 from modes.resource_names import ResourceNames
 from tests.cli.running import INVENTORY, run
 
-pytestmark = pytest.mark.slow
-
 NESTED = f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is"
 TOO_MUCH = "has aliases that expand to more than 3 MiB: write the values out"
 

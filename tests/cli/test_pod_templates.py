@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import yaml
 
-from tests.cli.running import FIXTURES, INVENTORY, as_yaml, facts_of, invoke
+from tests.cli.running import FIXTURES, as_yaml, explain, facts_of
 from tests.webhook.support import pod
 
 MANIFESTS = FIXTURES / "manifests"
@@ -61,8 +61,8 @@ def test_every_pod_template_of_an_object_is_explained(kind):
         template = pod()
         del template["metadata"]["name"], template["kind"], template["apiVersion"]
         with_template(found, path, template)
-    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
-    assert result.exit_code == 0
+    result = explain("-", text=as_yaml(found))
+    assert result.returncode == 0
     names = [
         line.removesuffix(": allowed (injected)") for line in result.stdout.splitlines() if line[0] != " "
     ]

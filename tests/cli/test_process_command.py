@@ -6,12 +6,12 @@ from typing import Annotated
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from agent.options import AgentOptions
 from cli.process_command import name_of, options_of, process_command
 from controller.options import ControllerOptions
 from service.options import Flag
+from tests.cli.running import run as run_command
 from webhook.options import WebhookOptions
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,20 +78,20 @@ def invoked(*arguments):
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command()(process_command(run))
-    ended = CliRunner().invoke(app, arguments, env={"COLUMNS": "110", "NO_COLOR": "1"})
+    ended = run_command(*arguments, app=app)
     return ended, *given
 
 
 def test_what_is_not_given_is_the_fields_default():
     ended, options = invoked("--folder=a")
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert options == Options(folder=Path("a"), kind="SMALL")
 
 
 def test_what_is_given_reaches_its_field_in_the_fields_type():
     arguments = "--folder=a --port=1 --name=b --name=c --even=2 --even=4 --pair=d/e --quick --wait-seconds=0"
     ended, options = invoked(*arguments.split(), "--kind=big")
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert options == Options(
         folder=Path("a"),
         port=1,
@@ -113,7 +113,7 @@ def test_what_is_given_reaches_its_field_in_the_fields_type():
 )
 def test_what_a_parser_or_the_dataclass_refuses_ends_the_command_in_one_line(arguments, message):
     [ended] = invoked("--folder=a", *arguments)
-    assert (ended.exit_code, ended.stdout, ended.stderr) == (2, "", message)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", message)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_a_parser_or_the_dataclass_refuses_ends_the_command_in_one_line(arg
 )
 def test_bounds_and_required_options_are_held(arguments, message):
     [ended] = invoked(*arguments)
-    assert ended.exit_code == 2
+    assert ended.returncode == 2
     assert message in ended.stderr
 
 

@@ -2,10 +2,8 @@
 
 import pytest
 
-from tests.cli.running import FIXTURES, called
+from tests.cli.running import FIXTURES, run
 from tests.policies.console import ROOT
-
-pytestmark = pytest.mark.slow
 
 INVENTORY = ROOT / "examples" / "demo" / "inventory.yaml"
 VALUES = """\
@@ -23,7 +21,7 @@ agentk8sglue:
 def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path):
     values = tmp_path / "values.yaml"
     values.write_text(VALUES)
-    code, out, err = called("check", values, "--inventory", INVENTORY)
+    code, out, err = run("check", values, "--inventory", INVENTORY)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
@@ -58,7 +56,7 @@ agentk8sglue:
 def test_annotations_of_a_template_count_for_what_is_asked_and_for_what_fits(tmp_path):
     values = tmp_path / "values.yaml"
     values.write_text(ANNOTATED)
-    code, out, err = called("check", values, "--inventory", INVENTORY)
+    code, out, err = run("check", values, "--inventory", INVENTORY)
     assert (code, err) == (0, "")
     assert out.splitlines()[1:] == [
         'queue pair (values.yaml:3): label "0.500" is 8 slices: 4 of each of 2 nvidia.com/gpu-<i>',
@@ -81,14 +79,14 @@ def test_only_nodes_of_the_policys_mode_are_counted(tmp_path):
     values.write_text(VALUES)
     policies.mkdir()
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: pooled}\n")
-    _, out, _ = called("check", values, "--policies", policies, "--inventory", INVENTORY)
+    _, out, _ = run("check", values, "--policies", policies, "--inventory", INVENTORY)
     assert "  maxPods 40 x 4 = 160 slices of 0 in the inventory; 0 such pods fit into it" in out
 
 
 def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
     values = tmp_path / "values.yaml"
     values.write_text(VALUES.replace('"0.500"', '"0.5"'))
-    code, out, err = called("check", values)
+    code, out, err = run("check", values)
     assert code == 1
     assert out.splitlines()[1] == "queue half (values.yaml:3): its pods will be denied, see below"
     assert err.startswith(f"{values}:5: agentk8sglue.queues.half.templateOverrides.labels.")
@@ -107,14 +105,14 @@ def test_unusable_input_is_reported(tmp_path, content, inventory, code, expected
     values = tmp_path / "values.yaml"
     if content is not None:
         values.write_text(content)
-    exit_code, _, err = called("check", values, *(["--inventory", ROOT / inventory] if inventory else []))
+    exit_code, _, err = run("check", values, *(["--inventory", ROOT / inventory] if inventory else []))
     assert exit_code == code
     assert expected in err
 
 
 def test_values_of_both_charts_are_distinguished():
     fixtures = FIXTURES / "clearml-agent-values"
-    code, out, err = called("check", fixtures / "open.yaml")
+    code, out, err = run("check", fixtures / "open.yaml")
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
@@ -127,7 +125,7 @@ def test_values_of_both_charts_are_distinguished():
         "  limits that will be replaced: nvidia.com/gpu: 1",
         "  no maxPods",
     ]
-    code, out, err = called("check", fixtures / "enterprise.yaml")
+    code, out, err = run("check", fixtures / "enterprise.yaml")
     assert (code, err) == (0, "")
     assert [line.split(":")[0] for line in out.splitlines() if line[0] != " "] == [
         "chart",
@@ -146,7 +144,7 @@ def check_memory(tmp_path):
             "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
             f'          clearml-injector/gpu-memory: "{text}"\n'
         )
-        return called("check", values, *more)
+        return run("check", values, *more)
 
     return check
 

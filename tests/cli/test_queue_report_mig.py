@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import called
+from tests.cli.running import run
 from tests.policies.console import ROOT
 
 INVENTORY = ROOT / "examples" / "mig" / "inventory.yaml"
@@ -20,7 +20,7 @@ def check(folder, *, resources="{mode: mig}", labels="", limits=""):
     values = folder / "values.yaml"
     queue = f"q: {{templateOverrides: {{{template}}}, queueSettings: {{maxPods: 3}}}}"
     values.write_text(f"agentk8sglue:\n  queues:\n    {queue}\n")
-    return called("check", values, "--policies", folder / "policies", "--inventory", INVENTORY)
+    return run("check", values, "--policies", folder / "policies", "--inventory", INVENTORY)
 
 
 HALF = 'clearml-injector/fraction: "0.500"'

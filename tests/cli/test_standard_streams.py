@@ -1,21 +1,25 @@
 """No traceback, whatever the terminal: its encoding, its width, and a reader that leaves."""
 
+import io
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
-from cli.standard_streams import CANNOT_WRITE
-from tests.cli.running import CHECKOUT, COMMAND
+from cli.commands.demo import _show
+from cli.standard_streams import CANNOT_WRITE, standard_streams
+from cli.terminal import Terminal
+from testbed.process import WAIT_S
+from tests.cli.commands.test_demo import answers
+from tests.cli.running import CHECKOUT, COMMAND, app_of
 
-pytestmark = pytest.mark.slow
 TERMINALS = [
-    {"PYTHONIOENCODING": "ascii"},
-    {"PYTHONIOENCODING": "ascii:strict", "COLUMNS": "1"},
-    {"PYTHONIOENCODING": "latin-1", "COLUMNS": "0"},
-    {"PYTHONIOENCODING": "utf-8", "COLUMNS": "1", "LINES": "1"},
-    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ("ascii", "strict", "1"),
+    ("ascii", "surrogateescape", "80"),
+    ("latin-1", "strict", "0"),
+    ("utf-8", "strict", "1"),
 ]
 POD = """
 apiVersion: v1
@@ -37,66 +41,85 @@ COMMANDS = [
 ]
 
 
-def run(arguments, environment, text=POD, **streams):
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        input=text.encode(),
-        cwd=CHECKOUT,
-        env={**os.environ, **environment},
-        timeout=120,
-        check=False,
-        **streams,
-    )
+@pytest.fixture
+def written(monkeypatch):
+    """What commands write to streams of an encoding, as a terminal of so many columns gives them."""
+    monkeypatch.chdir(CHECKOUT)
+
+    def written(action, encoding, errors="strict", columns="80"):
+        streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors) for _ in range(2)]
+        text = io.TextIOWrapper(io.BytesIO(POD.encode()), encoding="utf-8")
+        with monkeypatch.context() as patched:
+            for name, stream in zip(("stdin", "stdout", "stderr"), (text, *streams), strict=True):
+                patched.setattr(sys, name, stream)
+            patched.setenv("COLUMNS", columns)
+            with standard_streams():
+                action()
+        return [stream.buffer.getvalue() for stream in streams if not stream.flush()]
+
+    return written
+
+
+def command(*arguments):
+    def end():
+        with pytest.raises(SystemExit):
+            app_of(arguments[0])(arguments)
+
+    return end
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_no_encoding_and_no_width_ends_in_a_traceback(arguments):
-    for environment in TERMINALS:
-        ended = run(arguments, environment)
-        assert b"Traceback" not in ended.stderr, environment
-        assert b"Error" not in ended.stderr.replace(b"Error: No such command", b""), environment
-        assert ended.stdout or ended.stderr
+def test_no_encoding_and_no_width_stops_a_command(arguments, written):
+    for terminal in TERMINALS:
+        assert any(written(command(*arguments), *terminal)), terminal
 
 
-def test_the_demo_draws_in_ascii_what_no_other_encoding_carries():
-    for columns in ("1", "100"):
-        ended = run(["demo"], {"PYTHONIOENCODING": "ascii", "COLUMNS": columns})
-        assert (ended.returncode, b"Traceback" in ended.stderr) == (0, False), ended.stderr
-    assert ended.stdout.isascii()
-    assert b"typo" in ended.stdout
-
-
-def test_json_is_ascii_and_keeps_every_character():
-    import json  # noqa: PLC0415 beside its use
-
-    ended = run(["explain", "-", "-o", "json"], {"PYTHONIOENCODING": "ascii"})
-    [found] = json.loads(ended.stdout.decode("ascii"))
+def test_json_is_ascii_and_keeps_every_character(written):
+    out, _ = written(command("explain", "-", "-o", "json"), "ascii")
+    [found] = json.loads(out.decode("ascii"))
     assert found["pod"]["metadata"]["name"] == "x-ä-漢-😀"
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_reader_that_leaves_ends_the_command_silently(arguments):
+@pytest.mark.parametrize("columns", ["1", "100"])
+def test_the_demo_draws_in_ascii_what_no_other_encoding_carries(written, columns):
+    out, _ = written(lambda: _show(Terminal(soft_wrap=True), answers()), "ascii", columns=columns)
+    assert b"typo" in out
+    assert b"GPU 0" in out
+
+
+def ended(*arguments, environment=None, **streams):
+    """A real process with these streams, at its end."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    environment = {**os.environ, **(environment or {})}
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, env=environment, timeout=WAIT_S, check=False, **streams)
+
+
+def test_a_process_writes_where_its_locale_knows_no_letters():
+    locale = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    shown = ended("nothing-ä", environment=locale)
+    assert (shown.returncode, shown.stdout, b"Traceback" in shown.stderr) == (2, b"", False)
+    assert b"No such command" in shown.stderr
+
+
+def test_a_reader_that_leaves_ends_the_command_silently():
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
-        ended = run(arguments, {}, stdout=closed)
-    assert b"Traceback" not in ended.stderr
-    assert b"Broken pipe" not in ended.stderr
-    assert b"Exception ignored" not in ended.stderr
+        assert ended("policy", "schema", "--tables", stdout=closed).stderr == b""
 
 
 @pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
 def test_streams_that_are_closed_from_the_start_are_no_error(closed):
     command = f"{sys.executable} -m cli.main policy show {closed}"
-    ended = subprocess.run(
-        ["bash", "-c", command], capture_output=True, cwd=CHECKOUT, timeout=120, check=False
+    shown = subprocess.run(
+        ["bash", "-c", command], capture_output=True, cwd=CHECKOUT, timeout=WAIT_S, check=False
     )
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (shown.returncode, shown.stderr) == (0, b"")
 
 
 def test_a_full_disk_is_one_line_and_a_status_of_its_own():
     with open("/dev/full", "wb") as full:  # noqa: PTH123 a device
-        ended = run(["policy", "show"], {}, stdout=full)
-    assert ended.returncode == CANNOT_WRITE
-    assert ended.stderr == b"fraction-injector: cannot write: No space left on device\n"
+        shown = ended("policy", "show", stdout=full)
+    assert shown.returncode == CANNOT_WRITE
+    assert shown.stderr == b"fraction-injector: cannot write: No space left on device\n"

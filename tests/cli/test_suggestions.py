@@ -4,12 +4,11 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from describe.suggestions import Suggestions, suggest
 from ledger.use import ShareUse, UsedShare
 from ledger.view import Holding
+from tests.cli.running import run
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -58,10 +57,10 @@ def test_who_holds_most_beyond_the_need_comes_first_and_what_was_not_measured_la
     assert [each.namespace for each in suggest(shares, {}, NOW)] == ["c", "a", "b"]
 
 
-def run(monkeypatch, found, *arguments):
+def suggested(monkeypatch, found, *arguments):
     monkeypatch.setattr("cli.commands.suggest.ask", lambda *_: Suggestions(found))
-    ended = CliRunner().invoke(app, ["suggest", *arguments])
-    assert ended.exit_code == 0, ended.output
+    ended = run("suggest", *arguments)
+    assert ended.returncode == 0, ended.output
     return ended.stdout
 
 
@@ -69,14 +68,14 @@ def test_the_command_prints_a_line_for_each_owner(monkeypatch):
     found = suggest(
         [share("a", 6000, queue="q"), share("b", namespace="z")], {("team", "a"): "Job train"}, NOW
     )
-    lines = run(monkeypatch, found).splitlines()
+    lines = suggested(monkeypatch, found).splitlines()
     assert " ".join(lines[1].split()) == "team q Job train 1 4 of 8 6000 6000 3 % 2 of 8 2.0 h"
     assert " ".join(lines[2].split()) == "z - - 0 of 1 4 of 8 - - - - not at all"
-    assert run(monkeypatch, []) == "no pod holds a share of a GPU, or did in the last 30 days\n"
+    assert suggested(monkeypatch, []) == "no pod holds a share of a GPU, or did in the last 30 days\n"
 
 
 def test_json_is_a_list_of_owners(monkeypatch):
-    [found] = json.loads(run(monkeypatch, suggest([share("a", 6000)], {}, NOW), "-o", "json"))
+    [found] = json.loads(suggested(monkeypatch, suggest([share("a", 6000)], {}, NOW), "-o", "json"))
     assert found == {
         "namespace": "team",
         "queue": "",

@@ -4,16 +4,14 @@ import re
 import tomllib
 
 import yaml
-from typer.testing import CliRunner
 
 from cli import VERSION
-from cli.app import app
-from tests.cli.running import CHECKOUT
+from tests.cli.running import CHECKOUT, run
 
 
 def test_the_command_the_package_the_chart_and_the_image_say_the_same():
-    printed = CliRunner().invoke(app, ["--version"])
-    assert (printed.exit_code, printed.stdout) == (0, f"fraction-injector {VERSION}\n")
+    printed = run("--version")
+    assert (printed.returncode, printed.stdout) == (0, f"fraction-injector {VERSION}\n")
     assert tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"] == VERSION
     chart = yaml.safe_load((CHECKOUT / "charts" / "fraction-injector" / "Chart.yaml").read_text())
     assert chart["appVersion"] == VERSION

@@ -5,7 +5,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames, CustomCards
@@ -26,6 +26,7 @@ from modes.claim import (
 )
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds, is_pattern, matches
+from tests.effort import examples
 
 HALF = Fraction(4, 8)
 SIZES = st.lists(st.integers(16, 999_999_999), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
@@ -312,6 +313,7 @@ CEL_NAMES = st.from_regex(CEL_NAME).filter(lambda name: len(name) <= 32)
 DOMAINS = st.from_regex(DNS_NAME).filter(lambda name: len(name) <= 63)
 
 
+@settings(max_examples=examples(100))
 @given(DOMAINS, st.builds(ClaimNames, DOMAINS, CEL_NAMES, CEL_NAMES, CEL_NAMES), PARTS, st.booleans())
 def test_a_claims_expressions_say_how_the_cards_of_its_driver_are_read(driver, names, fraction, has_kinds):
     kinds = GpuKinds(("A100",), 100) if has_kinds else GpuKinds()

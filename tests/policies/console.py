@@ -4,9 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from typer.testing import CliRunner
-
-from cli.app import app
+from tests.cli.running import run as run_command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = ".venv/bin/fraction-injector"
@@ -33,9 +31,8 @@ def run(command):
     """Exit code and output of a command of ours, run in this process from the top of the checkout."""
     program, *arguments = shlex.split(command)
     assert program == COMMAND
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.output.splitlines()
+    ended = run_command(*arguments)
+    return ended.returncode, ended.output.splitlines()
 
 
 def pattern(lines):

@@ -2,11 +2,7 @@
 
 import re
 
-import pytest
-
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
-
-pytestmark = pytest.mark.slow
 
 TUTORIAL = ROOT / "docs" / "getting-started" / "first-policies.md"
 STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```yaml\n(?P<text>.*?)```|```console\n.*?```", re.DOTALL)

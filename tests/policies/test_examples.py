@@ -5,8 +5,6 @@ import pytest
 from policies.loading.loader import load_policies
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 
-pytestmark = pytest.mark.slow
-
 PRESETS = ["clearml-image", "custom", "hami-core", "none", "nvidia-driver"]
 EXAMPLES = [*PRESETS, "cfgi-1.3", "memory", "mig", "queues", "several"]
 SHOWN = [

@@ -6,13 +6,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import readable_authorities
-from cli.app import app
 from cli.options import kubeconfig_of
+from tests.cli.running import run
 
 
 class NothingThere:
@@ -33,8 +32,8 @@ def test_a_namespace_without_the_secrets_is_named(monkeypatch):
 
     monkeypatch.setattr("cluster.kube_client.connect", connect)
     for command in ("status", "rotate"):
-        ended = CliRunner().invoke(app, ["certs", command, "-n", "typo"])
-        assert ended.exit_code == 2
+        ended = run("certs", command, "-n", "typo")
+        assert ended.returncode == 2
         assert ended.stderr == (
             "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
             " name the installation and --namespace\n"
@@ -80,7 +79,7 @@ def rotate(monkeypatch):
         "/apis/discovery.k8s.io/v1/namespaces/own/endpointslices": {"items": []},
     }
 
-    def run(*arguments, **changes):
+    def call(*arguments, **changes):
         found = objects | changes
         written = []
 
@@ -99,9 +98,9 @@ def rotate(monkeypatch):
             return Api()
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return CliRunner().invoke(app, ["certs", "rotate", "-n", "own", *arguments]), written
+        return run("certs", "rotate", "-n", "own", *arguments), written
 
-    return run
+    return call
 
 
 @pytest.mark.parametrize(
@@ -109,7 +108,7 @@ def rotate(monkeypatch):
 )
 def test_a_rotation_takes_the_key_of_what_is_to_be_issued(rotate, option, suffix, key):
     ended, written = rotate(*option)
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert written == [(f"{SECRETS}{suffix}", {key: None}, "7")]
     assert ended.stdout.startswith(f"Secret own/fraction-injector-{suffix} has lost its key: ")
 
@@ -117,14 +116,14 @@ def test_a_rotation_takes_the_key_of_what_is_to_be_issued(rotate, option, suffix
 @pytest.mark.parametrize("held", [None, lease(seconds_ago=20), lease(holder="")], ids=["none", "old", "free"])
 def test_no_key_is_taken_while_nobody_would_issue_another(rotate, held):
     ended, written = rotate(**{LEASE: held})
-    assert (ended.exit_code, written) == (2, [])
+    assert (ended.returncode, written) == (2, [])
     assert "no controller leads in own, so nobody would issue" in ended.stderr
     assert rotate("--lease", "other", **{LEASE.replace("fraction-injector-controller", "other"): lease()})[1]
 
 
 def test_no_key_is_taken_of_certificates_that_others_issue(rotate):
     ended, written = rotate(**{f"{SECRETS}ca": secret(tls_key=b"of cert-manager")})
-    assert (ended.exit_code, written) == (2, [])
+    assert (ended.returncode, written) == (2, [])
     assert "renew certificates where they are issued" in ended.stderr
 
 
@@ -137,9 +136,9 @@ def test_a_change_of_the_ca_is_not_begun_again_while_one_is_under_way(rotate):
         next_key=coming.key_pem,
     )
     ended, written = rotate("--authority", **{f"{SECRETS}ca": authorities})
-    assert (ended.exit_code, written) == (1, [])
+    assert (ended.returncode, written) == (1, [])
     assert "a change of the CA is in progress, S1-stored" in ended.stdout
-    assert rotate(**{f"{SECRETS}ca": authorities})[0].exit_code == 0
+    assert rotate(**{f"{SECRETS}ca": authorities})[0].returncode == 0
 
 
 def test_in_a_pod_the_service_account_is_taken(monkeypatch, tmp_path):

@@ -5,33 +5,31 @@ import json
 import pytest
 import yaml
 
-from tests.cli.running import CHECKOUT, called, run, write
-
-pytestmark = pytest.mark.slow
+from tests.cli.running import CHECKOUT, run, write
 
 
 def test_a_good_directory_passes_with_its_digest(tmp_path):
-    code, out, err = called("check", write(tmp_path, default="kind: Policy\nname: default\n"))
+    code, out, err = run("check", write(tmp_path, default="kind: Policy\nname: default\n"))
     assert (code, err) == (0, "")
     assert out.startswith(f"{tmp_path} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
 
 
 def test_mistakes_are_printed_as_editors_read_them(tmp_path):
     folder = write(tmp_path, default="kind: Policy\nname: default\nlimiter: nun\nslicesPerGPU: 8\n")
-    code, out, err = called("check", folder)
+    code, out, err = run("check", folder)
     assert (code, out) == (1, "")
     assert err == f'{folder}/default.yaml:4: slicesPerGPU: unknown key (did you mean "slicesPerGpu"?)\n'
 
 
 def test_a_missing_directory_is_exit_code_two(tmp_path):
-    code, _, err = called("check", tmp_path / "absent")
+    code, _, err = run("check", tmp_path / "absent")
     assert code == 2
     assert err == f"{tmp_path}/absent: cannot be read: No such file or directory\n"
 
 
 @pytest.mark.parametrize("path", ["/absent", "absent", "in/absent"])
 def test_a_path_is_printed_as_it_was_written(tmp_path, path):
-    _, _, err = called("check", path)
+    _, _, err = run("check", path)
     assert err == f"{path}: cannot be read: No such file or directory\n"
 
 
@@ -55,7 +53,7 @@ def test_a_path_is_printed_as_it_was_written(tmp_path, path):
 )
 def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
     other = f"kind: Policy\nname: other\n{text}\n"
-    code, out, _ = called("check", write(tmp_path, default="kind: Policy\nname: default\n", other=other))
+    code, out, _ = run("check", write(tmp_path, default="kind: Policy\nname: default\n", other=other))
     assert code == 0
     assert note in out
     assert out.startswith(f"note: {tmp_path}/other.yaml:")
@@ -63,11 +61,11 @@ def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
 
 def test_a_policy_file_is_checked_alone_with_the_built_in_default(tmp_path):
     file = write(tmp_path, own="kind: Policy\nname: own\nnamespaces: [n]\n") / "own.yaml"
-    code, out, err = called("check", file)
+    code, out, err = run("check", file)
     assert (code, err) == (0, "")
     assert out.startswith(f"{file} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
     file.write_text("kind: Policy\nname: own\nlimitr: none\n")
-    assert called("check", file) == (1, "", f'{file}:3: limitr: unknown key (did you mean "limiter"?)\n')
+    assert run("check", file) == (1, "", f'{file}:3: limitr: unknown key (did you mean "limiter"?)\n')
 
 
 VALUES = """\
@@ -107,18 +105,18 @@ queues:
 def test_policies_in_values_of_the_chart_are_checked_with_the_lines_of_the_values(tmp_path, change, problem):
     file = tmp_path / "values.yaml"
     file.write_text(VALUES)
-    code, out, err = called("check", file)
+    code, out, err = run("check", file)
     assert (code, err) == (0, "")
     assert out.startswith(f"{file} is fine (policies: 2, limiters of your own: 1, queues: 1)")
     file.write_text(VALUES.replace(*change))
-    code, _, err = called("check", file)
+    code, _, err = run("check", file)
     assert code == 1
     assert err.startswith(f"{file}{problem}"), err
 
 
 def test_the_values_of_the_chart_itself_are_fine():
     for values in [CHECKOUT / "charts/fraction-injector/values.yaml", *CHECKOUT.glob("charts/*/ci/*.yaml")]:
-        code, out, err = called("check", values)
+        code, out, err = run("check", values)
         assert (code, err) == (0, ""), values
         assert " is fine (policies: " in out
 
@@ -126,26 +124,26 @@ def test_the_values_of_the_chart_itself_are_fine():
 def test_values_without_policies_have_the_charts_default(tmp_path):
     file = tmp_path / "values.yaml"
     file.write_text("agent: {enabled: true}\n")
-    assert "is fine (policies: 1," in called("check", file)[1]
+    assert "is fine (policies: 1," in run("check", file)[1]
 
 
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):
     good = write(tmp_path, good="kind: Policy\nname: default\n") / "good.yaml"
     bad = write(tmp_path, bad="kind: Policy\nnme: x\n") / "bad.yaml"
-    code, out, err = called("check", good, "-f", bad)
+    code, out, err = run("check", good, "-f", bad)
     assert (code, "good.yaml is fine" in out, "bad.yaml:2: nme" in err) == (1, True, True)
-    assert called("check", good, bad, tmp_path / "absent")[0] == 2
-    assert called("check")[0] == 2
+    assert run("check", good, bad, tmp_path / "absent")[0] == 2
+    assert run("check")[0] == 2
 
 
 def test_json_lists_notes_and_mistakes_with_their_place(tmp_path):
     text = yaml.safe_dump({"kind": "Policy", "name": "default", "limiter": "none"}, sort_keys=False)
-    code, out, _ = called("check", write(tmp_path, default=text), "-o", "json")
+    code, out, _ = run("check", write(tmp_path, default=text), "-o", "json")
     note, fine = json.loads(out)
     assert (code, note["level"], note["file"], note["line"]) == (0, "note", f"{tmp_path}/default.yaml", 3)
     assert (fine["level"], fine["file"]) == ("ok", str(tmp_path))
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: x\n")
-    code, out, _ = called("check", tmp_path, "-o", "json")
+    code, out, _ = run("check", tmp_path, "-o", "json")
     [error] = json.loads(out)
     assert (code, error["level"], error["line"], error["path"]) == (1, "error", 3, "limitr")
 

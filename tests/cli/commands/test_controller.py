@@ -1,9 +1,8 @@
 """What the controller's command line refuses before it starts anything."""
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
+from tests.cli.running import run
 
 
 @pytest.mark.parametrize(
@@ -20,7 +19,7 @@ from cli.app import app
     ],
 )
 def test_a_mistake_is_reported_in_one_line(options, message, tmp_path):
-    ended = CliRunner().invoke(app, ["controller", f"--tls-dir={tmp_path}", *options])
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    ended = run("controller", f"--tls-dir={tmp_path}", *options)
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")
     assert ended.stderr.count("\n") == 1

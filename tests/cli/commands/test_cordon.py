@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from cluster.kube_client import ApiError
+from tests.cli.running import run
 
 KEY = "clearml-injector/cordon"
 
@@ -40,12 +39,12 @@ class Api:
         pass
 
 
-def run(monkeypatch, api, *arguments):
+def called(monkeypatch, api, *arguments):
     async def connect(*_):
         return api
 
     monkeypatch.setattr("cluster.kube_client.connect", connect)
-    return CliRunner().invoke(app, [*arguments])
+    return run(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +61,8 @@ def run(monkeypatch, api, *arguments):
 )
 def test_gpus_go_out_and_come_back(monkeypatch, before, arguments, written):
     api = Api(before, conflicts=1)
-    ended = run(monkeypatch, api, *arguments)
-    assert (ended.exit_code, api.written) == (0, written)
+    ended = called(monkeypatch, api, *arguments)
+    assert (ended.returncode, api.written) == (0, written)
     expected = (
         "new pods on every GPU" if written is None else f"no new pods on GPU {written.replace(',', ', ')};"
     )
@@ -80,13 +79,13 @@ def test_gpus_go_out_and_come_back(monkeypatch, before, arguments, written):
     ],
 )
 def test_what_cannot_be_done_is_said(monkeypatch, api, arguments, said):
-    ended = run(monkeypatch, api, "cordon", *arguments)
-    assert ended.exit_code == 2
+    ended = called(monkeypatch, api, "cordon", *arguments)
+    assert ended.returncode == 2
     assert ended.stderr.startswith(f"fraction-injector: {said}")
 
 
 @pytest.mark.parametrize("command", ["cordon", "uncordon"])
 def test_a_resource_name_without_an_index_is_refused_before_the_cluster_is_asked(command):
-    result = CliRunner().invoke(app, [command, "gpu-0", "--gpu-resource", "nvidia.com/gpu"])
-    assert result.exit_code == 2
+    result = run(command, "gpu-0", "--gpu-resource", "nvidia.com/gpu")
+    assert result.returncode == 2
     assert '--gpu-resource "nvidia.com/gpu" must end in {index}' in result.stderr

@@ -1,36 +1,36 @@
-"""fraction-injector demo: what it shows, what it leaves behind, and the line that it asks you to try."""
+"""fraction-injector demo: what it shows; tests/programs/cli/test_demo.py runs it with its webhook."""
 
-import json
-import os
+import io
 import re
-import shlex
-import shutil
-import signal
-import socket
-import subprocess
 
 import pytest
 
-from tests.cli.running import CHECKOUT, COMMAND, ENVIRONMENT, run
+from cli.commands.demo import DEMO_PODS, DemoResult, _show
+from cli.explainer import Explainer
+from cli.manifests import read_objects
+from cli.options import read_ledger, read_policies
+from cli.terminal import Terminal
+from service.options import DEFAULT_POLICIES
+from tests.cli.running import run
 
-pytestmark = pytest.mark.slow
 
-SECONDS = 120
-
-
-def is_listening(port):
-    try:
-        with socket.create_connection(("127.0.0.1", int(port)), SECONDS):
-            return True
-    except ConnectionRefusedError:
-        return False
+def answers():
+    """The decisions of the demo's pods, one after the other in one ledger, as its webhook makes them."""
+    policies = read_policies(DEFAULT_POLICIES)
+    explainer = Explainer(policies, read_ledger(policies, None), together=True)
+    return [
+        DemoResult(each.pod, each.patch, None if each.allowed else each.outcome.denial.message)
+        for found in read_objects(DEMO_PODS)
+        for each in explainer.explain(found)
+    ]
 
 
 @pytest.fixture(scope="module")
 def shown():
-    ended = run("demo")
-    assert (ended.returncode, ended.stderr.count("inventory:")) == (0, 0)
-    return ended.stdout
+    console = Terminal(soft_wrap=True)
+    console.file = io.StringIO()
+    _show(console, answers())
+    return console.file.getvalue()
 
 
 def test_each_pod_has_its_row(shown):
@@ -76,75 +76,3 @@ def test_what_to_try_next_works(shown):
     assert commands == ["explain examples/demo/pods.yaml", "demo --serve", "webhook --help"]
     assert run(*commands[0].split()).returncode == 1
     assert run(*commands[2].split()).returncode == 0
-
-
-def test_the_webhook_is_gone_at_the_end(shown):
-    (port,) = re.findall(r"https://localhost:(\d+)/mutate, with a CA", shown)
-    assert not is_listening(port)
-
-
-class Serving:
-    """A demo that stays up; in a process group of its own, as in a terminal."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [*COMMAND, "demo", "--serve"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=CHECKOUT,
-            env=ENVIRONMENT,
-            start_new_session=True,
-        )
-        self.said = ""
-        while "--data" not in self.said and (line := self.process.stdout.readline()):
-            self.said += line
-        (self.port,) = re.findall(r"https://localhost:(\d+)/mutate\s*$", self.said)
-
-    def curl(self):
-        """The printed command, as a shell would read it."""
-        return shlex.split(self.said[self.said.index("curl ") :].replace("\\\n", " "))
-
-    def end(self, kill, number):
-        kill(self.process.pid, number)
-        _, errors = self.process.communicate(timeout=SECONDS)
-        assert "Traceback" not in errors
-        return self.process.returncode
-
-
-@pytest.fixture
-def serving():
-    started = Serving()
-    yield started
-    if started.process.returncode is None:
-        started.end(os.killpg, signal.SIGTERM)
-
-
-def test_the_printed_curl_line_works(serving):
-    curl = serving.curl()
-    assert shutil.which("curl") is not None, "the demo prints a curl command: install curl"
-    answered = subprocess.run([*curl, "--silent"], capture_output=True, check=True, timeout=SECONDS)
-    response = json.loads(answered.stdout)["response"]
-    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
-
-
-@pytest.mark.parametrize(
-    ("kill", "number"),
-    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],
-    ids=["Ctrl-C", "terminated"],
-)
-def test_it_ends_cleanly_and_leaves_no_process_and_no_file(serving, kill, number):
-    folder = os.path.dirname(serving.curl()[serving.curl().index("--cacert") + 1])  # noqa: PTH120 a name only
-    assert is_listening(serving.port)
-    assert os.path.isdir(folder)  # noqa: PTH112 the same
-    assert serving.end(kill, number) == 0
-    assert not is_listening(serving.port)
-    assert not os.path.exists(folder)  # noqa: PTH110 the same
-
-
-def test_a_port_in_use_is_said():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ended = run("demo", "--port", port)
-    assert ended.returncode == 2
-    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ended.stderr

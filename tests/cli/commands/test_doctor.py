@@ -4,10 +4,9 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from cluster.kube_client import ApiError
+from tests.cli.running import run
 
 OWN = "/api/v1/namespaces/gpu-fraction-injector"
 NODES = "/api/v1/nodes"
@@ -78,18 +77,17 @@ OBJECTS = {
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(objects, *arguments):
+    def call(objects, *arguments):
         api = Api(objects)
 
         async def connect(*_):
             return api
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        ended = CliRunner().invoke(app, ["doctor", *arguments])
-        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+        ended = run("doctor", *arguments)
         return ended, api
 
-    return run
+    return call
 
 
 def level_of(ended, text):
@@ -99,7 +97,7 @@ def level_of(ended, text):
 
 def test_each_check_is_a_line_with_what_to_do_and_a_failure_is_the_exit_status(ask):
     ended, _ = ask(OBJECTS)
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert level_of(ended, "a controller leads") == "ok"
     assert level_of(ended, "MutatingWebhookConfiguration fraction-injector is missing") == "failed"
     [line] = [line for line in ended.stdout.splitlines() if "nvidia.com/gpu.memory" in line]
@@ -114,7 +112,7 @@ def test_one_node_is_looked_at_where_one_is_named(ask):
 def test_json_has_the_same_lines(ask):
     ended, _ = ask(OBJECTS, "--output", "json")
     found = json.loads(ended.stdout)
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     [line] = [each for each in found if each["check"] == "fractions"]
     assert (line["level"], line["nodes"]) == ("failed", ["gpu-2"])
     assert line["what"] == "the node label nvidia.com/gpu.memory is missing or not a number of MiB"
@@ -136,17 +134,17 @@ def test_without_any_right_nothing_is_said_to_be_well(ask):
             return ApiError(403, f"{path} is forbidden")
 
     ended, _ = ask(Refusing())
-    assert ended.exit_code == 2
+    assert ended.returncode == 2
     assert {line.split()[0] for line in ended.stdout.splitlines()} == {"skipped"}
     assert "no check could be made" in ended.stderr
 
 
 def test_an_api_server_that_does_not_answer_is_no_finding(ask):
     ended, _ = ask({**OBJECTS, NODES: ApiError(503, "etcd is away")})
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert "fraction-injector in gpu-fraction-injector cannot be checked" in ended.stderr
     ended, _ = ask({**OBJECTS, NODES: TimeoutError("late")})
-    assert ended.exit_code == 2
+    assert ended.returncode == 2
 
 
 def test_an_object_that_cannot_be_read_is_a_failure_and_no_traceback(ask):

@@ -7,10 +7,8 @@ import jsonpatch
 import pytest
 
 from testbed.gpu_nodes import GpuNode
-from tests.cli.running import FIXTURES, INVENTORY, MANIFESTS, as_yaml, explain, facts_of, invoke
+from tests.cli.running import FIXTURES, MANIFESTS, all_facts, as_yaml, explain, facts_of, run
 from tests.webhook.support import LABEL, container, fixture_review, pod
-
-pytestmark = pytest.mark.slow
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 ROOM_OF_INVENTORY = 15
@@ -20,28 +18,30 @@ OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner
 OURS += ["profile", "claim", "prefer", "passedOver", "hasRoom"]
 
 
-def test_all_fixtures_in_one_run_of_the_command():
-    status, explained = explain(*(MANIFESTS / f"{name}.yaml" for name in EXPECTED))
-    assert status == 1
-    assert len(explained) == len(EXPECTED)
-    for name, facts in zip(EXPECTED, explained, strict=True):
+@pytest.fixture(scope="module")
+def explained():
+    """Every fixture by its name, explained in one run of the command."""
+    ended = explain("--output", "json", *(MANIFESTS / f"{name}.yaml" for name in EXPECTED))
+    assert ended.returncode == 1
+    return dict(zip(EXPECTED, json.loads(ended.stdout), strict=True))
+
+
+def test_every_fixture_is_decided_as_promised(explained):
+    for name, facts in explained.items():
         promised = {key: value for key, value in EXPECTED[name].items() if key not in ("why", "note")}
         assert {key: facts[key] for key in promised} == promised, name
 
 
 def test_the_same_file_is_explained_the_same_way_however_often():
     file = MANIFESTS / "bare.yaml"
-    result = invoke(*[file] * 3, "--inventory", INVENTORY, "--output", "json")
-    first, second, third = json.loads(result.stdout)
+    first, second, third = all_facts(*[file] * 3)
     assert first == second == third
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_printed_object_has_exactly_the_documented_keys(name):
-    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY, "--output", "json")
-    [facts] = json.loads(result.stdout)
+def test_the_printed_object_has_exactly_the_documented_keys(name, explained):
+    facts = explained[name]
     assert sorted(facts) == sorted([*CONTRACT, *OURS])
-    assert result.exit_code == (0 if facts["allowed"] else 1)
     assert isinstance(facts["message"], str)
     assert bool(facts["message"]) != facts["allowed"]
     if not facts["allowed"]:
@@ -125,15 +125,15 @@ spec:
 
 def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():
     found = {"kind": "List", "items": [pod(), {"kind": "PodList", "items": [pod(fraction="0.5")]}]}
-    result = invoke("-", "--inventory", INVENTORY, "--output", "json", text=json.dumps(found))
-    assert result.exit_code == 1
+    result = explain("-", "--output", "json", text=json.dumps(found))
+    assert result.returncode == 1
     assert [facts["allowed"] for facts in json.loads(result.stdout)] == [True, False]
 
 
 def test_several_documents_make_an_array():
     text = "---\n".join(["", as_yaml(pod()), as_yaml(pod(fraction=None)), ""])
-    result = invoke("-", "--inventory", INVENTORY, "--output", "json", text=text)
-    assert result.exit_code == 0
+    result = explain("-", "--output", "json", text=text)
+    assert result.returncode == 0
     assert [facts["code"] for facts in json.loads(result.stdout)] == ["injected", "not-labelled"]
 
 
@@ -147,10 +147,7 @@ def test_several_documents_make_an_array():
     ],
 )
 def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
-    result = invoke(
-        FIXTURES / "admission-reviews" / f"{name}.json", "--inventory", INVENTORY, "--output", "json"
-    )
-    [facts] = json.loads(result.stdout)
+    [facts] = all_facts(FIXTURES / "admission-reviews" / f"{name}.json")
     assert facts["code"] == code
     if code != "injected":
         assert facts["pod"] == fixture_review(name)["request"]["object"]
@@ -158,7 +155,7 @@ def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
 
 @pytest.mark.parametrize("name", [*sorted(EXPECTED)])
 def test_people_read_the_same(name):
-    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY, "--patch")
+    result = explain(MANIFESTS / f"{name}.yaml", "--patch")
     first, *lines = result.stdout.splitlines()
     if EXPECTED[name]["allowed"]:
         assert first.endswith(": allowed (injected)")
@@ -173,10 +170,10 @@ def test_people_read_the_same(name):
 
 
 def test_what_changes_is_a_diff_of_the_pods_yaml():
-    result = invoke("-f", MANIFESTS / "bare.yaml", "--inventory", INVENTORY)
+    result = explain("-f", MANIFESTS / "bare.yaml")
     changed = [line[2:] for line in result.stdout.splitlines()[3:]]
     assert {line[:1] for line in changed} <= {"+", "-", " ", "."}
-    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", "--inventory", INVENTORY, "-o", "json").stdout)
+    [facts] = all_facts(MANIFESTS / "bare.yaml")
     whole = as_yaml(facts["pod"]).splitlines()
     added = [line[1:] for line in changed if line.startswith("+")]
     assert set(added) <= set(whole)
@@ -184,14 +181,14 @@ def test_what_changes_is_a_diff_of_the_pods_yaml():
 
 
 def test_a_pod_that_stays_as_it_is_has_no_diff():
-    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(pod(fraction=None)))
+    result = explain("-", text=as_yaml(pod(fraction=None)))
     assert len(result.stdout.splitlines()) == 1
 
 
 def indices(*arguments):
     text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(3))
-    printed = invoke("-", "--inventory", INVENTORY, "-o", "json", *arguments, text=text).stdout
-    return [facts["pod"]["spec"]["containers"][0]["resources"]["limits"] for facts in json.loads(printed)]
+    found = all_facts("-", *arguments, text=text)
+    return [facts["pod"]["spec"]["containers"][0]["resources"]["limits"] for facts in found]
 
 
 def test_each_is_decided_alone_or_all_in_one_ledger():
@@ -204,11 +201,11 @@ def test_each_is_decided_alone_or_all_in_one_ledger():
 
 def test_pods_for_which_nothing_is_left_are_said_to_wait():
     text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(ROOM_OF_INVENTORY + 1))
-    printed = invoke("-", "--inventory", INVENTORY, "--together", text=text).stdout
+    printed = explain("-", "--together", text=text).stdout
     *with_room, last = printed.split(": allowed (injected)\n")[1:]
     assert "no node has room for it now: it would wait\n" in last
     assert not [each for each in with_room if "would wait" in each]
-    found = json.loads(invoke("-", "--inventory", INVENTORY, "-o", "json", "--together", text=text).stdout)
+    found = all_facts("-", "--together", text=text)
     assert [facts["hasRoom"] for facts in found] == [True] * ROOM_OF_INVENTORY + [False]
 
 
@@ -217,13 +214,12 @@ def test_reviews_that_were_recorded_as_a_dry_run_take_slices_together_too():
     found["request"]["dryRun"] = True
     found["request"]["object"]["metadata"]["labels"]["clearml-injector/fraction"] = "0.750"
     text = "---\n".join(["", *[as_yaml(found)] * 3])
-    printed = invoke("-", "--inventory", INVENTORY, "-o", "json", "--together", text=text).stdout
-    assert len({facts["index"] for facts in json.loads(printed)}) > 1
+    assert len({facts["index"] for facts in all_facts("-", "--together", text=text)}) > 1
 
 
 @pytest.mark.parametrize("name", ["[/bold]x", "[red]", "a[link=x]"])
 def test_names_are_printed_as_they_are(name):
-    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(pod(metadata={"name": name})))
+    result = explain("-", text=as_yaml(pod(metadata={"name": name})))
     assert result.stdout.startswith(f"{name}: allowed (injected)\n")
 
 
@@ -249,15 +245,15 @@ def spreading(tmp_path):
 def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, owner):
     text = as_yaml(pod(metadata=metadata))
     assert facts_of(text, "--policies", spreading)["owner"] == owner
-    lines = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=text).stdout.splitlines()
+    lines = explain("-", "--policies", spreading, text=text).stdout.splitlines()
     assert f"  place spread: away from other pods of {owner}, over nodes and then over GPUs" in lines
     assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
 
 
 def test_a_pod_that_stands_alone_learns_that_it_is_packed(spreading):
-    out = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=as_yaml(pod())).stdout
+    out = explain("-", "--policies", spreading, text=as_yaml(pod())).stdout
     assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
-    assert "place" not in invoke("-", "--inventory", INVENTORY, text=as_yaml(pod())).stdout
+    assert "place" not in explain("-", text=as_yaml(pod())).stdout
 
 
 @pytest.mark.parametrize(
@@ -271,7 +267,7 @@ def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mi
     )
     found = pod(fraction="0.750", containers=[container("train"), container("eval"), container("proxy")])
     found["metadata"]["annotations"] = {"clearml-injector/containers": "eval=0.250,train=0.500"}
-    lines = invoke("-", "--policies", tmp_path, text=as_yaml(found)).stdout.splitlines()
+    lines = run("explain", "-", "--policies", tmp_path, text=as_yaml(found)).stdout.splitlines()
     at = next(
         number for number, line in enumerate(lines) if line.startswith("  container eval,train: 6 slices")
     )
@@ -284,8 +280,8 @@ def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mi
 def test_a_native_sidecar_s_share_is_shown_too():
     found = pod(fraction="0.750", initContainers=[container("side", restartPolicy="Always")])
     found["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,side=0.250"}
-    shown = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
-    assert shown.exit_code == 0
+    shown = explain("-", text=as_yaml(found))
+    assert shown.returncode == 0
     assert any(line.startswith("    side: 2 of nvidia.com/gpu-") for line in shown.stdout.splitlines())
 
 
@@ -295,7 +291,7 @@ def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     file = tmp_path / "pod.json"
     file.write_text(json.dumps(found))
     nodes = Path(__file__).parents[3] / "examples" / "demo" / "inventory.yaml"
-    out = invoke(file, "--inventory", nodes).output
+    out = run("explain", file, "--inventory", nodes).output
     assert "GPUs that the pod may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
     assert "container train: 1 slice of GPU 0, 9216 MiB" in out
 
@@ -309,7 +305,7 @@ def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_pat
     nodes = tmp_path / "nodes.json"
     node = GpuNode(gpus=2, memory_mib=24564, pooled=mode == "pooled").manifest("a")
     nodes.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node]}))
-    out = invoke(file, "--inventory", nodes, "--policies", tmp_path).output
+    out = run("explain", file, "--inventory", nodes, "--policies", tmp_path).output
     gpu = "0" if mode == "per-gpu" else "any (pooled)"
     assert "policy default, limits from the agent of its node" in out
     assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: the size of the slices on" in out
@@ -321,7 +317,7 @@ def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
     file = tmp_path / "pod.json"
     labels = {"clearml-agent-queue-name": "services"}
     file.write_text(json.dumps(pod(labels=labels, containers=[container(limits={"nvidia.com/gpu": "1"})])))
-    out = invoke(file, "--policies", tmp_path).output
+    out = run("explain", file, "--policies", tmp_path).output
     assert "task: allowed (no-share)" in out
     assert "queue services gives no share: label and GPU limits are removed" in out
     assert "  -    clearml-injector/fraction: '0.500'" in out.splitlines()
@@ -339,12 +335,12 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
         " spec: {containers: [{name: main, image: i}]}}"
     )
     options = "--policies", str(tmp_path / "policies"), str(tmp_path / "pod.yaml")
-    ended = invoke(*options)
-    assert ended.exit_code == 0, ended.output
+    ended = run("explain", *options)
+    assert ended.returncode == 0, ended.output
     assert "container main: claim of template gpu-fraction-4of8-m81920-" in ended.stdout
     assert "40Gi of each of 1 gpu.clearml-injector.io" in ended.stdout
     assert "quantity('81920Mi')) >= 0" in ended.stdout
-    [facts] = json.loads(invoke("--output=json", *options).stdout)
+    [facts] = json.loads(run("explain", "--output=json", *options).stdout)
     [claim] = facts["pod"]["spec"]["resourceClaims"]
     assert facts["claim"]["template"] == claim["resourceClaimTemplateName"]
     [request] = facts["claim"]["spec"]["spec"]["devices"]["requests"]
@@ -354,6 +350,6 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
         " annotations: {clearml-injector/containers: 'a=0.500,b=0.250'}},"
         " spec: {containers: [{name: a, image: i}, {name: b, image: i}]}}"
     )
-    lines = list(map(str.strip, invoke(*options).stdout.splitlines()))
+    lines = list(map(str.strip, run("explain", *options).stdout.splitlines()))
     asked = [lines[lines.index(f"request gpu-{number}:") + 1] for number in range(2)]
     assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("40Gi", "20Gi")]

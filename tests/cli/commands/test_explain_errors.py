@@ -3,12 +3,10 @@
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
-from tests.cli.running import INVENTORY, MANIFESTS, error_line, facts_of, invoke
+from tests.cli.running import MANIFESTS, error_line, explain, facts_of, run
 
-pytestmark = pytest.mark.slow
+BARE = MANIFESTS / "bare.yaml"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ pytestmark = pytest.mark.slow
     ],
 )
 def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
-    assert error_line(invoke("-", "--inventory", INVENTORY, text=text)) == wrong
+    assert error_line(explain("-", text=text)) == wrong
 
 
 @pytest.mark.parametrize(
@@ -78,7 +76,7 @@ def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
     ],
 )
 def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
-    assert error_line(invoke("-", "--inventory", INVENTORY, text=text)).startswith(wrong)
+    assert error_line(explain("-", text=text)).startswith(wrong)
 
 
 def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
@@ -92,45 +90,46 @@ def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
 def test_files_that_cannot_be_read_are_named(tmp_path):
     missing = tmp_path / "missing.yaml"
     assert (
-        error_line(invoke(missing)) == f"{missing}: No such file or directory: name a file that can be read"
+        error_line(run("explain", missing))
+        == f"{missing}: No such file or directory: name a file that can be read"
     )
-    assert error_line(invoke(tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
+    assert error_line(run("explain", tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert error_line(invoke(binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
+    assert error_line(run("explain", binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
 
 
 def test_a_policy_directory_with_a_typo_is_reported_by_file_line_and_key(tmp_path):
     (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
-    result = invoke(MANIFESTS / "bare.yaml", "--policies", tmp_path)
-    assert result.exit_code == 2
+    result = run("explain", BARE, "--policies", tmp_path)
+    assert result.returncode == 2
     assert f"{tmp_path} is not a valid policy directory" in result.stderr
     assert "default.yaml:3: limitr" in result.stderr
 
 
 def test_the_checkouts_own_policies_are_a_policy_directory():
     policies = Path(__file__).parents[3] / "policies"
-    assert invoke(MANIFESTS / "bare.yaml", "--policies", policies).exit_code == 0
+    assert run("explain", BARE, "--policies", policies).returncode == 0
 
 
 @pytest.mark.parametrize("arguments", [[], ["--output", "xml", "x.yaml"], ["--nothing"]])
 def test_wrong_usage_has_status_two(arguments):
-    assert invoke(*arguments).exit_code == 2
+    assert run("explain", *arguments).returncode == 2
 
 
 @pytest.mark.parametrize("command", [[], ["demo"], ["webhook"], ["explain"]])
 def test_help_is_worth_reading(command):
-    result = CliRunner().invoke(app, [*command, "--help"])
-    assert result.exit_code == 0
+    result = run(*command, "--help")
+    assert result.returncode == 0
     assert len(result.stdout.split()) > 30
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):
     broken = tmp_path / "broken.yaml"
     broken.write_text("kind: {")
-    files = [tmp_path / "missing.yaml", MANIFESTS / "bare.yaml", broken, MANIFESTS / "privileged.yaml"]
-    result = invoke(*files, "--inventory", INVENTORY)
-    assert result.exit_code == 2
+    files = [tmp_path / "missing.yaml", BARE, broken, MANIFESTS / "privileged.yaml"]
+    result = explain(*files)
+    assert result.returncode == 2
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
         str(tmp_path / "missing.yaml"),
         str(broken),

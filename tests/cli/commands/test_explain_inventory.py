@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.cli.running import MANIFESTS, error_line, invoke
+from tests.cli.running import MANIFESTS, error_line, run
 
-pytestmark = pytest.mark.slow
+BARE = MANIFESTS / "bare.yaml"
 
 
 @pytest.mark.parametrize(
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.slow
 def test_an_inventory_of_the_wrong_kind_is_named(tmp_path, text, wrong):
     inventory = tmp_path / "nodes.yaml"
     inventory.write_text(text)
-    assert error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory)) == f"{inventory}: {wrong}"
+    assert error_line(run("explain", BARE, "--inventory", inventory)) == f"{inventory}: {wrong}"
 
 
 def test_a_node_with_an_amount_that_is_no_quantity_is_named(tmp_path):
     inventory = tmp_path / "nodes.yaml"
     inventory.write_text("kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {nvidia.com/gpu-0: many}}")
-    said = error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory))
+    said = error_line(run("explain", BARE, "--inventory", inventory))
     assert said.startswith(f"{inventory}: Node n1: ")
     assert "many" in said
 
@@ -53,7 +53,7 @@ def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
     policies.mkdir()
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
     options = "--policies", policies, "--inventory", tmp_path / "nodes.yaml", "--output", "json"
-    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
+    [facts] = json.loads(run("explain", BARE, *options).stdout)
     assert facts["allowed"]
     affinity = facts["pod"]["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
@@ -70,7 +70,7 @@ status: {allocatable: {nvidia.com/gpu-0: 8}}
 def test_a_card_of_an_unknown_model_is_shared_by_the_memory_that_its_node_states(tmp_path):
     (tmp_path / "nodes.yaml").write_text(UNKNOWN_CARD)
     options = "--inventory", tmp_path / "nodes.yaml", "--output", "json"
-    [facts] = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
+    [facts] = json.loads(run("explain", BARE, *options).stdout)
     assert facts["allowed"]
     assert facts["pod"]["metadata"]["annotations"]["clearml-injector/memory-mib"] == str(797_184 // 8)
 
@@ -80,17 +80,17 @@ def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(t
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
-    result = invoke(MANIFESTS / "bare.yaml", "--policies", policies, "--inventory", tmp_path / "nodes.yaml")
+    result = run("explain", BARE, "--policies", policies, "--inventory", tmp_path / "nodes.yaml")
     assert "on 1 node no node agent runs, and nothing else would limit the pod" in result.output
 
 
 def test_a_missing_inventory_is_named(tmp_path):
     missing = tmp_path / "nodes.yaml"
     wrong = f"{missing}: No such file or directory: name a file that can be read"
-    assert error_line(invoke(MANIFESTS / "bare.yaml", "--inventory", missing)) == wrong
+    assert error_line(run("explain", BARE, "--inventory", missing)) == wrong
 
 
 def test_without_an_inventory_it_says_whose_nodes_it_takes():
-    result = invoke(MANIFESTS / "bare.yaml", "--output", "json")
+    result = run("explain", BARE, "--output", "json")
     assert json.loads(result.stdout)[0]["allowed"]
     assert result.stderr == "inventory: inventory.yaml of the demo (use --inventory FILE for yours)\n"

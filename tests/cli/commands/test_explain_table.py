@@ -1,14 +1,18 @@
-"""Every request in every mode on every kind of card, as `explain` prints it: slices, MiB, index."""
+"""Every request in every mode on every kind of card, as `explain` decides it: slices, MiB, index."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.cli.running import as_yaml, invoke
+from cli.explainer import Explainer, review_of
+from ledger.from_kubernetes import node_from_object
+from ledger.ledger import Ledger
+from policies.loading.loader import parse_policies
+from policies.loading.policy_set import PolicySet
+from testbed.gpu_nodes import GpuNode
 from tests.request_table import (
     CARDS,
     MIG_POLICY,
@@ -21,72 +25,51 @@ from tests.request_table import (
 )
 from tests.webhook.support import container, pod
 from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY
+from tests.webhook.support.reviewed_again import check_again
 
-pytestmark = pytest.mark.slow
-
-
-def node(kind: str, mode: str) -> dict[str, Any]:
-    slices = (
-        {"nvidia.com/gpu-0": "8", "nvidia.com/gpu-1": "8"} if mode == "per-gpu" else {"nvidia.com/gpu": "16"}
-    )
-    amounts = {"cpu": "64", "memory": "256Gi", **slices}
-    labels = {
-        "nvidia.com/gpu.memory": str(CARDS[kind]),
-        "nvidia.com/gpu.product": kind,
-        "nvidia.com/gpu.count": "2",
-        "nvidia.com/gpu.replicas": "8",
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"node-{kind.lower()}", "labels": labels},
-        "status": {
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "capacity": amounts,
-            "allocatable": amounts,
-        },
-    }
+INSTANCES = dict(instance_nodes())
 
 
-def mig_node(product: str, instances: dict[str, int]) -> dict[str, Any]:
-    made = node("A100-80", "per-gpu")
-    made["metadata"]["labels"] = {"nvidia.com/gpu.product": product}
-    amounts = {name: str(count) for name, count in instances.items()}
-    made["status"]["allocatable"] = {"cpu": "64", "memory": "256Gi", **amounts}
-    return made
+@cache
+def installed(mode: str, *products: str) -> tuple[PolicySet, Ledger]:
+    """The policy of a mode, and the ledger of one idle node with each kind of card."""
+    text = MIG_POLICY if mode == "mig" else POLICY.replace("MODE", mode)
+    policies, ledger = parse_policies({"all.yaml": text.replace("NAME", "default").encode()}), Ledger()
+    nodes = [
+        GpuNode(gpus=0, product=each, instances=INSTANCES[each])
+        if mode == "mig"
+        else GpuNode(gpus=2, memory_mib=CARDS[each], product=each, pooled=mode == "pooled")
+        for each in products
+    ]
+    found = [node.manifest(f"node-{number}") for number, node in enumerate(nodes)]
+    ledger.replace([node_from_object(each, policies.resource_names) for each in found], [])
+    return policies, ledger
 
 
-def explained(tmp_path: Path, mode: str, kinds: list[str], request: Request) -> dict[str, Any]:
-    policy = POLICY.replace("MODE", mode).replace("NAME", "default")
-    return explained_on(tmp_path, policy, [node(kind, mode) for kind in kinds], request)
-
-
-def explained_on(
-    tmp_path: Path, policy: str, nodes: list[dict[str, Any]], request: Request | InstanceRequest
-) -> dict[str, Any]:
-    rules, inventory = tmp_path / "policies", tmp_path / "inventory.json"
-    rules.mkdir()
-    (rules / "default.yaml").write_text(policy)
-    inventory.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+def decided(request: Request | InstanceRequest, mode: str, *products: str) -> dict[str, Any]:
+    """The facts of a pod with that request, which a second review leaves unchanged."""
+    policies, ledger = installed(mode, *products)
     annotations = dict(request.annotations)
     made = [container("train"), container("eval")] if CONTAINERS in annotations else None
     found = pod(fraction=None, labels=dict([request.label]), containers=made)
-    if annotations:
-        found["metadata"]["annotations"] = annotations
-    options = ("--policies", rules, "--inventory", inventory, "--output", "json")
-    result = invoke("-", *options, text=as_yaml(found))
-    facts: dict[str, Any] = json.loads(result.stdout)[0]
-    assert result.exit_code == (0 if facts["allowed"] else 1)
-    return facts
+    found["metadata"]["annotations"] = annotations
+    [explained] = Explainer(policies, ledger).explain(found)
+    if explained.allowed:
+        check_again(policies, ledger, review_of(explained.before), explained.pod, explained.outcome)
+    return explained.as_json()
+
+
+def assert_denied(facts: dict[str, Any]) -> None:
+    assert not facts["allowed"]
+    assert 0 < len(facts["message"]) <= 200
+    assert "\n" not in facts["message"]
 
 
 @pytest.mark.parametrize("wanted", list(every_request()), ids=str)
-def test_every_request(tmp_path: Path, wanted: Request) -> None:
-    facts = explained(tmp_path, wanted.mode, [wanted.kind], wanted)
+def test_every_request(wanted: Request) -> None:
+    facts = decided(wanted, wanted.mode, wanted.kind)
     if wanted.row is None:
-        assert not facts["allowed"]
-        assert 0 < len(facts["message"]) <= 200
-        assert "\n" not in facts["message"]
+        assert_denied(facts)
         if wanted.mode == "pooled" and GPUS in dict(wanted.annotations):
             assert facts["code"] == "gpus-not-allowed"
         return
@@ -103,16 +86,12 @@ def test_every_request(tmp_path: Path, wanted: Request) -> None:
 
 
 @pytest.mark.parametrize("wanted", list(every_instance_request()), ids=str)
-def test_every_request_in_mode_mig(tmp_path: Path, wanted: InstanceRequest) -> None:
-    offered = dict(instance_nodes())
-    nodes = [mig_node(wanted.product, offered[wanted.product])]
-    facts = explained_on(tmp_path, MIG_POLICY.replace("NAME", "default"), nodes, wanted)
+def test_every_request_in_mode_mig(wanted: InstanceRequest) -> None:
+    facts = decided(wanted, "mig", wanted.product)
     assert facts["profile"] == wanted.profile
     assert facts["slices"] == wanted.eighths
     if wanted.profile is None:
-        assert not facts["allowed"]
-        assert 0 < len(facts["message"]) <= 200
-        assert "\n" not in facts["message"]
+        assert_denied(facts)
         return
     (task,) = facts["pod"]["spec"]["containers"]
     assert task["resources"]["limits"] == {wanted.resource: "1"}
@@ -134,9 +113,9 @@ def test_every_request_in_mode_mig(tmp_path: Path, wanted: InstanceRequest) -> N
     ],
 )
 def test_among_all_kinds_memory_goes_where_it_costs_expected_pods_least(
-    tmp_path: Path, mode: str, asked: str, row: tuple[int, int]
+    mode: str, asked: str, row: tuple[int, int]
 ) -> None:
     """With nothing learnt: fewest slices of a card; in a pool, whose cards are unknown, the least MiB."""
-    request = Request(mode, "any", (MEMORY, asked), (), row)
-    facts = explained(tmp_path, mode, list(CARDS), request)
+    installed.cache_clear()
+    facts = decided(Request(mode, "any", (MEMORY, asked), (), row), mode, *CARDS)
     assert (facts["slices"], facts["memoryMiB"]) == row

@@ -8,9 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from rich.console import ConsoleDimensions
-from typer.testing import CliRunner
 
-from cli.app import app
 from cli.commands.ledger import LedgerOutput, Shown, _print, _shown
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines, total
@@ -24,10 +22,11 @@ from ledger.view import GpuView, LedgerView
 from tests.cli.commands.test_why_claims import HELD, OFFERED
 from tests.cli.commands.why_api import Api
 from tests.cli.ledger_views import SOME, node, shown
+from tests.cli.running import run
 from tests.cli.test_card_table import CARDS
 
 
-def run(*arguments, views=(SOME,), cards=()):
+def asked(*arguments, views=(SOME,), cards=()):
     """The command over given ledgers, one at a look, ended by Ctrl-C after the last."""
     given = iter(views)
 
@@ -41,13 +40,13 @@ def run(*arguments, views=(SOME,), cards=()):
         patch("cli.commands.ledger._source", lambda *_: read),
         patch("cli.commands.ledger.POLL_SECONDS", 0),
     ):
-        ended = CliRunner().invoke(app, ["ledger", *arguments])
-    assert ended.exit_code == 0, ended.output
+        ended = run("ledger", *arguments)
+    assert ended.returncode == 0, ended.output
     return ended.stdout
 
 
 def printed(*arguments):
-    return [" ".join(line.split()) for line in run(*arguments).splitlines()]
+    return [" ".join(line.split()) for line in asked(*arguments).splitlines()]
 
 
 def test_the_command_prints_whole_lines_where_there_is_no_screen():
@@ -90,7 +89,7 @@ def test_instances_of_a_divided_card_are_summed_apart():
 
 
 def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
-    found = json.loads(run("-o", "json"))
+    found = json.loads(asked("-o", "json"))
     assert [each["kind"] for each in found] == ["node", "node", "pod"]
     assert found[0] | {"gpus": 0} == {
         "kind": "node",
@@ -108,18 +107,18 @@ def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
         ("pool", 0, 0),
     ]
     changed = Filter(node="cpu-*").apply(SOME)
-    news = run("-o", "json", "--watch", views=[SOME, SOME, changed]).splitlines()
+    news = asked("-o", "json", "--watch", views=[SOME, SOME, changed]).splitlines()
     assert [len(json.loads(line)) for line in news] == [3, 1]
 
 
 def test_cards_of_dra_drivers_follow_the_slices_and_stand_for_themselves():
-    both = [" ".join(line.split()) for line in run(cards=CARDS).splitlines()]
+    both = [" ".join(line.split()) for line in asked(cards=CARDS).splitlines()]
     assert both[: len(lines(SOME))] == shown(SOME)
     assert both[len(lines(SOME))] == "NODE CARD CLAIMED CLAIMS HELD BY"
     assert [line.split()[1:3] for line in both[-2:]] == [["8", "of"], ["39529", "of"]]
-    alone = run(cards=CARDS, views=[LedgerView((), ())]).splitlines()
+    alone = asked(cards=CARDS, views=[LedgerView((), ())]).splitlines()
     assert (alone[0].split()[:2], len(alone)) == (["NODE", "CARD"], 5)
-    found = json.loads(run("-o", "json", "--node", "a", cards=CARDS))
+    found = json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
     assert [(each["kind"], each["node"], each["device"]) for each in found] == [
         ("card", "a", "gpu-0"),
         ("card", "a", "gpu-1"),
@@ -143,7 +142,7 @@ def test_cards_of_dra_drivers_follow_the_slices_and_stand_for_themselves():
 
 def test_watched_into_a_pipe_it_prints_lines():
     changed = LedgerView((SOME.nodes[0],), ())
-    news = run("--watch", views=[SOME, SOME, changed]).splitlines()
+    news = asked("--watch", views=[SOME, SOME, changed]).splitlines()
     whole = len(lines(SOME))
     assert news[:whole] == shown(SOME, wide=True)
     assert [line.split()[1:3] for line in news[whole:]] == [["-", "cpu-7"], ["-", "waits:"]]
@@ -162,8 +161,8 @@ def test_watched_into_a_pipe_it_prints_lines():
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(options, message):
-    ended = CliRunner().invoke(app, ["ledger", *options])
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    ended = run("ledger", *options)
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith(f"fraction-injector: {message}")
     assert ended.stderr.count("\n") == 1
 
@@ -177,8 +176,8 @@ def of_cluster(monkeypatch):
             return Api({LEDGERS: {"items": []}, **answers})
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        ended = CliRunner().invoke(app, ["ledger", *arguments])
-        return ended.exit_code, ended.stdout, ended.stderr
+        ended = run("ledger", *arguments)
+        return ended.returncode, ended.stdout, ended.stderr
 
     return ask
 
@@ -220,7 +219,7 @@ def test_cards_of_gpu_ledgers_need_no_further_right(of_cluster):
     stored = status_manifest("a", status_of(CARD_VIEW, 1, "2026-11-21T10:00:00Z", ()))
     code, out, err = of_cluster({LEDGERS: {"items": [stored]}}, "-o", "json")
     assert (code, err) == (0, "")
-    assert json.loads(out) == json.loads(run("-o", "json", "--node", "a", cards=CARDS))
+    assert json.loads(out) == json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
 
 
 def test_the_controllers_ledger_has_cards_and_nodes_with_cards_only_are_not_shown_as_nodes():

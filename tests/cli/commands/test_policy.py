@@ -2,13 +2,9 @@
 
 import json
 
-import pytest
-
 from policies.loading.reference import json_schema, markdown
-from tests.cli.running import called, write
+from tests.cli.running import run, write
 from tests.policies.console import ROOT
-
-pytestmark = pytest.mark.slow
 
 
 def test_show_names_the_source_of_every_value(tmp_path):
@@ -18,7 +14,7 @@ def test_show_names_the_source_of_every_value(tmp_path):
         own="kind: Limiter\nname: own\nneeds: [patience]\n",
         queues="kind: Queues\nqueues:\n  q:\n    namespaces: [n]\n    limiter: none\n",
     )
-    code, out, _ = called("policy", "show", "--policies", tmp_path, "--namespace", "n", "--queue", "q")
+    code, out, _ = run("policy", "show", "--policies", tmp_path, "--namespace", "n", "--queue", "q")
     lines = out.splitlines()
     assert code == 0
     assert lines[0].endswith(", queue q")
@@ -27,13 +23,13 @@ def test_show_names_the_source_of_every_value(tmp_path):
     assert "limiter: none  # queues.yaml:5, queue q" in lines
     assert "# limiter none is from limiters/none.yaml:3 and needs:" in lines
     assert lines[-1] == "# no whole number of slices, hence denied: 0.125, 0.375, 0.625, 0.875"
-    elsewhere = called("policy", "show", "--policies", tmp_path, "--queue", "q")[1].splitlines()
+    elsewhere = run("policy", "show", "--policies", tmp_path, "--queue", "q")[1].splitlines()
     assert "limiter: own  # default.yaml:4" in elsewhere
     assert "#   patience" in elsewhere
 
 
 def test_the_schema_covers_every_kind_and_knows_no_other_key():
-    code, out, _ = called("policy", "schema")
+    code, out, _ = run("policy", "schema")
     schema = json.loads(out)
     assert code == 0
     assert schema == json.loads(json.dumps(json_schema()))
@@ -50,7 +46,7 @@ def test_every_key_is_described():
 
 def test_the_built_in_policy_serves_when_no_directory_is_given(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert called("policy", "show")[1].splitlines()[0].startswith("# default@")
+    assert run("policy", "show")[1].splitlines()[0].startswith("# default@")
     assert (ROOT / "policies" / "default.yaml").exists()
 
 
@@ -59,14 +55,14 @@ def test_a_queue_that_no_file_names_is_a_mistake(tmp_path):
     entry = "kind: Queues\nqueues:\n  gpu_half: {id: abc, namespaces: [team]}\n"
     write(tmp_path, default=policy, queues=entry)
     show = ["policy", "show", "--policies", tmp_path]
-    code, out, err = called(*show, "--queue", "gpu_halv")
+    code, out, err = run(*show, "--queue", "gpu_halv")
     assert (code, out) == (2, "")
     assert (
         'no policy file names queue "gpu_halv" (did you mean "gpu_half"?): known are gpu_half, gpu_many'
         in err
     )
-    assert called(*show, "--queue-id", "abd")[0] == 2
+    assert run(*show, "--queue-id", "abd")[0] == 2
     for known in (["--queue", "GPU-HALF", "-n", "team"], ["--queue-id", "abc"], ["--queue", "gpu-many"]):
-        assert called(*show, *known)[0] == 0
-    code, out, _ = called(*show, "--queue", "gpu_half")
+        assert run(*show, *known)[0] == 0
+    code, out, _ = run(*show, "--queue", "gpu_half")
     assert out.splitlines()[0] == "# queue gpu_half: its entry holds in team only, not in default"

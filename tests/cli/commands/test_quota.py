@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from cluster.kube_client import ApiError
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, QUOTA_GATE
+from tests.cli.running import run
 from tests.cluster.objects import node, pod
 
 CONFIG_MAP = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
@@ -44,7 +43,7 @@ PODS = [
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(*arguments, policies=POLICIES, pods=None):
+    def call(*arguments, policies=POLICIES, pods=None):
         labelled = node("gpu-a")
         labelled["metadata"]["labels"] = {"nvidia.com/gpu.memory": "81920"}
         answers = {
@@ -66,16 +65,14 @@ def ask(monkeypatch):
             return Api()
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        ended = CliRunner().invoke(app, ["quota", *arguments])
-        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
-        return ended
+        return run("quota", *arguments)
 
-    return run
+    return call
 
 
 def test_each_quota_is_shown_with_what_is_used_of_it(ask):
     ended = ask()
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     rows = [line.split("  ") for line in ended.stdout.splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert cells == [
@@ -118,9 +115,9 @@ def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
 
 def test_what_cannot_be_counted_is_said(ask):
     broken = ask(policies="kind: Policy\nname: default\nlimitr: none\n")
-    assert broken.exit_code == 2
+    assert broken.returncode == 2
     assert "limitr: unknown key" in broken.stderr
     absent = ask("--policies-config-map", "other/name")
-    assert absent.exit_code == 2
+    assert absent.returncode == 2
     assert "the quotas cannot be counted: the API server answered 404" in absent.stderr
     assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"

@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
-from typer.testing import CliRunner
 
 from certs.authority import make_authority
-from cli.app import app
 from cluster.kube_client import ApiError
 from controller.policies.served_policies import WebhookPolicies
 from ledger.messages import ServedPolicies
 from policies.loading.loader import parse_policies
 from service.metrics import PolicySince, policy_info, render
+from tests.cli.running import run
 
 NAMESPACE = "/api/v1/namespaces/gpu-fraction-injector"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpu-fraction-injector/leases/fraction-injector-controller"
@@ -99,7 +98,7 @@ class Api:
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(api, *arguments):
+    def call(api, *arguments):
         asked = []
 
         async def connect(*server):
@@ -107,11 +106,10 @@ def ask(monkeypatch):
             return api
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        ended = CliRunner().invoke(app, ["status", *arguments])
-        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+        ended = run("status", *arguments)
         return ended, asked
 
-    return run
+    return call
 
 
 ALL = {
@@ -129,7 +127,7 @@ def line_of(ended, about):
 
 def test_a_sound_installation_is_well_in_eight_lines(ask):
     ended, asked = ask(Api(ALL), "--context", "gpus", "--kubeconfig", "file")
-    assert ended.exit_code == 0, ended.output
+    assert ended.returncode == 0, ended.output
     assert [" ".join(line.split()) for line in ended.stdout.splitlines()] == [
         "ok webhook 2 of 2 answer",
         "ok controller controller-a leads; 2 of 2 answer",
@@ -157,7 +155,7 @@ def test_a_sound_installation_is_well_in_eight_lines(ask):
 def test_one_process_that_does_not_serve_the_policies_is_named(ask, other, expected):
     for name in ALL:
         ended, _ = ask(Api(ALL | {name: other}))
-        assert ended.exit_code == 1
+        assert ended.returncode == 1
         line = line_of(ended, "policies")
         assert line.startswith(f"failed policies pod {name} does not serve the policies: ")
         assert expected in line
@@ -167,17 +165,17 @@ def test_a_webhook_outside_of_the_cluster_is_known_by_what_it_tells_the_leader(a
     elsewhere = {"clientConfig": {"url": "https://elsewhere/mutate"}, "failurePolicy": "Fail"}
     outside = {WEBHOOK: {"metadata": {"name": "x"}, "webhooks": [elsewhere]}}
     ended, _ = ask(Api({"controller-a": metrics(digests=[DIGEST])}, objects=outside))
-    assert ended.exit_code == 0, ended.output
+    assert ended.returncode == 0, ended.output
     ended, _ = ask(Api({"controller-a": metrics(digests=[DIGEST, "0ld"])}, objects=outside))
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert "webhooks serve other policies than the ConfigMap's: 0ld" in line_of(ended, "policies")
     ended, _ = ask(Api({"controller-a": metrics()}, objects=outside))
-    assert (ended.exit_code, line_of(ended, "policies")[:6]) == (1, "failed")
+    assert (ended.returncode, line_of(ended, "policies")[:6]) == (1, "failed")
 
 
 def test_json_is_the_same_lines_with_their_figures(ask):
     ended, _ = ask(Api(ALL | {"webhook-b": metrics("0ld")}), "-o", "json")
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     found = {line["about"]: line for line in json.loads(ended.stdout)}
     assert found["slices"]["facts"] == {"gpus": 35, "slices": 280, "used": 261, "free": 19}
     facts = found["policies"]["facts"]
@@ -197,7 +195,7 @@ def test_json_is_the_same_lines_with_their_figures(ask):
 def test_broken_policies_are_said_and_the_last_good_ones_are_not_those_of_the_config_map(ask):
     broken = {"default.yaml": "kind: Policy\nname: default\nlimitr: none\n"}
     ended, _ = ask(Api(ALL, policies=broken))
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert "the policies are broken: default.yaml:3: limitr: unknown key" in line_of(ended, "policies")
 
 
@@ -205,14 +203,14 @@ def test_pods_that_are_not_of_it_are_not_asked_and_those_that_start_are_named(as
     strangers = [pod("agent-a", "agent"), pod("other", config_map="others"), pod("gone", phase="Failed")]
     served = [pod("controller-a", "controller"), pod("webhook-a"), pod("webhook-b", phase="Pending")]
     ended, _ = ask(Api(ALL, [*strangers, *served]))
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert "pod webhook-b does not serve the policies: the pod is Pending" in line_of(ended, "policies")
     assert line_of(ended, "webhook") == "ok webhook 1 of 2 answer"
 
 
 def test_without_a_right_what_needs_it_is_skipped_and_the_right_is_named(ask):
     ended, _ = ask(Api(ALL | {"webhook-a": ApiError(403, "pods/proxy is forbidden")}))
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert "skipped policies you lack the right to get configmaps, list pods and get pods/proxy" in line_of(
         ended, "policies"
     )
@@ -223,5 +221,5 @@ def test_an_installation_that_is_not_there_is_a_failure(ask):
     gone = {path: ApiError(404, "none") for path in (WEBHOOK, LEASE)}
     named = f"{NAMESPACE}/configmaps/fraction-injector-policies"
     ended, _ = ask(Api({}, objects=gone | {named: ApiError(404, "none")}))
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert "name the installation by --namespace and --name" in line_of(ended, "policies")

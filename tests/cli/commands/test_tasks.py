@@ -4,13 +4,12 @@ import json
 from contextlib import closing
 
 import pytest
-from typer.testing import CliRunner
 
 from agent.node_lock import NodeLock
 from baremetal.machine import Machine, Start
 from baremetal.store import LOCK, TASKS, TaskStore, own_folder
-from cli.app import app
 from tests.baremetal.support.machine import cards, served
+from tests.cli.running import run
 
 
 @pytest.fixture
@@ -19,8 +18,8 @@ def call(tmp_path, monkeypatch):
     monkeypatch.setenv("FRACTION_INJECTOR_STATE", str(tmp_path))
 
     def call(*arguments):
-        result = CliRunner().invoke(app, arguments)
-        return result.exit_code, result.output
+        result = run(*arguments)
+        return result.returncode, result.output
 
     return call
 

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from cluster.kube_client import ApiError
+from tests.cli.running import run
 
 LABEL = "clearml-injector/fraction"
 INJECTED = {"clearml-injector/injected": "default@1"}
@@ -33,7 +32,7 @@ CLEAN = [
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(pages, *arguments):
+    def call(pages, *arguments):
         class Api:
             async def request(self, method, path, *, query=None):
                 if path != ("/api/v1/namespaces/team/pods" if "-n" in arguments else "/api/v1/pods"):
@@ -49,11 +48,9 @@ def ask(monkeypatch):
             return Api()
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        ended = CliRunner().invoke(app, ["uninjected", *arguments])
-        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
-        return ended
+        return run("uninjected", *arguments)
 
-    return run
+    return call
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,7 @@ def ask(monkeypatch):
 def test_a_pod_that_uses_gpus_and_was_never_injected_is_listed_with_the_reason(ask, found, why):
     found["spec"]["nodeName"] = "gpu-a"
     ended = ask([CLEAN, [found]])
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     [head, row] = ended.stdout.splitlines()
     assert head.split() == ["NAMESPACE", "POD", "NODE", "WHY"]
     assert row == f"team       a    gpu-a  {why}"
@@ -85,16 +82,16 @@ def test_init_containers_and_names_of_ones_own_are_looked_at_too(ask):
     init = pod("a")["spec"]["containers"][0] | {"resources": {"requests": {"example.com/card-1": "8"}}}
     found = pod("a")
     found["spec"]["initContainers"] = [init]
-    assert ask([[found]]).exit_code == 0
+    assert ask([[found]]).returncode == 0
     ended = ask([[found]], "--gpu-resource", "example.com/card-{index}")
     assert "requests example.com/card-1: 8" in ended.stdout
 
 
 def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):
     ended = ask([CLEAN], "-n", "team")
-    assert (ended.exit_code, ended.stdout) == (0, "every pod that uses a GPU was injected\n")
+    assert (ended.returncode, ended.stdout) == (0, "every pod that uses a GPU was injected\n")
     ended = ask([CLEAN], "--namespace", "team")
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("fraction-injector: pods cannot be listed: the API server answered 403")
 
 

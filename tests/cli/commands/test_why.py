@@ -2,14 +2,13 @@
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from cli.app import app
 from cli.options import namespace_of
 from cluster.kube_client import ApiError
 from cluster.listing import LARGE_PAGE
 from describe.why import MAX_PAGES, is_of
 from tests.cli.commands.why_api import NAMESPACE, SAYS, Api, ago, event, ledger, waiting
+from tests.cli.running import run
 
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 REPORTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
@@ -19,21 +18,21 @@ DENIED = 'Error creating: admission webhook "fractions.clearml-injector.io" deni
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(answers, *arguments):
+    def call(answers, *arguments):
         async def connect(*_):
             return Api(answers)
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return CliRunner().invoke(app, ["why", "train", "-n", "team", *arguments])
+        return run("why", "train", "-n", "team", *arguments)
 
-    return run
+    return call
 
 
 def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask):
     policy = {"data": {"p.yaml": "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"}}
     ledgers = {"items": [ledger("gpu-0", (3, 1), (5, 6))]}
     ended = ask({f"{NAMESPACE}/pods/train": waiting(), LEDGERS: ledgers, POLICIES: policy})
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it 4 slices of'
         " GPU 3, limited to 40960 MiB. It has waited for 10 minutes and has no node yet. It needs 4 slices of"
@@ -83,7 +82,7 @@ def test_a_running_pod_is_told_what_it_uses_of_each_gpu_and_of_nobody_else(ask):
     status = {"gpus": [], "usage": {"count": 3, "containers": uses}}
     node = {f"{REPORTS}/gpu-0": {"metadata": {"name": "gpu-0"}, "status": status}}
     ended = ask({**running(), **node})
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith(
         "It runs on node gpu-0. Of GPU 3 it uses 2100 of 40960 MiB (peak 8000), and its kernels ran 3 % in"
         " the last hour. Of GPU 4 it uses 2100 of 40960 MiB (peak 8000).\n"
@@ -93,7 +92,7 @@ def test_a_running_pod_is_told_what_it_uses_of_each_gpu_and_of_nobody_else(ask):
 @pytest.mark.parametrize("status", [403, 404])
 def test_who_may_not_read_the_gpu_node_or_has_none_is_told_nothing_of_use(ask, status):
     ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(status, "no")})
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("It runs on node gpu-0.\n")
 
 
@@ -209,7 +208,7 @@ def test_a_refusal_that_a_custom_controller_tells_by_a_reason_of_its_own_is_foun
     ours = event("RayCluster", name, "FailedToCreateHeadPod", OF_KUBERAY)
     noise = [event("RayCluster", name, "Unhealthy", "probe failed"), event("Job", "other", "Odd", OF_KUBERAY)]
     ended = ask({REFUSALS: {"items": []}, OTHERWISE: {"items": [*noise, ours]}})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert f"RayCluster team/{name} could not create a pod. It was rejected 3 times" in ended.stdout
     assert "The injector denied it: use 0.500." in ended.stdout
     assert f"in the pod template of RayCluster {name}, and apply it" in ended.stdout
@@ -221,7 +220,7 @@ def report(name, *, registered):
 
 def test_a_plain_user_gets_the_same_from_the_pod_and_learns_what_could_not_be_read(ask):
     ended = ask({f"{NAMESPACE}/pods/train": waiting()})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert SAYS in ended.stdout
     assert ended.stderr.startswith("Not read: GpuLedgers, which show where slices are free: ")
 
@@ -252,7 +251,7 @@ def test_a_refused_job_is_explained_by_its_event(ask):
         event("Job", "train-other-x", "FailedCreate", "no"),
     ]
     ended = ask({f"{NAMESPACE}/events?reason=FailedCreate": {"items": events}})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert (
         "Job team/train could not create a pod. It was rejected 3 times, last 2 minutes ago" in ended.stdout
     )
@@ -266,7 +265,7 @@ REFUSALS = f"{NAMESPACE}/events?reason=FailedCreate"
 def test_a_refusal_is_found_behind_however_many_of_others(ask):
     of_above = {"items": [event("ReplicaSet", "train-6f7", "FailedCreate", DENIED)]}
     ended = ask({REFUSALS: [OTHERS, OTHERS, of_above]})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert "ReplicaSet team/train-6f7 could not create a pod. It was rejected 3 times" in ended.stdout
     older = event("Job", "train", "FailedCreate", "an older refusal") | {"lastTimestamp": ago(3000)}
     ended = ask({REFUSALS: [{"items": [older]}, {"items": [event("Job", "train", "FailedCreate", DENIED)]}]})
@@ -276,19 +275,19 @@ def test_a_refusal_is_found_behind_however_many_of_others(ask):
 def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_unread(ask):
     flood, name = [OTHERS] * (MAX_PAGES + 1), f"{REFUSALS},involvedObject.name=train"
     ended = ask({REFUSALS: flood, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert "The injector denied it: use 0.500." in ended.stdout
     gone = {"items": [event("Pod", "train", "WaitingPodReplaced", "so that it fits")]}
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
-    assert (ended.exit_code, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert (ended.returncode, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
     assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} report rejected pods\n"
 
 
 def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):
     own = {"items": [event("Job", "train", "FailedCreate", DENIED)]}
     ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert "The injector denied it: use 0.500." in ended.stdout
     assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
@@ -307,26 +306,26 @@ def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
     none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
     gone = [event("Pod", "train", "WaitingPodReplaced", "deleted, so that it fits")]
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": gone}})
-    assert (ended.exit_code, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert (ended.returncode, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}})
-    assert (ended.exit_code, "There is no Event on it either" in ended.stdout) == (1, True)
+    assert (ended.returncode, "There is no Event on it either" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/pods": {"items": [waiting(metadata={"name": "train-7f-x"})]}})
     assert "There are pods train-7f-x: use one of these names." in ended.stdout
 
 
 def test_without_rights_it_says_so(ask):
     ended = ask({f"{NAMESPACE}/pods/train": ApiError(403, "pods is forbidden")})
-    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert "pod team/train cannot be read: the API server answered 403: pods is forbidden" in ended.stderr
     ended = ask({})
-    assert ended.exit_code == 1
+    assert ended.returncode == 1
     assert "Its Events could not be read." in ended.stdout
 
 
 @pytest.mark.parametrize("option", [["--policies-config-map", "x"], ["--gpu-resource", "nvidia.com/gpu"]])
 def test_an_option_that_cannot_be_is_said_in_one_line(ask, option):
     ended = ask({}, *option)
-    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
 
 
 def test_an_escape_sequence_of_a_pod_author_stays_text(ask):

@@ -3,15 +3,14 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from cli.app import app
 from cluster.kube_client import ApiError
 from kube.dra import CLAIM_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
 from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
 from tests.cli.commands.why_api import NAMESPACE, Api, ago, event, waiting
+from tests.cli.running import run
 from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
 from tests.controller.watch.test_resource_slice import gpu, resource_slice
@@ -27,14 +26,14 @@ SAYS = "0/2 nodes are available: cannot allocate all claims."
 
 @pytest.fixture
 def ask(monkeypatch):
-    def run(answers, *arguments):
+    def call(answers, *arguments):
         async def connect(*_):
             return Api(answers)
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return CliRunner().invoke(app, ["why", "train", "-n", "team", *arguments])
+        return run("why", "train", "-n", "team", *arguments)
 
-    return run
+    return call
 
 
 def claiming(name="train-x", template=TEMPLATE, **annotations):
@@ -85,7 +84,7 @@ KNOWN = {POD: claiming(), CLAIM: WAITS, SLICES: OFFERED, RESOURCE_CLAIMS_PATH: H
 
 def test_who_may_read_all_learns_which_cards_are_there_and_how_much_is_free(ask):
     ended = ask({**KNOWN, POD: claiming()})  # made now: its age is read
-    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
         " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
@@ -248,6 +247,6 @@ def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):
 def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "\x1b[31m" * 5000}}]}}
     ended = ask({**KNOWN, CLAIM: claim(name="train-x") | {"spec": spec}})
-    assert ended.exit_code == 0
+    assert ended.returncode == 0
     assert "\x1b" not in ended.stdout
     assert len(ended.stdout) < 2000

@@ -4,10 +4,11 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
+from tests.effort import examples
 from tests.policies.support import policy_set, problems
 
 HEAD = "kind: Policy\nname: default\n"
@@ -159,6 +160,7 @@ def test_a_mistake_in_a_custom_driver_is_named(text, expected):
     assert [problem for problem in found if expected in problem], found
 
 
+@settings(max_examples=examples(100))
 @given(st.sampled_from(["driver", "deviceClass", "capacity", "productName", "uuid"]), st.text(max_size=70))
 def test_only_names_are_names_of_a_custom_driver(key, text):
     is_domain = key in {"driver", "deviceClass"}

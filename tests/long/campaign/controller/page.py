@@ -1,0 +1,113 @@
+"""Requests to the controller's page: any path, method, header and token, and streams that are left."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from controller.publish.page import WaitingReasons, about
+from controller.watch.ledger_store import LedgerStore
+from controller.watch.resources import SeenPod
+from kube.scheduling import Constraints
+from modes.resource_names import ResourceNames
+from tests.long.campaign.controller.asks import NAMESPACES
+from tests.web.asking import Request, is_whole
+from tests.web.test_page import TokenAuthorizer
+from web.page import HEADERS, Page
+
+PATHS = (
+    "/",
+    "/page.js",
+    "/page.css",
+    "/icon.svg",
+    "/stream",
+    "/stream",
+    "/stream",
+    "/stream",
+    "/x",
+    "",
+    "//",
+)
+METHODS = ("GET", "GET", "GET", "GET", "HEAD", "POST", "OPTIONS", "x")
+TOKENS = (
+    "Bearer admin",
+    "Bearer red",
+    "Bearer blue",
+    "bearer  red ",
+    "Bearer",
+    "Basic red",
+    "",
+    "Bearer " + "x" * 20_000,
+)
+QUERIES = (
+    "",
+    "namespace=red",
+    "namespace=blue",
+    "namespace=%00",
+    "namespace=" + "x" * 300,
+    "a=b&" * 300,
+    "namespace=red&namespace=blue",
+)
+STATUSES = {200, 401, 403, 404, 405, 414, 421, 503}
+SECONDS = 20.0
+"""After which a stream that says nothing is a finding."""
+
+
+async def no_claim(_pod: SeenPod) -> None:
+    """Return that no claim could be read."""
+
+
+async def any_node(_pod: SeenPod) -> Constraints:
+    """Say of each pod that it demands nothing of its node."""
+    return Constraints()
+
+
+class Pages:
+    """A page of a ledger that goes on changing."""
+
+    def __init__(self, store: LedgerStore) -> None:
+        reasons = WaitingReasons(store, ResourceNames(), any_node, no_claim)
+        facts = about(store, lambda: "leading", reasons, None)
+        self._page = Page(store, facts, TokenAuthorizer())
+
+    async def check(self, dice: random.Random) -> int:
+        """Send one request, and leave its stream once it is whole.
+
+        Raises:
+            AssertionError: another status, a header too few, or names that are not for this viewer.
+        """
+        token, query, path = dice.choice(TOKENS), dice.choice(QUERIES), dice.choice(PATHS)
+        method = dice.choice(METHODS)
+        headers = {"authorization": token} if token else {}
+        if dice.random() < 0.1:
+            headers["sec-fetch-site"] = dice.choice(["cross-site", "same-origin", "x"])
+        request = Request(self._page, path, method=method, query=query, **headers)
+        task = asyncio.ensure_future(request.run())
+        await self._leave(request, task)
+        answer = request.answer
+        assert answer.status in STATUSES, f"{method} {path}: {answer.status}"
+        assert HEADERS.keys() <= answer.headers.keys(), f"{method} {path}: {answer.headers}"
+        if answer.status == 200 and path == "/stream":
+            self._check_stream(request, token)
+        return 1
+
+    async def _leave(self, request: Request, task: asyncio.Task[object]) -> None:
+        """Wait for an answer that ends, or for a stream that is whole."""
+        whole = asyncio.ensure_future(request.until(is_whole))
+        await asyncio.wait({task, whole}, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        assert task.done() or whole.done(), "a stream that never is whole"
+        request.gone.set()
+        whole.cancel()
+        await task
+
+    def _check_stream(self, request: Request, token: str) -> None:
+        assert is_whole(request.events()), "a stream that ended by itself"
+        viewer = token.partition(" ")[2].strip()
+        assert viewer in ("admin", *NAMESPACES), f"{token!r} was let in"
+        for other in NAMESPACES:
+            if viewer not in ("admin", other):
+                assert f"{other}-".encode() not in request.answer.body, f"{viewer} sees pods of {other}"
+
+    def stop(self) -> None:
+        """End all streams."""
+        self._page.stop()

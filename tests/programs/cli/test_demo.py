@@ -1,0 +1,117 @@
+"""fraction-injector demo that stays up: the line that it asks you to try, and what it leaves behind."""
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+
+import pytest
+
+from cli.commands.demo import _show
+from cli.terminal import Terminal
+from testbed.process import WAIT_S
+from tests.cli.commands.test_demo import answers
+from tests.cli.running import CHECKOUT, COMMAND, ENVIRONMENT
+
+
+def demo(*arguments):
+    return subprocess.run(
+        [*COMMAND, "demo", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        env=os.environ | ENVIRONMENT,
+        timeout=WAIT_S,
+        check=False,
+    )
+
+
+def is_listening(port):
+    try:
+        with socket.create_connection(("127.0.0.1", int(port)), WAIT_S):
+            return True
+    except ConnectionRefusedError:
+        return False
+
+
+def test_its_webhook_decides_its_pods_and_is_gone_at_the_end():
+    shown = demo()
+    assert (shown.returncode, shown.stderr) == (0, "")
+    console = Terminal(soft_wrap=True)
+    console.file = io.StringIO()
+    _show(console, answers())
+    assert shown.stdout.endswith(console.file.getvalue())
+    (port,) = re.findall(r"https://localhost:(\d+)/mutate, with a CA", shown.stdout)
+    assert not is_listening(port)
+
+
+class Serving:
+    """A demo that stays up; in a process group of its own, as in a terminal."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [*COMMAND, "demo", "--serve"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=CHECKOUT,
+            env=os.environ | ENVIRONMENT,
+            start_new_session=True,
+        )
+        self.said = ""
+        while "--data" not in self.said and (line := self.process.stdout.readline()):
+            self.said += line
+        (self.port,) = re.findall(r"https://localhost:(\d+)/mutate\s*$", self.said)
+
+    def curl(self):
+        """The printed command, as a shell would read it."""
+        return shlex.split(self.said[self.said.index("curl ") :].replace("\\\n", " "))
+
+    def end(self, kill, number):
+        kill(self.process.pid, number)
+        _, errors = self.process.communicate(timeout=WAIT_S)
+        assert "Traceback" not in errors
+        return self.process.returncode
+
+
+@pytest.fixture
+def serving():
+    started = Serving()
+    yield started
+    if started.process.returncode is None:
+        started.end(os.killpg, signal.SIGTERM)
+
+
+def test_the_printed_curl_line_works(serving):
+    curl = serving.curl()
+    assert shutil.which("curl") is not None, "the demo prints a curl command: install curl"
+    answered = subprocess.run([*curl, "--silent"], capture_output=True, check=True, timeout=WAIT_S)
+    response = json.loads(answered.stdout)["response"]
+    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
+
+
+@pytest.mark.parametrize(
+    ("kill", "number"),
+    [(os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)],
+    ids=["Ctrl-C", "terminated"],
+)
+def test_it_ends_cleanly_and_leaves_no_process_and_no_file(serving, kill, number):
+    folder = os.path.dirname(serving.curl()[serving.curl().index("--cacert") + 1])  # noqa: PTH120 a name only
+    assert is_listening(serving.port)
+    assert os.path.isdir(folder)  # noqa: PTH112 the same
+    assert serving.end(kill, number) == 0
+    assert not is_listening(serving.port)
+    assert not os.path.exists(folder)  # noqa: PTH110 the same
+
+
+def test_a_port_in_use_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = demo("--port", str(port))
+    assert ended.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ended.stderr
