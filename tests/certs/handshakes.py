@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from certs.values import KeyPair
 from testbed.certificate_files import write_pair
+from testbed.process import WAIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ async def shake_hands(
 
 
 def _shake_hands(port, client, name, session):
-    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)
     with plain, client.wrap_socket(plain, server_hostname=name, session=session) as connection:
         connection.sendall(b"?")
         if connection.recv(1) != b"?":

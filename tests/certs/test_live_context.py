@@ -1,7 +1,6 @@
 """Pairs that change under real handshakes."""
 
 import asyncio
-import shutil
 import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -20,8 +19,6 @@ from certs.pem import load_key, to_pem
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
-
-pytestmark = pytest.mark.slow
 
 NOW = datetime.now(UTC)
 AUTHORITY = make_authority(NOW)
@@ -218,19 +215,18 @@ def test_unreadable_client_cas_keep_what_was_served(bad):
     assert not live.serving
 
 
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken(loop):
+def test_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken():
     async def scenario():
         live = live_with(new_leaf())
         done: asyncio.Queue[None] = asyncio.Queue()
         async with listening(live.listener) as port, asyncio.TaskGroup() as clients:
             dialling = [clients.create_task(keep_dialling(port, done)) for _ in range(4)]
-            refused = await swap_fifty_times(live, done)
+            refused = await swap_twenty_times(live, done)
             for client in dialling:
                 client.cancel()
-        assert refused == 10
+        assert refused == 4
 
-    with asyncio.Runner(loop_factory=loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
 
 
@@ -254,9 +250,8 @@ def rsa_leaf() -> KeyPair:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_keys_change_from_rsa_to_ec_and_back_under_load(loop, version):
-    leaves = [rsa_leaf(), new_leaf(), rsa_leaf(), new_leaf(), rsa_leaf()]
+def test_keys_change_from_rsa_to_ec_and_back_under_load(version):
+    leaves = [rsa_leaf(), new_leaf(), rsa_leaf()]
 
     async def scenario():
         live = live_with(leaves[0])
@@ -265,7 +260,7 @@ def test_keys_change_from_rsa_to_ec_and_back_under_load(loop, version):
         client.minimum_version = client.maximum_version = version
         async with listening(live.listener) as port, asyncio.TaskGroup() as clients:
             dialling = [clients.create_task(keep_dialling(port, done, version)) for _ in range(4)]
-            for leaf in leaves * 3:
+            for leaf in leaves * 2:
                 await asyncio.to_thread(live.swap, leaf)
                 assert (await shake_hands(port, client)).leaf_der == der_of(leaf)
                 for _ in range(done.qsize() + 5):
@@ -273,7 +268,7 @@ def test_keys_change_from_rsa_to_ec_and_back_under_load(loop, version):
             for task in dialling:
                 task.cancel()
 
-    with asyncio.Runner(loop_factory=loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
 
 
@@ -290,10 +285,10 @@ async def keep_dialling(
         await writer.wait_closed()
 
 
-async def swap_fifty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> int:
+async def swap_twenty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> int:
     """Swaps refused; each one runs during the handshakes, and some more are done before the next."""
     refused = 0
-    for number in range(50):
+    for number in range(20):
         try:
             await asyncio.to_thread(live.swap, mismatched() if number % 5 == 4 else new_leaf())
         except CertificateError:
@@ -301,25 +296,6 @@ async def swap_fifty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> i
         for _ in range(done.qsize() + 5):
             await done.get()
     return refused
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl binary here")
-def test_openssl_s_client_without_a_server_name_accepts_the_pair(tmp_path):
-    async def scenario():
-        (tmp_path / "ca.pem").write_bytes(CA)
-        async with listening(live_with(new_leaf()).listener) as port:
-            client = await asyncio.create_subprocess_exec(
-                *("openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-noservername", "-brief"),
-                *("-CAfile", tmp_path / "ca.pem", "-x509_strict", "-verify_ip", "127.0.0.1"),
-                "-verify_return_error",
-                stdin=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            _, said = await client.communicate()
-        assert client.returncode == 0
-        assert b"Verification: OK" in said
-
-    asyncio.run(scenario())
 
 
 def test_a_pair_from_tomorrow_is_the_clients_to_refuse():

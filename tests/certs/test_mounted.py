@@ -15,6 +15,7 @@ from certs.mounted import MountedCertificate, MountedFiles, MountRules, read_tls
 from certs.pem import fingerprint
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of, mount_like_kubelet, write_pair
+from testbed.process import WAIT_S
 from tests.certs.handshakes import listening, shake_hands, trusting
 
 NOW = datetime.now(UTC)
@@ -198,7 +199,7 @@ def test_a_running_watch_follows_the_kubelet(tmp_path):
     async def scenario():
         mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
         mount = Mount(tmp_path / "tls")
-        async with asyncio.timeout(60), running(mount.pair):
+        async with asyncio.timeout(WAIT_S), running(mount.pair):
             await mount.accepted.get()
             for generation in ("2", "3"):
                 pair = leaf()
@@ -214,7 +215,7 @@ def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, 
 
     async def scenario():
         mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
-        async with asyncio.timeout(60), running(mount.pair):
+        async with asyncio.timeout(WAIT_S), running(mount.pair):
             first, second = leaf(), leaf()
             mount_like_kubelet(directory, "1", secret(first))
             assert await mount.accepted.get() == first
@@ -229,7 +230,7 @@ def test_a_running_watch_ends_at_once_when_cancelled(tmp_path):
     async def scenario():
         mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
         mount = Mount(tmp_path / "tls")
-        async with asyncio.timeout(60), running(mount.pair):
+        async with asyncio.timeout(WAIT_S), running(mount.pair):
             await mount.accepted.get()
         assert len(asyncio.all_tasks()) == 1
 
@@ -247,7 +248,7 @@ def test_mounted_generations_reach_the_handshakes(tmp_path):
 
         mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
         pair = MountedFiles(tmp_path / "tls", MountRules(NAMES), serve, lambda error: None)
-        async with asyncio.timeout(60), running(pair), listening(live.listener) as port:
+        async with asyncio.timeout(WAIT_S), running(pair), listening(live.listener) as port:
             await seen.get()
             newest = leaf()
             mount_like_kubelet(tmp_path / "tls", "1", secret(newest))

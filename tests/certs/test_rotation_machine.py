@@ -216,7 +216,7 @@ def _readable(pem):
 
 TestRotation = Rotation.TestCase
 TestRotation.settings = settings(
-    max_examples=examples(60),
+    max_examples=examples(32),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

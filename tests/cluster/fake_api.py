@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from cluster.endpoint import Endpoint
 from cluster.kube_client import ApiServer
+from testbed.process import WAIT_S
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -46,7 +47,7 @@ class FakeApi:
         await answer(writer)
 
     async def until_asked(self, times):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             while len(self.asked) < times:
                 self._asked.clear()
                 await self._asked.wait()
@@ -68,6 +69,9 @@ async def talking_to(fake):
     finally:
         await api.close()
         server.close()
+        # Who was accepted just now is in `open` a few steps later.
+        for _ in range(4):
+            await asyncio.sleep(0)
         for writer in fake.open:
             writer.close()
         await asyncio.gather(*[writer.wait_closed() for writer in fake.open], return_exceptions=True)

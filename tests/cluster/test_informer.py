@@ -10,6 +10,7 @@ from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
+from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
 from tests.cluster.objects import bookmark, event, listed, pod
 
@@ -43,7 +44,7 @@ class WatchedResource:
     async def until(self, expected):
         while self.pods != expected:
             self.changed.clear()
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WAIT_S):
                 await self.changed.wait()
 
 

@@ -8,12 +8,16 @@ import httpx
 
 from controller.options import ControllerOptions
 from controller.process import ControllerProcess
+from testbed import plain_http
 from testbed.controller_process import write_tls
+from testbed.process import POLL_S, WAIT_S
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.cluster.fake_lease import FakeLease
 from tests.cluster.objects import listed
 
 QUICK = {"lease_duration": 3, "renew_deadline": 2, "lease_retry": 0.1}
+LONG = {"lease_duration": 900, "renew_deadline": 800, "lease_retry": 0.1}
+"""However busy the machine is, a leader keeps its Lease until it gives it back."""
 
 
 class ClusterApi(FakeApi):
@@ -67,7 +71,7 @@ async def running(api, folder, **changes):
         page=True,
         page_port=0,
         stop_delay=0,
-        **QUICK,
+        **LONG,
     )
     replica = ControllerProcess(replace(options, **changes), api)
     serving = asyncio.create_task(replica.serve())
@@ -80,15 +84,14 @@ async def running(api, folder, **changes):
 
 async def plain(replica, path):
     """What its plain port answers."""
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
-        return await client.get(f"http://127.0.0.1:{replica.ports[1]}{path}")
+    return await asyncio.to_thread(plain_http.get, f"http://127.0.0.1:{replica.ports[1]}{path}")
 
 
 async def page_rows(replica):
     """What its page is sent first, up to the last node."""
     address = f"http://localhost:{replica.page_port}/stream"
     async with (
-        httpx.AsyncClient(trust_env=False, timeout=60) as client,
+        httpx.AsyncClient(trust_env=False, timeout=WAIT_S) as client,
         client.stream("GET", address) as answer,
     ):
         lines = []
@@ -101,11 +104,11 @@ async def page_rows(replica):
 
 async def until(check):
     """Wait until a check, or what it awaits, is true."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WAIT_S):
         while True:
             found = check()
             if asyncio.iscoroutine(found):
                 found = await found
             if found:
                 return found
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(POLL_S)

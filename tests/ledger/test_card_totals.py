@@ -7,6 +7,7 @@ from kube.dra import DRIVER, NVIDIA_DRIVER
 from ledger.card_totals import CardTotals, RunningCardTotals
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
+from tests.effort import examples
 from tests.ledger.test_claimed_cards import changes
 
 usable = st.dictionaries(st.sampled_from(["a", "b"]), st.booleans())
@@ -23,7 +24,7 @@ def counted(cards, takes_pods):
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.tuples(changes, usable), max_size=5))
 def test_what_changes_keep_is_a_count_of_everything(steps):
     cards, takes = ClaimedCards(), {}

@@ -16,6 +16,7 @@ from ledger.claimed_cards import (
     ClaimedPart,
     OfferedSlice,
 )
+from tests.effort import examples
 
 NODES = ("a", "b", "")
 DEVICES = ("gpu-0", "gpu-1", "gpu-10")
@@ -85,7 +86,7 @@ def is_ambiguous(offered):
     return len(named) != len(set(named))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(changes)
 def test_what_changes_keep_is_a_recount_of_everything(changed):
     kept, offered, held = ClaimedCards(), {}, {}

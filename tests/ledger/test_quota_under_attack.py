@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Quota
 from modes.facts import PodFact
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.cluster import eighths, gpu_node, holder
 
 LIMIT = 8
@@ -199,4 +199,6 @@ class QuotaUnderAttack(RuleBasedStateMachine):
 
 
 TestQuotaUnderAttack = QuotaUnderAttack.TestCase
-TestQuotaUnderAttack.settings = settings(max_examples=examples(200), stateful_step_count=40)
+TestQuotaUnderAttack.settings = settings(
+    max_examples=examples(by_turns("ledger", usual=120, full=200)), stateful_step_count=40
+)

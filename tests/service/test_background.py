@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from service.background import BackgroundTask, BackgroundTasks
 from service.retry import Backoff
+from testbed.process import WAIT_S
 from tests.service.virtual_time import VirtualTimeLoop
 
 FAILURES = "fraction_injector_background_task_failures_total"
@@ -82,7 +83,7 @@ def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
         return keeping.cancelled()
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(asyncio.wait_for(scenario(), 10))
+        assert runner.run(asyncio.wait_for(scenario(), WAIT_S))
     assert len(begun) == 1
 
 

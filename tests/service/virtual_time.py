@@ -7,6 +7,8 @@ import asyncio
 import selectors
 from contextlib import contextmanager
 
+from testbed.listening import listening
+
 _LOOK_SECONDS = 0.1
 """Of real time, until the next look at sockets while an answer is awaited."""
 
@@ -36,6 +38,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self):
         return self._virtual.now
 
+    def pass_time(self, seconds):
+        """So long was the loop busy."""
+        self._virtual.now += seconds
+
     @contextmanager
     def time_stands(self):
         """What the kernel has not delivered yet takes no time."""
@@ -44,3 +50,20 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             yield
         finally:
             self._virtual.awaited -= 1
+
+
+async def until(condition):
+    """Wait for what other tasks do; no time passes."""
+    while not condition():  # noqa: ASYNC110 nobody sets an event for what is seen from outside
+        await asyncio.sleep(0)
+
+
+def run(test, **limits):
+    """Run a test of a listener, which is given the listener and its loop."""
+
+    async def main():
+        async with listening(**limits) as served:
+            await test(served, asyncio.get_running_loop())
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(main())

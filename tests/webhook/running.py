@@ -8,15 +8,19 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
 
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from testbed.certificate_files import write_pair
+from testbed.process import WAIT_S
 from tests.webhook.support import FIXTURES
 
 CHECKOUT = Path(__file__).parent.parent.parent
-MAX_SECONDS = 120
-"""After this long a test has failed; none waits so long when all is well."""
+MAX_SECONDS = WAIT_S
 
 
 class Running:
@@ -65,6 +69,11 @@ class Running:
         return status
 
 
+def event(name):
+    """Whether a log line is of this event."""
+    return lambda found: found["event"] == name
+
+
 def command(*options, inventory=FIXTURES / "inventory.json"):
     start = [sys.executable, "-m", "cli.main", "webhook", "--port", "0", "--inventory", str(inventory)]
     return [*start, *map(str, options)]
@@ -94,10 +103,38 @@ def ending_well(running):
     assert all(line.startswith("{") for line in running.stderr), text
 
 
-def client(running):
+class ApiServer:
+    """An API server's client certificate, and the file of its CA."""
+
+    def __init__(self, folder):
+        authority = make_authority(datetime.now(UTC))
+        self._folder = folder
+        self._pair = make_leaf(authority, ["api-server"], datetime.now(UTC))
+        self.ca_file = folder / "client-ca.pem"
+        self.ca_file.write_bytes(authority.certificate_pem)
+
+    def trusting(self, ca_file):
+        """What it shows to servers of a CA."""
+        return _showing(ca_file, self._folder / "api-server", self._pair)
+
+    def strangers(self, ca_file, *pairs):
+        """Who shows no certificate, one of the same name of another CA, or another pair."""
+        namesake = make_leaf(make_authority(datetime.now(UTC)), ["api-server"], datetime.now(UTC))
+        yield ssl.create_default_context(cafile=str(ca_file))
+        for pair in (namesake, *pairs):
+            yield _showing(ca_file, self._folder / "stranger", pair)
+
+
+def _showing(ca_file, folder, pair):
+    trust = ssl.create_default_context(cafile=str(ca_file))
+    trust.load_cert_chain(*write_pair(folder, pair))
+    return trust
+
+
+def client(running, trust=None):
     return httpx.Client(
         base_url=f"https://localhost:{running.port}",
-        verify=running.trust,
+        verify=trust or running.trust,
         trust_env=False,
         timeout=MAX_SECONDS,
     )
@@ -140,6 +177,13 @@ def until(condition):
             return
         pause.wait(0.02)
     raise AssertionError("it did not come to pass")
+
+
+def replace(file, text):
+    """Write as an editor does: never half a file."""
+    coming = file.with_suffix(".coming")
+    coming.write_text(text)
+    coming.replace(file)
 
 
 def secret(authority, leaf):

@@ -75,7 +75,7 @@ def is_labelled(review):
     return isinstance(labels, dict) and LABEL in labels
 
 
-@settings(max_examples=examples(500))
+@settings(max_examples=examples(300))
 @given(damaged())
 def test_every_damaged_review_is_answered_and_no_labelled_pod_slips_through(review):
     decided = WEBHOOK.send(review)

@@ -9,6 +9,7 @@ import pytest
 
 from certs.contexts import client_context
 from ledger.messages import MAX_DENIALS
+from testbed.process import WAIT_S
 from tests.webhook.placing.stub_controller import files, listening
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
@@ -57,7 +58,7 @@ class Sleeping:
 
     async def next(self):
         """How long the sender means to sleep, once it does."""
-        return await asyncio.wait_for(self.begun.get(), 60)
+        return await asyncio.wait_for(self.begun.get(), WAIT_S)
 
     def end(self):
         """Let it go on."""

@@ -12,6 +12,7 @@ from controller.geometry.mig_config import MigConfigFile
 from modes.mig_geometry import full_geometries
 from modes.mig_profiles import A100_40GB
 from tests.controller.geometry.cluster import MigCluster
+from tests.effort import by_turns
 
 CONFIG, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 CHANGE = "clearml-injector/mig-change"
@@ -234,7 +235,7 @@ def test_a_controller_that_ends_after_any_write_is_followed_by_one_that_goes_on(
 PROFILES = st.sampled_from([profile.name for profile in A100_40GB.profiles])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=by_turns("controller", usual=5, full=30), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 25), PROFILES, st.booleans()), min_size=1, max_size=8),
     st.lists(st.integers(0, 4), max_size=4),

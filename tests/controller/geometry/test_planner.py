@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from controller.geometry.model import MigNode, MigRequest
@@ -11,6 +11,7 @@ from controller.geometry.planner import plan as planned
 from modes.mig_geometry import full_geometries, geometries, geometry
 from modes.mig_profiles import A30, A100_40GB, H100_80GB
 from tests.controller.geometry.planned import node, request
+from tests.effort import examples
 
 SEVEN = geometry(["1g.5gb"] * 7)
 HALVES = ("3g.20gb", "3g.20gb")
@@ -105,6 +106,9 @@ def test_the_rest_of_a_card_is_what_the_cluster_asks_for():
     assert change.geometry == geometry(["3g.20gb", *["1g.5gb"] * 4])
 
 
+FEW = settings(max_examples=examples(100))
+
+
 @dataclass
 class Pod:
     request: MigRequest
@@ -186,6 +190,7 @@ def clusters(draw, most_cards=3):
     return nodes, requests
 
 
+@FEW
 @given(clusters())
 def test_no_instance_in_use_is_destroyed_and_planning_ends(drawn):
     nodes, requests = drawn
@@ -196,6 +201,7 @@ def test_no_instance_in_use_is_destroyed_and_planning_ends(drawn):
     assert cluster.settle() == 0
 
 
+@FEW
 @given(clusters())
 def test_a_burst_of_requests_ends_after_as_many_changes_as_are_needed(drawn):
     nodes, requests = drawn
@@ -205,6 +211,7 @@ def test_a_burst_of_requests_ends_after_as_many_changes_as_are_needed(drawn):
     assert cluster.settle() <= cards * len(requests)
 
 
+@FEW
 @given(clusters(most_cards=1), st.data())
 def test_a_request_that_an_idle_card_can_hold_is_never_lost(drawn, data):
     nodes, requests = drawn
@@ -217,6 +224,7 @@ def test_a_request_that_an_idle_card_can_hold_is_never_lost(drawn, data):
     assert (cluster.pods[0].node is not None) == possible
 
 
+@FEW
 @given(clusters())
 def test_the_same_state_makes_the_same_plan_in_any_order(drawn):
     nodes, requests = drawn

@@ -3,13 +3,10 @@
 import asyncio
 
 from tests.controller.geometry.cluster import MigCluster
-from tests.controller.geometry.tenants import DIVISION_S, TURN_S, Tenants
-from tests.effort import by_turns
 
 MANY = 120
 """More pods than one plan looks at."""
 OLD = "2025-01-01T00:00:00Z"
-HOURS = by_turns("controller", usual=1, full=2)
 
 
 def add_old(cluster, pods, profile, namespace="greedy", **more):
@@ -24,16 +21,6 @@ def node_of(cluster, name):
     return cluster.pods[name]["spec"].get("nodeName")
 
 
-def test_a_tenant_that_always_asks_for_other_instances_leaves_nodes_to_others_most_of_the_time():
-    pause = 600.0
-    tenants = Tenants.on(pause_seconds=pause)
-    share = tenants.run(HOURS)
-    # The cordon stands a few turns longer than the division: to drain, to see the end.
-    assert share <= (DIVISION_S + 4 * TURN_S) / (DIVISION_S + pause)
-    assert len(tenants.waits) == HOURS
-    assert not tenants.still_waiting
-
-
 def test_pods_that_no_card_can_serve_do_not_stop_the_others():
     cluster = MigCluster()
     add_old(cluster, MANY, "1g.7gb")
@@ -41,7 +28,7 @@ def test_pods_that_no_card_can_serve_do_not_stop_the_others():
     add_old(cluster, MANY, "3g.20gb", namespace="selective", nodeSelector={"disk": "none-has-it"})
     add_old(cluster, MANY, "3g.20gb", namespace="thirsty", cpu="65")
     cluster.add_pod("p", "3g.20gb", namespace="modest")
-    asyncio.run(cluster.run(30))
+    asyncio.run(cluster.run(20))
     assert node_of(cluster, "p") == "n0"
 
 

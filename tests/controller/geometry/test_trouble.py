@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from tests.controller.geometry.cluster import MigCluster
+from tests.effort import by_turns
 
 CHANGE, DIVIDED_AT = "clearml-injector/mig-change", "clearml-injector/mig-divided-at"
+
+
+EVERY = by_turns("controller", usual=2, full=1)
+"""Turns of the loop between the moments at which something happens."""
 
 
 def messages(cluster, name):
@@ -111,7 +116,7 @@ def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more
     assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
-@pytest.mark.parametrize("turns", range(4, 16))
+@pytest.mark.parametrize("turns", range(4, 16, EVERY))
 def test_two_controllers_that_take_turns_end_what_the_other_began(turns):
     """Each goes on from where it was itself: with plans, and with clocks that began at other times."""
     cluster = MigCluster(cards=(1, 1))
@@ -129,7 +134,7 @@ def test_two_controllers_that_take_turns_end_what_the_other_began(turns):
     assert not any(CHANGE in node["metadata"]["annotations"] for node in cluster.nodes.values())
 
 
-@pytest.mark.parametrize("turns", range(1, 14))
+@pytest.mark.parametrize("turns", range(1, 14, EVERY))
 def test_a_node_that_is_gone_in_the_midst_of_its_division_stops_nobody(turns):
     cluster = MigCluster()
     cluster.add_pod("p", "7g.40gb")
@@ -168,7 +173,7 @@ def test_a_node_whose_cpu_goes_while_its_division_is_planned_is_not_cordoned():
     assert cluster.count("started") == 0
 
 
-@pytest.mark.parametrize("turns", range(1, 14))
+@pytest.mark.parametrize("turns", range(1, 14, EVERY))
 def test_a_card_that_comes_back_in_the_midst_of_a_division_ends_no_step(turns):
     cluster = MigCluster(cards=(2,))
     cluster.add_pod("p", "7g.40gb")

@@ -12,6 +12,7 @@ from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
+from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 from tests.cluster.objects import node, pod, read_object
 
@@ -39,7 +40,7 @@ class Cluster:
             async with talking_to(self.fake) as api:
                 audit = AuditLoop(api, self.store, Leading(), NodeAgentMetrics(self.registry))
                 for _ in range(times):
-                    await asyncio.wait_for(audit.look(), 60)
+                    await asyncio.wait_for(audit.look(), WAIT_S)
 
         asyncio.run(run())
         return self

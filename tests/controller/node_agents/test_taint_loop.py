@@ -14,6 +14,7 @@ from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
+from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import node, pod, read_object
 
@@ -80,7 +81,7 @@ class Cluster:
                 loop = TaintLoop(*given, health=self.health, clock=lambda: self.now)
                 for now in self.steps:
                     self.now = now
-                    await asyncio.wait_for(loop.step(), 60)
+                    await asyncio.wait_for(loop.step(), WAIT_S)
 
         asyncio.run(run())
         assert {method for method, *_ in self.fake.asked} <= {"PATCH"}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from controller.publish import page_authorization
-from controller.publish.page_authorization import MAX_ASKED_AT_ONCE, MAX_KEPT, Sees, TokenAuthorizer
+from controller.publish.page_authorization import MAX_ASKED_AT_ONCE, Sees, TokenAuthorizer
 from kube.names import PAGE_AUDIENCE
 from tests.cluster.fake_api import FakeApi, forever, refusal, reply, talking_to
 from tests.controller.watch.test_ledger_store import Clock
@@ -111,9 +111,15 @@ def test_answers_are_kept_for_a_while_and_failures_are_not():
     asyncio.run(main())
 
 
-def test_a_flood_of_tokens_fills_nothing():
+@pytest.fixture
+def few_kept(monkeypatch):
+    monkeypatch.setattr(page_authorization, "MAX_KEPT", 20)
+    return 20
+
+
+def test_a_flood_of_tokens_fills_nothing(few_kept):
     async def main():
-        count = MAX_KEPT + 3
+        count = few_kept + 3
         async with talking_to(FakeApi(*[UNKNOWN] * 2 * count)) as api:
             authorizer = TokenAuthorizer(api, Clock())
             for number in range(count):
@@ -122,7 +128,7 @@ def test_a_flood_of_tokens_fills_nothing():
             return authorizer._kept[Sees.NOTHING]
 
     kept = asyncio.run(main())
-    assert len(kept) == MAX_KEPT
+    assert len(kept) == few_kept
     assert all(len(digest) == 32 for digest, _ in kept)
 
 
@@ -142,9 +148,9 @@ def test_only_so_many_are_asked_about_at_a_time():
     asyncio.run(main())
 
 
-def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
+def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good(few_kept):
     async def main():
-        flood, clock = MAX_KEPT + 3, Clock()
+        flood, clock = few_kept + 3, Clock()
         script = [KNOWN, YES, *[UNKNOWN] * 2 * flood, *[forever] * MAX_ASKED_AT_ONCE, KNOWN, YES]
         fake = FakeApi(*script)
         async with talking_to(fake) as api:
@@ -166,9 +172,9 @@ def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
     asyncio.run(main())
 
 
-def test_a_flood_of_good_tokens_of_one_namespace_shuts_out_nobody_who_sees_all():
+def test_a_flood_of_good_tokens_of_one_namespace_shuts_out_nobody_who_sees_all(few_kept):
     async def main():
-        flood, clock = MAX_KEPT + 3, Clock()
+        flood, clock = few_kept + 3, Clock()
         of_team = [KNOWN, NO, YES]
         script = [KNOWN, YES, *of_team * flood, *[forever] * 2 * MAX_ASKED_AT_ONCE, KNOWN, YES]
         fake = FakeApi(*script)

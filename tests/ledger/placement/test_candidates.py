@@ -10,8 +10,6 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Tolerati
 from ledger.placement.candidates import MAX_BYTES_OF_ONE
 from tests.ledger.cluster import eighths, gpu_node, ledger_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("labels", [100, 2000])
 def test_what_is_remembered_of_many_pods_is_bounded(labels: int) -> None:

@@ -29,7 +29,7 @@ from tests.ledger.cluster import GIB, changed, eighths, gpu_node, holder, ledger
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.strategies import asks, nodes, pods
 
-RUNS = by_turns("ledger", usual=5, full=20)
+RUNS = by_turns("ledger", usual=2, full=20)
 STATES = int(os.environ.get("LEDGER_RANDOM_STATES", 500 * RUNS))
 OWNERS = [f"owner-{number}" for number in range(20)]
 

@@ -173,7 +173,7 @@ def test_however_classes_come_and_go_answers_are_what_the_slow_checker_says(
                     ledger.release("r")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(by_turns("ledger", usual=2, full=6)))
 def test_while_nodes_and_classes_come_and_go_what_could_hold_a_pod_is_what_asking_each_node_says(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

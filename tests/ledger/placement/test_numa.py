@@ -15,7 +15,7 @@ from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from tests.effort import examples
+from tests.effort import by_turns, examples
 from tests.ledger.checker import SlowNode, card_choices, has_room, score
 from tests.ledger.cluster import gpu_node, holder, ledger_of, request_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
@@ -117,7 +117,7 @@ def spans(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
     return min(span_of(node, each) for each in equal_sets(node, request, worth))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(by_turns("ledger", usual=3, full=6)))
 def test_the_chosen_gpus_span_the_fewest_numa_nodes_of_all_that_lose_as_little(seed: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
     several = 0

@@ -62,7 +62,7 @@ def test_of_a_fraction_of_eight_slices_every_arrangement_is_found_on_up_to_four_
 @pytest.mark.parametrize("per_gpu", [8, 16])
 def test_of_up_to_three_containers_every_arrangement_is_found(per_gpu):
     drawn = random.Random(per_gpu)  # noqa: S311 - repeatable
-    for _ in range(2000):
+    for _ in range(500):
         sizes = sorted(drawn.choices(range(1, per_gpu + 1), k=drawn.choice([2, 3])), reverse=True)
         free = tuple(sorted(drawn.choices(range(per_gpu + 1), k=drawn.randint(1, 8))))
         assert found_of(free, sizes, per_gpu) is can_hold(free, tuple(sizes))
@@ -70,13 +70,13 @@ def test_of_up_to_three_containers_every_arrangement_is_found(per_gpu):
 
 def test_of_more_containers_that_ask_for_memory_few_arrangements_are_missed():
     drawn, possible, missed = random.Random(1), 0, 0  # noqa: S311 - repeatable
-    for _ in range(5000):
+    for _ in range(2000):
         sizes = sorted(drawn.choices(range(1, 9), weights=[3, 3, 3, 3, 1, 1, 1, 1], k=drawn.randint(4, 8)))
         free = tuple(sorted(drawn.choices(range(9), k=drawn.randint(2, 8))))
         if can_hold(free, tuple(reversed(sizes))):
             possible += 1
             missed += not found_of(free, sizes)
-    assert possible > 1000
+    assert possible > 400
     assert 0 < missed < possible / 50
 
 

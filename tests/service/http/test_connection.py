@@ -1,12 +1,12 @@
 """What a client can take of a listener: one request at a time, so many bytes, so many seconds."""
 
 import asyncio
-import time
 
 import pytest
 
 from service.http.limits import Limits
 from testbed.listening import GET, OK, run, until
+from tests.service import virtual_time
 
 MIB = 1024 * 1024
 POST = b"POST /mutate HTTP/1.1\r\nhost: here\r\n"
@@ -128,42 +128,45 @@ def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, tex
 @pytest.mark.parametrize("said", [b"", b"\r\n" * 10])
 @pytest.mark.parametrize("asked", [0, 2])
 def test_who_asks_nothing_is_let_go(said, asked):
-    async def test(served):
-        client = await served.connect()
-        for _ in range(asked):
-            await client.ask()
-        await client.say(said)
+    async def test(served, loop):
+        with loop.time_stands():
+            client = await served.connect()
+            for _ in range(asked):
+                await client.ask()
+            await client.say(said)
         assert await client.ended() == b""
 
-    run(test, idle_seconds=0.3)
+    virtual_time.run(test)
 
 
 def test_time_does_not_run_out_while_an_answer_is_made():
-    async def test(served):
+    async def test(served, loop):
         served.app.go.clear()
-        client = await served.connect()
-        await client.say(GET)
-        await until(lambda: served.state.tasks)
-        await asyncio.sleep(0.4)
+        with loop.time_stands():
+            client = await served.connect()
+            await client.say(GET)
+            await virtual_time.until(lambda: served.state.tasks)
+        await asyncio.sleep(1000)
         served.app.go.set()
         assert (await client.hear()).startswith(OK)
 
-    run(test, idle_seconds=0.3, head_seconds=0.3, body_seconds=0.3)
+    virtual_time.run(test)
 
 
 def test_a_request_that_is_here_when_idle_time_ends_is_answered():
     """The loop is busy when it comes, until long after."""
 
-    async def test(served):
-        client = await served.connect()
-        await client.ask()
-        (connection,) = served.state.connections
-        client.writer.write(GET)
-        time.sleep(0.6)  # noqa: ASYNC251 the loop has to be busy
-        connection._end_idle()
-        assert (await client.hear()).startswith(OK)
+    async def test(served, loop):
+        with loop.time_stands():
+            client = await served.connect()
+            await client.ask()
+            (connection,) = served.state.connections
+            client.writer.write(GET)
+            loop.pass_time(1000)
+            connection._end_idle()
+            assert (await client.hear()).startswith(OK)
 
-    run(test, idle_seconds=0.5)
+    virtual_time.run(test)
 
 
 @pytest.mark.parametrize("shut", ["shutdown", "_end_idle"])
@@ -182,18 +185,19 @@ def test_nothing_is_lost_by_the_end_of_an_idle_connection(shut):
 
 
 def test_what_does_not_come_whole_is_not_waited_for_when_the_process_ends():
-    async def test(served):
-        client, in_time = await served.connect(), await served.connect()
-        for each in (client, in_time):
-            await each.say(post(10, sent=9))
-        await until(lambda: len(served.app.asked) == 2)
-        for connection in list(served.state.connections):
-            connection.shutdown()
-        assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
+    async def test(served, loop):
+        with loop.time_stands():
+            client, in_time = await served.connect(), await served.connect()
+            for each in (client, in_time):
+                await each.say(post(10, sent=9))
+            await virtual_time.until(lambda: len(served.app.asked) == 2)
+            for connection in list(served.state.connections):
+                connection.shutdown()
+            assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
         answer = await client.ended()
         assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
 
-    run(test, last_seconds=1)
+    virtual_time.run(test)
 
 
 @pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])

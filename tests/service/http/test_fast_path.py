@@ -8,6 +8,7 @@ import uvloop
 from uvicorn.server import ServerState
 
 from service.http.fast_path import FastPathConnection, FastPathRoute
+from testbed.process import WAIT_S
 
 BODY = b'{"number": 1}'
 HEAD = b"POST /quick HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
@@ -90,7 +91,7 @@ def at_once(body):
 
 def run(test, answer=at_once):
     async def main():
-        async with asyncio.timeout(60), Served(answer) as served:
+        async with asyncio.timeout(WAIT_S), Served(answer) as served:
             await test(served)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

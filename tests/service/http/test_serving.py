@@ -1,19 +1,16 @@
 """How a process ends: with clients that stay, and when its background work breaks."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from service.health import health_app, health_router
 from service.http.connection import Connection
 from service.http.limits import Limits
-
-pytestmark = pytest.mark.slow
-
-CHECKOUT = Path(__file__).parents[3]
+from service.http.serving import Listener, run, serve
+from service.http.sockets import bind
+from service.metrics import new_registry
+from testbed.process import WAIT_S
 
 
 class Silent:
@@ -132,34 +129,20 @@ def test_a_connection_that_ends_leaves_no_timer_that_would_hold_it(error):
     assert [timer.cancelled for _, _, timer in protocol.loop.later] == [True, True]
 
 
-PROGRAM = """
-from service.health import health_app, health_router
-from service.metrics import new_registry
-from service.http.serving import Listener, run, serve
-from service.http.sockets import bind
-
-async def breaks():
-    raise RuntimeError("the watch is over")
-
-app = health_app(health_router(new_registry(), dict, str))
-run(serve(
-    [Listener(app, bind("127.0.0.1", 0))],
-    background=[breaks()],
-    on_started=lambda: None,
-    on_stopping=lambda: print("stopping"),
-    stop_delay_seconds=60,
-))
-"""
-
-
 def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        capture_output=True,
-        text=True,
-        cwd=CHECKOUT,
-        timeout=240,
-        check=False,
+    said = []
+
+    async def breaks():
+        raise RuntimeError("the watch is over")
+
+    serving = serve(
+        [Listener(health_app(health_router(new_registry(), dict, str)), bind("127.0.0.1", 0))],
+        background=[breaks()],
+        on_started=lambda: None,
+        on_stopping=lambda: said.append("stopping"),
+        stop_delay_seconds=WAIT_S,
+        signals=(),
     )
-    assert (ended.returncode, ended.stdout) == (1, "stopping\n")
-    assert ended.stderr.splitlines()[-1] == "RuntimeError: the watch is over"
+    with pytest.raises(RuntimeError, match="the watch is over"):
+        run(serving)
+    assert said == ["stopping"]

@@ -84,7 +84,7 @@ NEAR = st.one_of(
 )
 
 
-@settings(max_examples=examples(by_turns("webhook", usual=1000, full=10_000)))
+@settings(max_examples=examples(by_turns("webhook", usual=200, full=10_000)))
 @given(NEAR)
 def test_of_all_texts_only_the_table_is_taken(text):
     read = read_label(Asked(text, None), policy())

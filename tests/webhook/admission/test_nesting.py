@@ -7,8 +7,6 @@ from tests.webhook.support.bounded_work import check
 from webhook.admission.denial import Reason
 from webhook.admission_review import UnreadableReviewError, decode
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("fraction", ["0.500", None])
 def test_a_review_nested_too_deep_is_denied_unless_it_is_surely_unlabelled(fraction):

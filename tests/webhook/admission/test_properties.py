@@ -176,7 +176,7 @@ def test_not_even_hundreds_of_pods_of_one_namespace_are_promised_a_ninth_slice(t
     nodes = [{**node, "metadata": {**node["metadata"], "name": f"n{number}"}} for number in range(5)]
     inventory = tmp_path / "inventory.json"
     inventory.write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": nodes}))
-    webhook = Webhook(ledger=read_ledger(default_policies(), inventory))
+    webhook = Webhook(ledger=read_ledger(default_policies(), inventory), again=False)
     placements = [
         webhook.decide(pod(fraction="0.125"), uid=str(number)).outcome.injection.placement
         for number in range(330)

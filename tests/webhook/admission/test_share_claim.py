@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.dra import DRIVER, NVIDIA_DRIVER, ClaimNames
@@ -11,6 +11,7 @@ from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from modes.claim import ClaimedShare, sizes_of_name, template_name, template_spec
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
+from tests.effort import examples
 from tests.webhook.support import container, pod, policies
 from tests.webhook.support.gpu_pods import asking_memory, memory_limits, on_gpus, sharing, webhook_of
 
@@ -165,6 +166,7 @@ def test_containers_that_share_a_card_each_use_their_own_request():
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 
+@settings(max_examples=examples(100))
 @given(st.lists(NAMES, min_size=2, max_size=2, unique=True))
 def test_no_name_of_a_container_is_in_the_claim(names):
     first, second = names

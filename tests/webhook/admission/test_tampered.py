@@ -183,7 +183,7 @@ def another_order(draw, spec):
     spec["initContainers"] = draw(st.permutations(spec["initContainers"]))
 
 
-@settings(max_examples=examples(1000))
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_our_exact_limiter_is_in_effect_after_the_next_review(data):
     found = copy.deepcopy(CLEAN)

@@ -235,7 +235,7 @@ def sequences(draw):
     return [*sent, one(st.one_of(valid, odd)), draw(st.sampled_from(sent))]
 
 
-@settings(max_examples=examples(by_turns("webhook", usual=100, full=300)))
+@settings(max_examples=examples(by_turns("webhook", usual=60, full=300)))
 @given(sequences(), st.sampled_from(list(POLICIES.values())))
 def test_pods_that_differ_in_amounts_are_decided_as_by_the_rules(pods, policy_set):
     placer, outcomes = Recorder(Roomy()), []

@@ -2,6 +2,7 @@
 
 import sys
 
+from tests.effort import by_turns
 from tests.webhook.support import as_body, default_policies, pod, review_of
 from tests.webhook.support.many_policies import Roomy
 from webhook.inline_budget import OverrunError
@@ -71,8 +72,12 @@ def check(at):
 EXPECTED = answers(reviewer())
 
 
+EVERY = by_turns("webhook", usual=3, full=1)
+"""A review is interrupted at each so-many-th line."""
+
+
 def test_a_review_that_is_interrupted_at_any_line_of_the_caches_leaves_them_whole():
     at = 1
     while check(at):
-        at += 1
+        at += EVERY
     assert at > 100

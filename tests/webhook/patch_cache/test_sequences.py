@@ -65,7 +65,7 @@ places = st.lists(
 )
 
 
-@settings(max_examples=examples(by_turns("webhook", usual=200, full=400)))
+@settings(max_examples=examples(by_turns("webhook", usual=100, full=400)))
 @given(reviews(), policy_sets, places)
 def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets, places):
     current, placer, outcomes = list(policy_sets), Recorder(Roomy(*places)), []

@@ -2,18 +2,16 @@
 
 import ssl
 import sys
-from datetime import UTC, datetime
 
 import pytest
 
-from certs.authority import make_authority
-from certs.leaf import LOCAL_NAMES, make_leaf
 from testbed import plain_http
-from testbed.certificate_files import mount_like_kubelet
-from tests.webhook.running import MAX_SECONDS, Running, ending_well, until
+from testbed.controller_process import write_tls
+from tests.webhook.running import Running, client, ending_well, event, replace, until
+from tests.webhook.support import POLICIES, pod, review_of
+from webhook.options import WebhookOptions
 from webhook.placing.controller_wait import ControllerWait
-
-pytestmark = pytest.mark.slow
+from webhook.process import WebhookProcess
 
 WAITING = "the controller has not sent its nodes yet: serving without it after 20 s"
 
@@ -57,44 +55,53 @@ def test_it_never_begins_again():
     assert at.wait.missing() is None
 
 
-def asking(folder, wait):
-    """A webhook process whose controller is nowhere."""
-    authority = make_authority(datetime.now(UTC))
-    leaf = make_leaf(authority, LOCAL_NAMES, datetime.now(UTC))
-    files = {"ca.crt": authority.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
-    mount_like_kubelet(folder / "tls", "1", files)
-    running = Running(
-        [
-            sys.executable,
-            "-m",
-            "cli.main",
-            "webhook",
-            "--port=0",
-            "--health-port=0",
-            f"--tls-dir={folder / 'tls'}",
-            "--controller=https://127.0.0.1:9",
-            f"--controller-wait={wait}",
-            "--stop-delay=0",
-        ]
-    )
-    running.trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
-    return running
+@pytest.fixture
+def mounted(tmp_path):
+    return write_tls(tmp_path / "tls")
 
 
-def test_a_process_is_not_ready_before_its_controller_answers(tmp_path):
-    with ending_well(asking(tmp_path, MAX_SECONDS)) as running:
-        url = f"http://127.0.0.1:{running.health_port}"
-        answer = plain_http.get(f"{url}/readyz")
-        assert answer.status_code == 503
-        assert f"[-] controller: {WAITING.replace('20', str(MAX_SECONDS))}" in answer.text
-        assert plain_http.get(f"{url}/livez").status_code == 200
+def test_a_webhook_is_not_ready_before_its_controller_answers(mounted, tmp_path):
+    made = []
+
+    def readiness(folder):
+        options = WebhookOptions(port=0, tls_directory=folder, controller="https://127.0.0.1:9")
+        made.append(WebhookProcess(options, None))
+        return made[-1]._process.readiness()["controller"]
+
+    try:
+        assert readiness(mounted) == WAITING
+        assert readiness(tmp_path / "nothing") == "waits for the certificate"
+    finally:
+        for process in made:
+            process._listeners[0].socket.close()
 
 
-def test_a_process_gets_ready_without_a_controller(tmp_path):
-    with ending_well(asking(tmp_path, 0.1)) as running:
-        url = f"http://127.0.0.1:{running.health_port}/readyz"
-        until(lambda: plain_http.get(url).status_code == 200)
+def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(mounted, tmp_path):
+    directory = tmp_path / "policies"
+    directory.mkdir()
+    good = (POLICIES / "default.yaml").read_text()
+    replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
+    start = [sys.executable, "-m", "cli.main", "webhook", "--port=0", "--health-port=0", "--stop-delay=0"]
+    start += [f"--tls-dir={mounted}", f"--policies={directory}"]
+    start += ["--controller=https://127.0.0.1:9", "--controller-wait=0.1"]
+    with ending_well(Running(start)) as running:
+        running.trust = ssl.create_default_context(cafile=str(mounted / "ca.crt"))
+
+        def ready():
+            return plain_http.get(f"http://127.0.0.1:{running.health_port}/readyz")
+
+        until(lambda: "[+] controller: ok" in ready().text)
         said = running.wait_for(lambda found: found["event"].startswith("serving before"))
         assert said["waited_seconds"] == 0.1
+        assert ready().status_code == 503
+        assert "[-] policies: default.yaml:" in ready().text
+        assert "limitr" in ready().text
+        with client(running) as http:
+            answer = http.post("/mutate", json=review_of(pod())).json()["response"]
+            assert (answer["allowed"], answer["auditAnnotations"]["reason"]) == (False, "policies-broken")
+            assert http.post("/mutate", json=review_of(pod(fraction=None))).json()["response"]["allowed"]
+        replace(directory / "default.yaml", good)
+        running.wait_for(event("policies are in force"))
+        until(lambda: ready().status_code == 200)
         # Whoever looks sees by what the webhook would place.
-        assert "; the controller has not sent its nodes yet\n" in plain_http.get(url).text
+        assert "; the controller has not sent its nodes yet\n" in ready().text

@@ -7,13 +7,9 @@ import ssl
 import sys
 from pathlib import Path
 
-import pytest
-
 from bench.oversized import SIZE, shapes
 from tests.webhook.running import Running, client, connect, ending_well, head, until
 from tests.webhook.support import FIXTURES, as_body, pod, review_of
-
-pytestmark = pytest.mark.slow
 
 PLANTED = """
 import sys

@@ -7,8 +7,6 @@ import uvloop
 
 from testbed.hostile_connections import KINDS, campaign
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("seed", [14])
 def test_hostile_connections_hurt_no_bystander_and_leave_nothing(seed):
