@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -41,8 +40,7 @@ StartWebhook = Callable[..., "Registered"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker(pytest.mark.control_plane)
-            # The first build takes minutes, and every wait of the fixtures has its own end.
+            # Every wait of the fixtures has its own end.
             item.add_marker(pytest.mark.timeout(300, func_only=True))
 
 
@@ -58,18 +56,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     return report
 
 
-@pytest.fixture(scope="session", autouse=True)
-def go() -> None:
-    """Skip every test of this folder where nothing can be built, but fail in CI."""
-    reason = binaries.go_missing()
-    if reason and os.environ.get("CI"):
-        pytest.fail(f"CI must run these tests: {reason}")
-    if reason:
-        pytest.skip(reason)
-
-
 @pytest.fixture(scope="session")
-def built(go, say: Say) -> Path:
+def built(say: Say) -> Path:
     """Folder of the binaries, built if need be, with a line on the terminal for each."""
     return binaries.build(say)
 

@@ -131,6 +131,7 @@ def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
 ):
     offer([LARGE])
     create(control_plane, namespace, ["first"])
+    eventually(lambda: running(control_plane, namespace) == {"first"}, "the first has its claim")
     [manager] = [each for each in control_plane.processes if each.log.stem == "kube-controller-manager"]
     with paused(manager.pid):
         create(control_plane, namespace, ["second"])

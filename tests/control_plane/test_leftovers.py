@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from testbed.process import eventually
-from tests.control_plane.test_process import gone
+from tests.testbed.test_process import gone
 
 RUN = """
 import os, pathlib, signal

@@ -112,7 +112,6 @@ def end_some(control_plane, namespace, observer):
     return bool(pods)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800, func_only=True)
 def test_pods_over_a_quota_run_in_order_ten_at_a_time_through_kills(product, control_plane, namespace):
     observer = Observer(control_plane.api, namespace)

@@ -1,10 +1,6 @@
-"""The image as files, from the Dockerfile.
-
-`make image-test` runs these, as root, with the packages buildah and mmdebstrap; `make test` does not.
-"""
+"""The image as files, from the Dockerfile; made as root, with the packages buildah and mmdebstrap."""
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +9,6 @@ from typing import Any
 import pytest
 
 from testbed.image import IMAGE, archive, storage
-
-
-def pytest_ignore_collect() -> bool | None:
-    return None if os.environ.get("IMAGE_TESTS") else True
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from testbed.nodes.node import SOCKET
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
+from tests.real_nodes.chart_agents.test_agent_chart import LIMIT, inside, labelled, waits
 from tests.real_nodes.claimed_pods import API, ClaimedPods, claims, consumed
 from tests.real_nodes.conftest import WORK, Say
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import LIMIT, inside, labelled, waits
 
 POLICY = {
     "resources": {"mode": "dra"},

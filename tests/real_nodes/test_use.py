@@ -21,9 +21,9 @@ from testbed.nvidia.cards import CountedGroup, RunningProcess
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.real_nodes.agent_pods import GPUS, NODE, agent_cluster
+from tests.real_nodes.chart_agents.test_agent_chart import labelled, phase
 from tests.real_nodes.conftest import WORK, Say
 from tests.real_nodes.installation import READY_S, VALUES, Installation
-from tests.real_nodes.test_agent_chart import labelled, phase
 
 MEASURED_S = 200
 """The agent measures every 15 s; a machine may be busy with much else."""

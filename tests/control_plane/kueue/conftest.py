@@ -1,6 +1,5 @@
 """Kueue's own manager next to the control plane, set up as docs/operating/kueue.md says."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -22,11 +21,6 @@ FAIR = {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitial
 @pytest.fixture(scope="package")
 def manager(control_plane, say, tmp_path_factory) -> Iterator[None]:
     """Kueue with the page's Configuration, with fair sharing, and with its quota of claimed devices."""
-    reason = parts.why_not()
-    if reason and os.environ.get("CI"):
-        pytest.fail(f"CI must run these tests: {reason}")
-    if reason:
-        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("kueue")
     settings = {**page.settings(), "fairSharing": FAIR}
     if HAS_RESOURCE_CLAIMS:

@@ -184,7 +184,6 @@ def reservations(team):
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800, func_only=True)
 def test_many_pods_run_ten_at_a_time_in_order_and_none_is_lost(controller, team):
     queue = team.queue(MOST, queueingStrategy="StrictFIFO")

@@ -14,9 +14,9 @@ from testbed.controller_process import SHORT_LEASE, Controller, install_crd, reg
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually, free_ports
 from testbed.registration import labelled_pod
-from tests.browser_fixture import browser, open_page
+from tests.control_plane.conftest import built, control_plane, namespace, nodes
 
-__all__ = ["browser", "open_page"]
+__all__ = ["built", "control_plane", "namespace", "nodes"]
 
 LIVE = "#state:text-is('live')"
 LONG = "-".join(["long"] * 50)

@@ -1,0 +1,1 @@
+"""Tests that make clusters of their own, one after the other."""
