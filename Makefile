@@ -1,13 +1,14 @@
-# Every target creates .venv from the hashed lock files: `make demo` with what the product runs, the others with all.
-# The demo starts sooner if Python compiles only the modules that it loads.
+# Every target creates .venv from the hashed lock files: `make demo` with what the product runs, `make test` with what
+# tests it, the others with all. Python compiles only the modules that it loads.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
+TESTABLE := .venv/testable
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn regimes waiting dra gated degraded ledger controller-loop quota-line api-server cluster
 
-.PHONY: help demo test test-oldest test-unit test-control-plane browser screenshots clearml lint bench bench-hostile bench-starved bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
+.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-hostile bench-starved bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster chart metrics sbom audit references lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -17,28 +18,34 @@ $(RUNNABLE): requirements/runtime.txt requirements/editable.txt pyproject.toml
 	$(INSTALL) --no-index --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(READY): $(RUNNABLE) requirements/dev.txt
+$(TESTABLE): $(RUNNABLE) requirements/test.txt
+	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/test.txt
+	touch $@
+
+$(READY): $(TESTABLE) requirements/dev.txt
 	$(INSTALL) --no-compile --require-hashes --no-deps -r requirements/dev.txt
-	$(BIN)/python -m compileall -q -j 0 .venv/lib
 	touch $@
 
 demo: $(RUNNABLE) ## See a labelled pod become a half-GPU pod, over TLS, in one command
 	$(BIN)/fraction-injector demo
 
-# Hundreds of processes start: none compiles the product again, also where the environment forbids to write bytecode.
-test: $(READY) ## Run every test; with K8S=1.30, 1.33 or 1.36 on that Kubernetes instead of 1.37; REGIME=ledger or all tries long tests in full
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+# Processes start: none compiles the product again, also where the environment forbids to write bytecode.
+test test-cluster test-nodes test-long test-oldest: export PYTHONDONTWRITEBYTECODE =
+
+test: $(TESTABLE) ## Run the tests that need Python alone, in five minutes; SHUFFLE=SEED repeats an order of files
+	$(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+
+test-cluster: $(READY) ## Run the tests on a real API server, scheduler and Kueue, built first with Go 1.26; K8S=1.30, 1.33 or 1.36 takes another release
+	$(BIN)/python -m tests.run_tier cluster
+
+test-nodes: browser clearml ## Run the tests on kubelets, the image, the browser, NVIDIA's programs and podman, as root, all built first
+	$(BIN)/python -m tests.run_tier nodes
+
+test-long: $(READY) ## Run long tests of one folder in full, each day those of another; REGIME=ledger names one
+	$(BIN)/python -m tests.run_tier long
 
 test-oldest: $(READY) ## Run the tests that depend on the version of Kubernetes on 1.30, the oldest supported one
-	K8S=1.30 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder \
-	  -m oldest_kubernetes tests/control_plane
-
-test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
-	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \
-	  --ignore=tests/bench --ignore=tests/campaign --ignore=tests/charts --ignore=tests/real_nodes --ignore=tests/image
-
-test-control-plane: $(READY) ## Run the tests that need a real API server; the first time Kubernetes is built, a quarter of an hour
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder tests/control_plane
+	K8S=1.30 $(BIN)/python -m tests.run_tier cluster -m oldest_kubernetes
 
 # One after the other, also with `make -j`: benches must not share their cores.
 .NOTPARALLEL:
@@ -107,9 +114,9 @@ bench-api-server: $(READY) ## Create pods on a real API server, with and without
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
 
 bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour for expensive reviews, two hours; REVIEWS=N DECISIONS=N MINUTES=M for less, SEED=S for others, SAVE=DIR keeps the findings
-	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
-	$(BIN)/python -m tests.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
-	$(BIN)/python -m tests.campaign.search --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
+	$(BIN)/python -m tests.long.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
+	$(BIN)/python -m tests.long.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.long.campaign.search --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)
@@ -141,9 +148,6 @@ lint: $(READY) ## Check style, types and layers
 cluster: $(READY) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
 
-cluster-test: $(READY) ## Install the chart on real nodes and break them (as root, with Debian's buildah and mmdebstrap)
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/real_nodes
-
 chart: $(READY) ## Generate the chart's schema and README from its values.yaml
 	$(BIN)/python -m charts.generate
 
@@ -157,18 +161,16 @@ sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) o
 audit: $(READY) ## Check all locked packages for known vulnerabilities (asks the Python Package Index), in a separate environment
 	$(PYTHON) -m venv --clear build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/audit.txt
-	for lock in runtime editable build dev browser clearml audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
+	for lock in runtime editable build test dev browser clearml audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
 
 references: $(READY) ## Write the reviewed tags and digests of images and actions (requirements/references.toml) into the files that name them
 	$(BIN)/python -m testbed.references
 	$(BIN)/python -m charts.generate
 
-image-test: $(READY) ## Build and run the image (as root, with Debian's buildah and mmdebstrap)
-	IMAGE_TESTS=1 $(BIN)/pytest tests/image
-
 lock: $(READY) ## Compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:test -o requirements/test.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:editable -o requirements/editable.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt -o requirements/build.txt -
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:browser -o requirements/browser.txt

@@ -4,22 +4,25 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from cli.explainer import Explainer, Explanation
 from service import log
 from testbed.kubernetes_version import UNDER_TEST
-from tests.effort import CHOSEN
-from tests.webhook.support.reviewed_again import check_again, is_injected_pod
+from tests.effort import CHOSEN, examples
 
-pytest_plugins = ["tests.distribution", "tests.skipped"]
+pytest_plugins = ["tests.tiers"]
 
 # A timing is never an assertion, and the machine may be busy.
+# Without a database a run depends on no other, and the checkout may be read-only.
 settings.register_profile(
-    "house", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "house",
+    max_examples=examples(100),
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("house")
 
@@ -53,21 +56,7 @@ def _logging_as_before() -> Iterator[None]:
     log._output.levels, log._output.render = before
 
 
-@pytest.fixture(autouse=True)
-def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever `explain` admits in this process goes through the reviews that a real API server adds."""
-    plain = Explainer._review
-
-    def review(self: Explainer, asked: dict[str, Any]) -> Explanation:
-        explained = plain(self, asked)
-        if is_injected_pod(explained.outcome):
-            policies = self._reviewer.dispatcher._resolver._policies()
-            check_again(policies, self._ledger, asked, explained.pod, explained.outcome)
-        return explained
-
-    monkeypatch.setattr(Explainer, "_review", review)
-
-
 def pytest_report_header() -> str:
-    full = f"; tried in full: {CHOSEN}" if CHOSEN else ""
-    return f"control plane: Kubernetes {UNDER_TEST.version}{full}"
+    return f"control plane: Kubernetes {UNDER_TEST.version}" + (
+        f"; tried in full: {CHOSEN}" if CHOSEN else ""
+    )

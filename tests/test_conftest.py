@@ -7,7 +7,7 @@ import threading
 
 import grpc
 
-FORKS = 100
+FORKS = 20
 
 
 async def _call_until(stopped: threading.Event, called: threading.Event) -> None:

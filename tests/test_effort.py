@@ -6,35 +6,34 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import ALL, REGIMES, is_full, whose_day
+from tests import effort
+from tests.effort import PARTS, by_turns, examples, whose_day
 
 TESTS = Path(__file__).parent
 CALL = re.compile(r"\bby_turns\(\s*\"(\w+)\"")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "full"), [("", []), ("ledger", ["ledger"]), ("webhook", ["webhook"]), (ALL, list(REGIMES))]
-)
-def test_a_folder_is_tried_in_full_where_regime_names_it_or_all(chosen, full):
-    assert [each for each in REGIMES if is_full(each, chosen)] == full
+@pytest.mark.parametrize(("chosen", "tried", "count"), [("", 1, 25), ("ledger", 9, 100), ("webhook", 1, 100)])
+def test_a_folder_is_tried_in_full_where_regime_names_it(monkeypatch, chosen, tried, count):
+    monkeypatch.setattr(effort, "CHOSEN", chosen)
+    assert (by_turns("ledger", usual=1, full=9), examples(100)) == (tried, count)
 
 
-@pytest.mark.parametrize(("regime", "chosen"), [("ledger", "leger"), ("leger", ""), ("leger", ALL)])
-def test_a_folder_that_takes_no_turn_is_an_error(regime, chosen):
-    with pytest.raises(ValueError, match=r"use agent, .*, all$"):
-        is_full(regime, chosen)
+@pytest.mark.parametrize(("regime", "chosen"), [("ledger", "leger"), ("leger", "")])
+def test_a_folder_that_takes_no_turn_is_an_error(monkeypatch, regime, chosen):
+    monkeypatch.setattr(effort, "CHOSEN", chosen)
+    with pytest.raises(ValueError, match=r"use agent, .*, webhook$"):
+        by_turns(regime, usual=1, full=9)
 
 
 def test_each_folder_has_its_day():
     begun = date(2026, 12, 28)
-    days = [whose_day(begun + timedelta(number)) for number in range(len(REGIMES))]
-    assert sorted(days) == sorted(REGIMES)
+    days = [whose_day(begun + timedelta(number)) for number in range(len(PARTS))]
+    assert sorted(days) == sorted(PARTS)
 
 
-def test_every_folder_that_takes_turns_has_such_tests_of_its_own():
-    found = {
-        (file.relative_to(TESTS).parts[0], regime)
-        for file in TESTS.rglob("*.py")
-        for regime in CALL.findall(file.read_text())
-    }
-    assert found == {(regime, regime) for regime in REGIMES}
+def test_a_test_takes_the_turns_of_its_own_folder():
+    files = set(TESTS.rglob("test_*.py")) - {Path(__file__)}
+    calls = [(file, part) for file in files for part in CALL.findall(file.read_text())]
+    assert len(calls) > 20
+    assert [(file, part) for file, part in calls if part not in file.relative_to(TESTS).parts[:-1]] == []

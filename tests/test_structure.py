@@ -4,7 +4,6 @@ import ast
 from collections import defaultdict
 
 from tests.product import PACKAGES, PYPROJECT, ROOT, modules
-from tests.tried_elsewhere import TRIED_BY, WORDS_ALONE
 
 DEVELOPMENT = {"bench", "testbed", "tests"}
 """Packages that are no part of the product."""
@@ -74,35 +73,3 @@ def test_no_module_imports_a_private_name_of_another():
         if name.name.startswith("_")
     ]
     assert found == []
-
-
-def own_tests(module):
-    """Where the tests of a module lie."""
-    return f"tests/{module.rpartition('/')[0]}/test_{module.rpartition('/')[2]}"
-
-
-def test_tests_of_a_module_lie_where_the_module_lies_or_it_is_listed_who_tries_it():
-    found = {str(file.relative_to(ROOT)) for file in modules() if not file.name.startswith("__")}
-    without = {module for module in found if not (ROOT / own_tests(module)).exists()}
-    listed = [module for tried in TRIED_BY.values() for module in tried] + WORDS_ALONE
-    assert len(found) > 350
-    assert len(set(listed)) == len(listed)
-    assert without - set(listed) == set(), "have neither tests of their own nor a line there"
-    assert set(listed) - without == set(), "are gone or have tests of their own: leave them out of the list"
-
-
-def test_what_is_listed_to_try_other_modules_is_a_file_of_tests():
-    for name, tried in TRIED_BY.items():
-        functions = [node for node in ast.parse((ROOT / name).read_text()).body if hasattr(node, "args")]
-        assert tried, f"{name} tries no other module: leave it out"
-        assert any(each.name.startswith("test_") for each in functions), f"{name} holds no test"
-
-
-def test_modules_that_are_said_to_hold_words_alone_have_no_function():
-    functions = [
-        f"{name}: {node.name}"
-        for name in WORDS_ALONE
-        for node in ast.walk(ast.parse((ROOT / name).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    assert functions == []
