@@ -17,14 +17,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.effort import CHOSEN, whose_day
-from tests.tiers import FOLDERS, ROOT
+from tests.tiers import FOLDERS, ROOT, tier_of
 
 BUILT = {
     "cluster": ("testbed.binaries", "testbed.kueue.parts"),
     "nodes": ("testbed.binaries", "testbed.nodes.parts", "testbed.nvidia.parts"),
-    "long": ("testbed.binaries", "testbed.nodes.parts", "testbed.nvidia.parts", "testbed.kueue.parts"),
 }
-"""Modules whose command builds what a tier needs, without a limit of time, into a cache."""
+"""Modules whose command builds what the files of a tier need, without a limit of time, into a cache."""
 PROGRAMS = {
     "buildah": "buildah",
     "chromium": "chromium",
@@ -65,7 +64,13 @@ def paths_of(tier: str, part: str) -> list[str]:
 
 def takes_turns(file: Path) -> bool:
     """Whether a file belongs to the long tier, or tries more there."""
-    return "tests/long/" in str(file) or any(word in file.read_text() for word in ("by_turns(", "examples("))
+    return tier_of(file) == "long" or any(word in file.read_text() for word in ("by_turns(", "examples("))
+
+
+def built_for(paths: Iterable[str]) -> list[str]:
+    """Return the modules that build what files and folders need, each once."""
+    tiers = {tier_of(ROOT / path) for path in paths}
+    return list(dict.fromkeys(module for tier in BUILT if tier in tiers for module in BUILT[tier]))
 
 
 def run(cache: Path, arguments: Sequence[str], part: str) -> tuple[int, list[str]]:
@@ -102,12 +107,13 @@ def main(tier: str, *arguments: str) -> int:
     if reason is not None:
         sys.stderr.write(f"tests of {tier}: {reason}\n")
         return 2
-    for module in BUILT[tier]:
-        subprocess.run([sys.executable, "-m", module], cwd=ROOT, check=True)
     part = (CHOSEN or whose_day(datetime.now(UTC).date())) if tier == "long" else ""
+    paths = paths_of(tier, part)
+    for module in built_for(paths):
+        subprocess.run([sys.executable, "-m", module], cwd=ROOT, check=True)
     spread = [f"--numprocesses={WORKERS[tier]}", "--dist=loadfile", "--no-loadscope-reorder"]
     with tempfile.TemporaryDirectory() as cache:
-        status, failed = run(Path(cache), [*spread, *paths_of(tier, part), *arguments], part)
+        status, failed = run(Path(cache), [*spread, *paths, *arguments], part)
     first = by_file(failed)
     if status != TESTS_FAILED or not first or len(first) > MOST_UNSTABLE:
         return status

@@ -7,7 +7,7 @@ import pytest
 
 from tests import run_tier
 from tests.effort import PARTS
-from tests.run_tier import by_file, main, paths_of, why_not
+from tests.run_tier import built_for, by_file, main, paths_of, why_not
 from tests.tiers import FOLDERS, ROOT, TOGETHER, scope, tier_of
 
 HERE = Path(__file__).parent
@@ -37,6 +37,11 @@ def test_every_folder_of_a_tier_is_there():
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_of_the_long_tier_has_tests(part):
     assert paths_of("long", part)
+
+
+def test_what_a_long_run_does_not_need_is_not_built():
+    assert built_for(paths_of("long", "ledger")) == []
+    assert built_for(paths_of("long", "control_plane")) == ["testbed.binaries", "testbed.kueue.parts"]
 
 
 def test_programs_that_are_missing_are_named_with_one_command(monkeypatch):
