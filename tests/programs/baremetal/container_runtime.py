@@ -15,11 +15,11 @@ CDI = Path("/var/run/cdi")
 
 
 def skip_without(*programs):
-    """Skip a test, or fail it where CI should have them, if a program is missing or this is not root."""
+    """Fail a test if a program is missing, and skip it if this is not root."""
     for program in programs:
         if shutil.which(program) is None:
             reason = f"there is no {program} on PATH, with which containers are run"
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+            pytest.fail(reason)
     if os.geteuid() != 0:
         pytest.skip("only root writes /var/run/cdi, where runtimes read CDI specifications")
 

@@ -26,7 +26,7 @@ class Lab:
 
     def __init__(self, folder, count):
         if reason := library.why_not():
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+            pytest.fail(reason)
         self.folder, self.file = folder, folder / "cards"
         self.state = folder / "state" / "private"
         self.state.mkdir(parents=True, mode=0o700)

@@ -18,7 +18,7 @@ from tests.programs.baremetal.processes import Lab
 def lab(tmp_path, monkeypatch):
     if importlib.util.find_spec("clearml") is None:
         reason = "there is no package clearml, ClearML's own client"
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+        pytest.fail(reason)
     agent = tmp_path / "bin" / "clearml-agent"
     agent.parent.mkdir()
     agent.write_text(f'#!/bin/sh\necho "$@" "$CUDA_VISIBLE_DEVICES" >> {tmp_path}/ran\n')

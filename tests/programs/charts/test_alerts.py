@@ -1,6 +1,5 @@
 """Each alert fires when it should and is quiet when it should, by Prometheus' own rule tests."""
 
-import os
 import shutil
 import subprocess
 
@@ -100,11 +99,9 @@ QUIET = {
 
 
 def promtool_says(*arguments):
-    """What promtool prints where it finds no fault; skips where there is none, but fails in CI."""
-    if PROMTOOL is None and os.environ.get("CI"):
-        pytest.fail(f"CI must run these tests: {MISSING}")
+    """What promtool prints where it finds no fault."""
     if PROMTOOL is None:
-        pytest.skip(MISSING)
+        pytest.fail(MISSING)
     ended = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
