@@ -36,8 +36,6 @@ from controller.publish.node_events import NodeEvents
 from controller.publish.pod_events import PodEvents
 from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import QuotaGateLoop
-from controller.replace.pod_deletion import PodDeletion
-from controller.replace.pod_replacement import PodReplacement
 from controller.use.eviction import IdleEviction
 from controller.use.history_loop import UseHistoryLoop
 from controller.use.idle_loop import IdleLoop
@@ -147,16 +145,6 @@ class LeaderTasks:
         context, policies = self._context, self._context.policies
         if policies is None:
             return
-        deletion = PodDeletion(context.api, context.leadership, self._metrics)
-        replacement = PodReplacement(
-            context.api,
-            deletion,
-            context.state,
-            self._options.names,
-            policies.of,
-            reason_not_to_lead=context.reason_not_to_lead,
-        )
-        yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if self._quota_gates is not None:
             yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:

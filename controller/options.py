@@ -124,8 +124,7 @@ class ControllerOptions:
     policies: Annotated[
         Path | None,
         Flag(
-            "Policies of the webhook. Webhooks that start on a broken set get the last good one. Pods that "
-            "wait on their index are deleted if replaceWaiting says so (needs the right to delete pods).",
+            "Policies of the webhook. Webhooks that start on a broken set get the last good one.",
             metavar="DIR",
         ),
     ] = None

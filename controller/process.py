@@ -74,7 +74,6 @@ Task = Literal[
     "claim templates",
     "events",
     "node events",
-    "replacement",
     "quota gates",
     "policy events",
     "policy delivery",

@@ -29,7 +29,6 @@ from describe.pod_details import (
 )
 from describe.pod_groups import count_group, group_of, pods_of
 from describe.share_uses import uses_by_node
-from describe.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
@@ -42,7 +41,6 @@ from ledger.why_claim import ShareClaim
 from ledger.why_refused import EventSummary, is_refusal, why_absent, why_refused
 from modes.facts import PodFact
 from modes.resource_names import ResourceNames
-from policies.model.problems import PolicyError
 
 MAX_PAGES = 20
 REFUSED = "FailedCreate"
@@ -79,13 +77,9 @@ class _Events:
 class WhyQuery:
     """Reads one API server to explain one pod."""
 
-    def __init__(
-        self, api: ApiServer, names: ResourceNames, policies: tuple[str, str], now: datetime
-    ) -> None:
-        """`policies` are namespace and name of the policies' ConfigMap."""
+    def __init__(self, api: ApiServer, names: ResourceNames, now: datetime) -> None:
         self._api = api
         self._names = names
-        self._policies = policies
         self._now = now
         self._unread: list[str] = []
 
@@ -167,10 +161,7 @@ class WhyQuery:
             return known is None or (name in known and own.accept(known[name].fact))
 
         free = await self._free(pod, accepts)
-        after = None
-        if free is not None and free.elsewhere and details.owner and details.owner.creates_another:
-            after = await self._replaced_after(summary.policy)
-        return replace(summary, free=free, replaced_after=after)
+        return replace(summary, free=free)
 
     async def _division(self, pod: SeenPod, details: PodDetails) -> str | None:
         """Return why no card is divided for a pod."""
@@ -245,17 +236,6 @@ class WhyQuery:
         uses = uses_by_node(found).get(pod.node or "", {})
         on_gpus = [(gpu, use) for (namespace, name, gpu), use in uses.items() if (namespace, name) == pod.key]
         return tuple([sentence(gpu, use, self._now) for gpu, use in on_gpus if gpu is not None])
-
-    async def _replaced_after(self, policy: str | None) -> str | None:
-        namespace, name = self._policies
-        try:
-            policies = (await read_stored_policies(self._api, namespace, name)).parts.policies
-        except (*UNANSWERED, PolicyError) as error:
-            self._note("the policies, which may say that it is replaced automatically", error)
-            return None
-        found = policies.get(policy or "")
-        waiting = found[0].replace_waiting if found is not None else None
-        return waiting.after if waiting is not None else None
 
     async def _tell_of_none(self, namespace: str, name: str) -> tuple[str, bool]:
         refusals = await self._refusals(namespace, name)

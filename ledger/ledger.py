@@ -93,10 +93,6 @@ class Ledger(LedgerWriter):
             self._end(oldest)
         self._begin(reservation_of(accounting, allocated, name, now, self._need(allocated)))
 
-    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return a function: whether the node of a name could ever hold the pod, by its current state."""
-        return self._choice.suits(request)
-
     @property
     def doubts_reservations(self) -> bool:
         """Whether a pod prefers to wait for slices that are only reserved. False without a watch."""

@@ -80,8 +80,6 @@ class PodSummary:
     """Why the pod's containers do not run although it has a node: reason and message."""
     free: FreeNodes | None = None
     """Nodes with free slices for the pod; None if unknown."""
-    replaced_after: str | None = None
-    """The policy's `replaceWaiting.after`, if it has one."""
     division: str | None = None
     """Why no card is divided for the pod, by the controller's last Event on it."""
     dividing: tuple[str, ...] = ()
@@ -285,8 +283,6 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         if free.shut_out:
             yield f"{_sentence(left_out(free))}."
         yield f"{_sentence(way_out(free, pod.owner))}."
-        if pod.replaced_after is not None:
-            yield f"Its policy replaces such a pod after {pod.replaced_after} if another GPU has room."
 
 
 def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[str]:

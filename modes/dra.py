@@ -25,9 +25,6 @@ class ByClaim(Mode):
     is_claimed: ClassVar[bool] = True
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "slices", "percent"})
-    replace_waiting_problem: ClassVar[str | None] = (
-        "pods of mode dra have no index to wait on: leave it out, or use mode per-gpu"
-    )
     several_gpus_problem: ClassVar[str | None] = None
     needs_cdi: ClassVar[bool] = True
 

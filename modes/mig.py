@@ -40,9 +40,6 @@ class Mig(Mode):
     default_resource: ClassVar[str] = MIG_RESOURCE_PREFIX + "{profile}"
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "memory_mib"})
-    replace_waiting_problem: ClassVar[str | None] = (
-        "pods of mode mig have no index to wait on: leave it out, or use mode per-gpu"
-    )
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
     needs_cdi: ClassVar[bool] = True

@@ -64,8 +64,6 @@ class Mode(ABC):
     """Whether pods of the mode raise the price of slices on classes of nodes that few others can replace."""
     unknown_placeholders: ClassVar[frozenset[str]]
     """Placeholders of variables for which a placement has no value."""
-    replace_waiting_problem: ClassVar[str | None]
-    """Why a policy cannot set `replaceWaiting`; None if it can."""
     several_gpus_problem: ClassVar[str | None]
     """Why a pod cannot request the same part of each of several GPUs, and what to do; None if it can."""
     several_containers_problem: ClassVar[str | None] = None

@@ -35,7 +35,6 @@ class PerGpu(Mode):
     prices_node_classes: ClassVar[bool] = True
     takes: ClassVar = Gpu
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
-    replace_waiting_problem: ClassVar[str | None] = None
     several_gpus_problem: ClassVar[str | None] = None
     needs_cdi: ClassVar[bool] = False
 

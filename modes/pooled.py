@@ -24,9 +24,6 @@ class Pooled(Mode):
     default_resource: ClassVar[str] = GPU_RESOURCE
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index"})
-    replace_waiting_problem: ClassVar[str | None] = (
-        "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
-    )
     several_gpus_problem: ClassVar[str | None] = (
         "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"
     )

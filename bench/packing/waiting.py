@@ -5,8 +5,7 @@ Compared is the wait of all pods on the same arrivals, from arrival to start:
 
 - late binding, the reference: the ledger chooses where there is room, and a pod that finds none takes the
   first GPU that gets room for it. What can fit does, in the order of arrival.
-- mode `per-gpu`: the index is fixed at admission, and only a GPU of that index will do; with and without
-  `replaceWaiting: {after: 10s}`, at the controller's own pace. A pod lasts an hour on average.
+- mode `per-gpu`: the index is fixed at admission, and only a GPU of that index will do.
 - mode `dra`: the scheduler binds late, and takes the first card with room of the node that it scores best: by
   default the one whose pods request least (each requests CPU by its slices); or the fullest one (strategy
   MostAllocated); or one that the webhook would prefer at admission: the node of the card with the least room
@@ -29,8 +28,6 @@ from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, eighths, empty_ledger, jobs
 from bench.packing.churn import MIXES
-from controller.replace.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
-from controller.replace.replacement_pace import ReplacementPlan, WaitingPod
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
 from modes.facts import PodFact
@@ -47,11 +44,6 @@ SHAPES = (
     (", sizes of openb", _OPENB, 16, LOAD),
 )
 """Mix of sizes, nodes, load."""
-MEAN_SECONDS = 3600.0
-"""Of a pod: what the controller's pace is measured against."""
-AFTER_SECONDS = 10.0
-NAMESPACES = 10
-"""That the pods belong to in turn: at most one pod of each is replaced in ten seconds."""
 
 
 class Binding(StrEnum):
@@ -59,7 +51,6 @@ class Binding(StrEnum):
 
     LATE = "late binding"
     INDEX = "per-gpu"
-    REPLACED = "per-gpu, replaceWaiting"
     FIRST_FIT = "dra"
     FULLEST = "dra, MostAllocated"
     TIGHTEST = "dra, tightest card's node preferred"
@@ -68,7 +59,6 @@ class Binding(StrEnum):
 
 BARRED = (Binding.INDEX, "mean", "on 100 nodes at 95 %")
 BY_SCHEDULER = (Binding.FIRST_FIT, Binding.FULLEST, Binding.TIGHTEST)
-TIED = (Binding.INDEX, Binding.REPLACED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +76,17 @@ class Cluster:
         self.binding = binding
         self.ledger: Ledger = empty_ledger(nodes)
         self.waits: dict[str, float] = {}
-        self.plan = ReplacementPlan() if binding is Binding.REPLACED else None
-        self.replaced = 0
         names = [node.name for node in self.ledger.view().nodes]
         self._free = {name: [SLICES] * GPUS for name in names}
         self._rng = random.Random(nodes)  # noqa: S311 - the scheduler's choice among equals, no secret
         self._waiting: list[tuple[Job, int | None]] = []
         self._ends: list[tuple[float, str, Job, str, int]] = []
-        self._looked = 0.0
-        """Second in which pods to replace were last looked for."""
 
     def run(self, arriving: list[Job]) -> Waits:
         """Let pods arrive, and end all."""
         for job in arriving:
             self._end_until(job.arrives)
             self._admit(job)
-            self._replace(job.arrives)
         self._end_until(float("inf"))
         settled = [self.waits[job.name] for job in arriving[len(arriving) * WARM_UP // TURNOVERS :]]
         return Waits(mean(settled), quantiles(settled, n=100)[98])
@@ -116,13 +101,13 @@ class Cluster:
         self.ledger.release(job.name)
         (index,) = answer.indices
         self._start_or_wait(job, answer.node, None if self.binding is Binding.STEERED else index)
-        if answer.node is None and self.binding in TIED:
+        if answer.node is None and self.binding is Binding.INDEX:
             values = answer.memory_values or None
             self.ledger.set_pod(_pod(job, None, index, values))
 
     def _start_or_wait(self, job: Job, node: str | None, index: int | None) -> None:
         if node is None:
-            self._waiting.append((job, index if self.binding in TIED else None))
+            self._waiting.append((job, index if self.binding is Binding.INDEX else None))
             return
         first = next(at for at, free in enumerate(self._free[node]) if free >= job.slices)
         self._start(job, node, first if index is None else index, job.arrives)
@@ -153,7 +138,6 @@ class Cluster:
             if self.binding not in BY_SCHEDULER:
                 self.ledger.remove_pod(("default", name))
             self._let_in(node, index, now)
-            self._replace(now)
 
     def _let_in(self, node: str, index: int, now: float) -> None:
         still = []
@@ -163,34 +147,6 @@ class Cluster:
             else:
                 still.append((job, wanted))
         self._waiting = still
-
-    def _replace(self, now: float) -> None:
-        """Replace one pod whose share fits elsewhere, as the controller does in each of its steps."""
-        second = now * MEAN_SECONDS
-        if self.plan is None or not self._waiting or second - self._looked < LOOK_SECONDS:
-            return
-        self._looked = second
-        waiting = {job.name: job for job, _ in self._waiting}
-        full: set[int] = set()
-        for pod in self.plan.due([_replaceable(job) for job in waiting.values()], second)[:MAX_LOOKED_AT]:
-            self.plan.looked_at(pod, second)
-            job = waiting[pod.uid]
-            if job.slices in full:
-                continue
-            answer = self.ledger.place(eighths(job.slices), 0.0)
-            assert isinstance(answer, Placement)
-            if answer.node is not None:
-                self._waiting = [(other, index) for other, index in self._waiting if other is not job]
-                self._start(job, answer.node, answer.indices[0], now)
-                self.plan.replaced(pod, second)
-                self.replaced += 1
-                return
-            full.add(job.slices)
-
-
-def _replaceable(job: Job) -> WaitingPod:
-    namespace = f"namespace-{int(job.name.removeprefix('p')) % NAMESPACES}"
-    return WaitingPod((namespace, job.name), job.name, job.name, AFTER_SECONDS)
 
 
 def main(
@@ -220,9 +176,6 @@ def _figures(where: str, nodes: int, arrivals: list[list[Job]]) -> list[Figure]:
                 # Where nobody waits there is nothing to divide by.
                 reference, late = (Binding.LATE, late) if all(late) else ("", [])
                 figures.append(Figure(name, "durations", values, reference, late, bar))
-        if binding is Binding.REPLACED:
-            parts = [100 * each.replaced / len(jobs) for each, jobs in zip(clusters, arrivals, strict=True)]
-            figures.append(Figure(f"pods replaced {where}", "% of pods", parts))
     return figures
 
 

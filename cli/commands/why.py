@@ -15,8 +15,6 @@ from cli.options import (
     KubeconfigOption,
     OutputFormat,
     OutputOption,
-    PoliciesConfigMapOption,
-    config_map_of,
     fail,
     kubeconfig_of,
     namespace_of,
@@ -48,7 +46,6 @@ def why(  # noqa: PLR0913 each is an option of the command
     ] = None,
     output: OutputOption = OutputFormat.TEXT,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
-    policies_config_map: PoliciesConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -57,7 +54,7 @@ def why(  # noqa: PLR0913 each is an option of the command
     Reads the pod and Events of its namespace, and GpuLedgers if you have the right. Exit status: 0 explained,
     1 there is no such pod, 2 it cannot be read.
     """
-    names, place = resource_names_of(gpu_resource), config_map_of(policies_config_map)
+    names = resource_names_of(gpu_resource)
     name = pod.rpartition("/")[2]
     if not name:
         fail(f'"{pod}" is not a name: use the name of a pod')
@@ -67,7 +64,7 @@ def why(  # noqa: PLR0913 each is an option of the command
         # Here and not above: the other subcommands must start without the client.
         from describe.why import WhyQuery  # noqa: PLC0415
 
-        return await WhyQuery(api, names, place, datetime.now(UTC)).answer(where, name)
+        return await WhyQuery(api, names, datetime.now(UTC)).answer(where, name)
 
     answer = ask(kubeconfig, context, explain, f"pod {where}/{name} cannot be read")
     if output is OutputFormat.JSON:

@@ -22,7 +22,6 @@ Reason = Literal[
     "WaitingForCard",
     "PlacedElsewhere",
     "FractionDrift",
-    "WaitingPodReplaced",
     "WaitingForQuota",
     "QuotaHasRoom",
     "ShareIdle",

@@ -8,13 +8,12 @@ from ledger.free_nodes import FreeNodes
 from ledger.why import PodSummary
 
 
-def summary_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = None) -> PodSummary:
+def summary_of(pod: SeenPod, free: FreeNodes | None) -> PodSummary:
     """Return what the controller knows of a pod.
 
     Args:
         pod: the pod as last watched.
         free: nodes with free slices for it; None if unknown.
-        replaced_after: `replaceWaiting.after` of its policy, if any.
     """
     injected = pod.injected
     if injected is None:
@@ -28,5 +27,4 @@ def summary_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None 
         drift=drift(pod.fact, injected) if injected.injected is not None else None,
         lacks_slices=injected.lacks_slices,
         free=free,
-        replaced_after=replaced_after,
     )

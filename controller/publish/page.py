@@ -18,7 +18,7 @@ from controller.policies.idle_shares import idle_shares
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import Clock, LedgerStore
-from controller.watch.resources import InjectedPod, SeenPod
+from controller.watch.resources import SeenPod
 from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimRoom
@@ -185,7 +185,7 @@ class WaitingReasons:
 
     def _text(self, seen: SeenPod, free: FreeNodes) -> str:
         if seen.injected is not None:
-            return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
+            return why(summary_of(seen, free), self._names)
         # For a pod without the label, the controller does not keep the scheduler's message.
         message = waiting_message(seen.fact, free, self._names)
         if message is None and free.not_compared:
@@ -201,14 +201,6 @@ class WaitingReasons:
             claims = replace(summary_of(pod, None), claim=asked.claim)
             return why(replace(claims, quota_line=place, gates=(QUOTA_GATE,)), self._names)
         return why(replace(summary_of(pod, None), quota_line=place, gates=(QUOTA_GATE,)), self._names)
-
-    def _replaced_after(self, injected: InjectedPod) -> str | None:
-        owner = injected.owner
-        if self._policies is None or injected.injected is None or owner is None or not owner.creates_another:
-            return None
-        policy = self._policies.of(injected.injected.partition("@")[0])
-        waiting = policy.replace_waiting if policy is not None else None
-        return waiting.after if waiting is not None else None
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""

@@ -28,9 +28,7 @@ from service.log import get_logger
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
-_NORMAL = frozenset(
-    {"PlacedElsewhere", "WaitingPodReplaced", "WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"}
-)
+_NORMAL = frozenset({"PlacedElsewhere", "WaitingForQuota", "QuotaHasRoom", "ShareIdle", "IdleShareKept"})
 
 
 class PodEvents:

@@ -57,14 +57,6 @@ class Owner(OwnerReference, rename="camel", gc=False):
     kind: str = ""
     name: str = ""
 
-    @property
-    def creates_another(self) -> bool:
-        """Whether it is known to create another pod for one that is deleted, and to lose nothing by it.
-
-        Not a Job: Kubernetes counts each deleted pod of a Job as a failed one (backoffLimit).
-        """
-        return self.kind in {"ReplicaSet", "StatefulSet"} and self.api_version.startswith("apps/")
-
 
 class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A labelled pod's own labels and annotations: used for Events on it, never for the accounts."""

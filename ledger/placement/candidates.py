@@ -232,16 +232,6 @@ class CandidateFinder:
         )
         return candidates if is_alike else None
 
-    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return a function: whether the node of a name could ever hold the pod. It begins a new decision.
-
-        Raises:
-            TooMuchWorkError: it takes more comparisons than a decision may use.
-        """
-        self.begin()
-        nodes, numbers = self.select(request).nodes, self._node_index.numbers
-        return lambda name: bool(nodes >> numbers[name] & 1) if name in numbers else False
-
     def matching(self, constraints: Constraints) -> NodeSet:
         """Return the nodes whose names and labels satisfy a pod's demands.
 

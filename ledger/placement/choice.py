@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from ledger.owners import GpuModel, Owners
@@ -76,13 +74,6 @@ class Choice:
             return self._of_kinds(request, prices)
         except TooMuchWorkError:
             return work.refusal()
-
-    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
-        """Return a function: whether the node of a name could ever hold the pod. Too many demands: False."""
-        try:
-            return self._finder.suits(request)
-        except TooMuchWorkError:
-            return lambda _: False
 
     def _of_kinds(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         kinds = request.demands.kinds

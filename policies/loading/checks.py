@@ -135,8 +135,6 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
     elif policy.resources.prefer is None and policy.resources.oversized != "wait":
         rule = "is about MIG instances, and pods get none: leave it out, or set prefer"
         yield source.problem(rule, "resources", "oversized")
-    if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
-        yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
 
 
 def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:

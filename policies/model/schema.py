@@ -21,7 +21,6 @@ from policies.model.types import (
     DeviceClassText,
     DnsLabel,
     DriverText,
-    Duration,
     EnvName,
     ImagePattern,
     Json,
@@ -187,18 +186,6 @@ class Allow(Part):
 `not-a-gpu-rdma-example-com`, with hyphens for dots; the chart's second lock checks its class."""
 
 
-class ReplaceWaiting(Part):
-    """Delete pods that wait for their index while another GPU has room, if a controller creates others."""
-
-    after: Duration
-    """How long a pod must have waited, such as `10s` or `2m`."""
-
-    @property
-    def seconds(self) -> float:
-        """`after` in seconds."""
-        return float(self.after[:-1]) * (60.0 if self.after.endswith("m") else 1.0)
-
-
 class Policy(Part):
     """How labelled pods are handled: allowed fractions, resource names, limiter, quotas."""
 
@@ -260,9 +247,6 @@ its share. It slows a container down; it does not divide compute."""
     """`pack`: keep room for other pods; `spread`: replicas of one owner over nodes first, then over GPUs."""
     same_model: bool = False
     """Give all pods of one owner GPUs of one model (labels gpu.product and gpu.memory): the first pod's."""
-    replace_waiting: ReplaceWaiting | None = None
-    """Delete pods of ReplicaSets and StatefulSets that wait for their index while another GPU has room. \
-Default: never."""
     idle_after: Period | None = None
     """Time without a kernel after which a pod's share is reported as idle, such as `30m` or `4h`; needs \
 `agent.podMetrics`. Default: never."""

@@ -89,12 +89,6 @@ def _memory(text: str) -> str:
     return text
 
 
-def _duration(text: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]{0,3}[sm]", text, re.ASCII):
-        raise ValueError("must be whole seconds or minutes such as 10s or 2m")
-    return text
-
-
 def _period(text: str) -> str:
     if not re.fullmatch(r"[1-9][0-9]{0,3}[mh]", text, re.ASCII):
         raise ValueError("must be whole minutes or hours such as 30m or 4h")
@@ -158,7 +152,6 @@ PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
 ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_group)]
 Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
 MemoryText = Annotated[str, AfterValidator(_memory)]
-Duration = Annotated[str, AfterValidator(_duration)]
 Period = Annotated[str, AfterValidator(_period)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(placeholders.check)]

@@ -1,4 +1,4 @@
-"""The bench of waiting: who waits for which GPU, and what replacing waiting pods does."""
+"""The bench of waiting: who waits for which GPU."""
 
 import pytest
 
@@ -11,17 +11,12 @@ def fill(nodes):
     return [Job(f"p{number}", 0.0, 100.0 if number % 8 < 4 else 10.0, 8) for number in range(8 * nodes)]
 
 
-def test_a_pod_that_waits_next_to_room_gets_it_only_where_waiting_pods_are_replaced():
+def test_a_pod_with_an_index_waits_next_to_room():
     # Two pods wait on GPU 0 and 1, which stay taken when GPUs 4 to 7 become free.
     arriving = [*fill(1), Job("p8", 1.0, 1.0, 8), Job("p9", 2.0, 1.0, 8), Job("p10", 50.0, 1.0, 8)]
     tied = Cluster(1, Binding.INDEX)
     tied.run(arriving)
-    replacing = Cluster(1, Binding.REPLACED)
-    replacing.run(arriving)
     assert (tied.waits["p8"], tied.waits["p9"]) == (99.0, 98.0)
-    # One at a time, and first whose namespace nobody has looked at yet.
-    assert (replacing.waits["p8"], replacing.waits["p9"]) == (10.0, 8.0)
-    assert replacing.replaced == 2
 
 
 def test_two_halves_take_two_gpus_where_the_scheduler_spreads_pods_over_nodes():
@@ -44,8 +39,7 @@ def test_everybody_starts_in_the_end_and_never_on_a_full_gpu(binding):
     assert min(cluster.waits.values()) == 0.0
 
 
-def test_late_binding_waits_least_and_replacing_recovers_a_part():
+def test_late_binding_waits_least():
     arriving = jobs(2, 0, 40)
-    bindings = (Binding.LATE, Binding.REPLACED, Binding.INDEX)
-    late, replacing, tied = [Cluster(2, binding).run(arriving).mean for binding in bindings]
-    assert late <= replacing < tied
+    late, tied = [Cluster(2, binding).run(arriving).mean for binding in (Binding.LATE, Binding.INDEX)]
+    assert late < tied

@@ -281,16 +281,6 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
     assert refusals(log) == []
 
 
-def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing_more(
-    control_plane, helm, resources
-):
-    of_everyone = allowed(control_plane.api, "default", resources, "kube-system")
-    helm.apply({"policies": {"default": {}, "eager": {"replaceWaiting": {"after": "10s"}}}})
-    given = allowed(control_plane.api, CONTROLLER, resources, "kube-system") - of_everyone
-    helm.apply({})
-    assert given == EVERYWHERE | {(("", "pods"), "delete")}
-
-
 def test_the_controller_may_patch_pods_where_pods_over_a_quota_wait_and_nothing_more(
     control_plane, helm, resources
 ):

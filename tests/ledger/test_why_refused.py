@@ -61,9 +61,9 @@ def test_each_cause_has_its_help(message, cause, advice):
 
 
 def test_a_name_that_is_gone_is_explained_by_its_last_events():
-    gone = EventSummary("Pod", "a", "WaitingPodReplaced", "waited 300 s", age_seconds=120)
+    gone = EventSummary("Pod", "a", "ShareIdle", "waited 300 s", age_seconds=120)
     said = why_absent("team", "a", [gone])
-    assert "There is no pod a in namespace team. Event WaitingPodReplaced 2 minutes ago: waited" in said
+    assert "There is no pod a in namespace team. Event ShareIdle 2 minutes ago: waited" in said
     assert "So the pod existed and was deleted." in said
 
 

@@ -42,11 +42,6 @@ none: {per-gpu: [], pooled: [], dra: [], mig: []}
 {{- $limits | toJson -}}
 {{- end -}}
 
-{{/* Not empty if a policy has replaceWaiting: the controller then deletes pods. */}}
-{{- define "fraction-injector.replacesWaiting" -}}
-{{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
-{{- end -}}
-
 {{/* Not empty if a policy or queue has reclaimIdle: evict: the controller then evicts idle pods. */}}
 {{- define "fraction-injector.reclaimsIdle" -}}
 {{- range $part := concat (values .Values.policies) (values .Values.queues) -}}{{- if eq (dig "reclaimIdle" "never" $part) "evict" -}}true{{- end -}}{{- end -}}

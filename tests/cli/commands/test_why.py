@@ -28,27 +28,16 @@ def ask(monkeypatch):
     return call
 
 
-def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask):
-    policy = {"data": {"p.yaml": "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"}}
+def test_who_may_read_all_learns_which_gpu_has_room(ask):
     ledgers = {"items": [ledger("gpu-0", (3, 1), (5, 6))]}
-    ended = ask({f"{NAMESPACE}/pods/train": waiting(), LEDGERS: ledgers, POLICIES: policy})
+    ended = ask({f"{NAMESPACE}/pods/train": waiting(), LEDGERS: ledgers})
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it 4 slices of'
         " GPU 3, limited to 40960 MiB. It has waited for 10 minutes and has no node yet. It needs 4 slices of"
         " GPU 3. Free now: gpu-0: 1. GPU 5 of gpu-0 has 6 free: delete the pod, so that ReplicaSet web-1"
-        " creates another to use it. Its policy replaces such a pod after 5m if another GPU has room.\n"
+        " creates another to use it.\n"
     )
-
-
-def test_a_pod_whose_owner_the_controller_does_not_know_is_not_promised_a_replacement(ask):
-    policy = {"data": {"p.yaml": "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"}}
-    found, ledgers = waiting(), {"items": [ledger("gpu-0", (3, 1), (5, 6))]}
-    owner = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet"}
-    found["metadata"]["ownerReferences"][0] |= owner
-    ended = ask({f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, POLICIES: policy})
-    assert "GPU 5 of gpu-0 has 6 free" in ended.stdout
-    assert "replaces such a pod" not in ended.stdout
 
 
 def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not_count(ask):
@@ -277,10 +266,10 @@ def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_u
     ended = ask({REFUSALS: flood, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "The injector denied it: use 0.500." in ended.stdout
-    gone = {"items": [event("Pod", "train", "WaitingPodReplaced", "so that it fits")]}
+    gone = {"items": [event("Pod", "train", "ShareIdle", "so that it fits")]}
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
-    assert (ended.returncode, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert (ended.returncode, "Event ShareIdle" in ended.stdout) == (1, True)
     assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} report rejected pods\n"
 
 
@@ -304,9 +293,9 @@ def test_a_refusal_behind_a_page_that_cannot_be_read_is_found_by_the_very_name(a
 
 def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
     none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
-    gone = [event("Pod", "train", "WaitingPodReplaced", "deleted, so that it fits")]
+    gone = [event("Pod", "train", "ShareIdle", "deleted, so that it fits")]
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": gone}})
-    assert (ended.returncode, "Event WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert (ended.returncode, "Event ShareIdle" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}})
     assert (ended.returncode, "There is no Event on it either" in ended.stdout) == (1, True)
     ended = ask({**none, f"{NAMESPACE}/pods": {"items": [waiting(metadata={"name": "train-7f-x"})]}})
@@ -322,9 +311,8 @@ def test_without_rights_it_says_so(ask):
     assert "Its Events could not be read." in ended.stdout
 
 
-@pytest.mark.parametrize("option", [["--policies-config-map", "x"], ["--gpu-resource", "nvidia.com/gpu"]])
-def test_an_option_that_cannot_be_is_said_in_one_line(ask, option):
-    ended = ask({}, *option)
+def test_an_option_that_cannot_be_is_said_in_one_line(ask):
+    ended = ask({}, "--gpu-resource", "nvidia.com/gpu")
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.kube_client import JSON_PATCH
 from testbed.api import Api
 from testbed.chart import RELEASE, Helm
 from testbed.process import eventually
@@ -13,7 +14,6 @@ from tests.control_plane.controller_writes.support import (
     PARTITIONED,
     POLICY,
     VALUES,
-    config_map,
     lease,
     pod,
     why_refused,
@@ -50,8 +50,9 @@ def token(control_plane, helm):
 def stolen(control_plane, token):
     """A client that has nothing but the controller's token, once the policy holds it."""
     with Api(control_plane.url, str(control_plane.home.ca_file), token) as api:
-        deletes = f"/api/v1/namespaces/{OWN_NAMESPACE}/pods/none"
-        eventually(lambda: why_refused(api, "DELETE", deletes)[0] == 404, "the account has its rights")
+        none = f"/api/v1/namespaces/{OWN_NAMESPACE}/pods/none"
+        gone = "the account has its rights"
+        eventually(lambda: why_refused(api, "PATCH", none, [], JSON_PATCH)[0] == 404, gone)
         path, body = f"/apis/coordination.k8s.io/v1/namespaces/{OWN_NAMESPACE}/leases", lease("in-effect")
         eventually(lambda: POLICY in why_refused(api, "POST", path, body)[1], "the policy is in effect")
         yield api
@@ -73,20 +74,6 @@ def make_node(control_plane, namespace):
     yield one
     for name in made:
         control_plane.api.delete("Node", name)
-
-
-@pytest.fixture
-def owned(control_plane, namespace):
-    """Make a pod whose owner is there: Kubernetes collects others."""
-    uid = control_plane.api.create(config_map("owner"), namespace)["metadata"]["uid"]
-    named = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
-
-    def one(*, owner, finalizers=(), **more):
-        made = pod("task", owner={**named, **owner} if owner is not None else None, **more)
-        made["metadata"]["finalizers"] = list(finalizers)
-        return control_plane.api.create(made, namespace)["metadata"]["uid"]
-
-    return one
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP,
 VALUES = {
     "agent": {"enabled": True, "podMetrics": True},
     "mig": {"dynamic": DYNAMIC},
-    "policies": {"default": {"replaceWaiting": {"after": "10s"}, "quotas": {"whenOverQuota": "wait"}}},
+    "policies": {"default": {"quotas": {"whenOverQuota": "wait"}}},
 }
 CONFIGURATIONS = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
 OURS = {"key": AGENT_TAINT, "effect": "NoSchedule"}
@@ -69,12 +69,11 @@ def change_of(change, *, cordoned):
     return {**annotated(MIG_CHANGE_ANNOTATION, change), "spec": {"unschedulable": cordoned}}
 
 
-def pod(name, *, annotations=None, owner=None, **spec):
-    metadata = {"name": name, "annotations": annotations or {}, "ownerReferences": [owner] if owner else []}
+def pod(name, *, annotations=None, **spec):
+    metadata = {"name": name, "annotations": annotations or {}}
     spec = {"containers": [{"name": "task", "image": "example.com/task:1"}], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 INJECTED = {INJECTED_ANNOTATION: "default@0123456789ab"}
 NOWHERE = {"nodeSelector": {"no": "node"}}
-WAITING = {"annotations": INJECTED, "owner": {"controller": True}, **NOWHERE}

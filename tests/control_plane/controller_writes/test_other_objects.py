@@ -11,7 +11,6 @@ from tests.control_plane.controller_writes.support import (
     CONFIGURATIONS,
     POLICY,
     USE,
-    WAITING,
     annotated,
     assert_policy_refuses,
     config_map,
@@ -74,24 +73,6 @@ ON_WEBHOOK = {
 def test_of_the_webhooks_configuration_nothing_else_is_changed(control_plane, stolen, patch):
     assert_policy_refuses(stolen, "PATCH", CONFIGURATIONS, patch, JSON_PATCH)
     assert why_refused(control_plane.api, "PATCH", CONFIGURATIONS, patch, JSON_PATCH) == (200, "")
-
-
-NOT_DELETED = {
-    "one that is bound": {**WAITING, "nodeName": "nowhere"},
-    "one that was not injected": {**WAITING, "annotations": {}},
-    "one that nobody creates again": {**WAITING, "owner": None},
-    "one of an owner who does not control it": {**WAITING, "owner": {}},
-    "one that a finalizer keeps": WAITING,
-}
-
-
-@pytest.mark.parametrize("each", NOT_DELETED)
-def test_other_pods_than_waiting_ones_are_not_deleted(control_plane, stolen, namespace, owned, each):
-    owned(**NOT_DELETED[each], finalizers=["example.com/stay"] if "finalizer" in each else ())
-    path = f"/api/v1/namespaces/{namespace}/pods/task"
-    assert_policy_refuses(stolen, "DELETE", path)
-    assert why_refused(control_plane.api, "DELETE", path) == (200, "")
-    control_plane.api.patch("Pod", "task", {"metadata": {"finalizers": None}}, namespace)
 
 
 ON_STATUS = {

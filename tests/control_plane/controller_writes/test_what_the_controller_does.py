@@ -5,17 +5,13 @@ import base64
 from contextlib import asynccontextmanager
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from certs.observation import SecretContent
 from cluster.kube_client import JSON_PATCH, connect
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
-from controller.pods.pending_pod import read_pod
 from controller.policies.policy_delivery import PolicyDelivery
-from controller.publish.metrics import ControllerMetrics
-from controller.replace.pod_deletion import PodDeletion
 from controller.watch.agent_taint import NodeTaints, hold_patch, release_patch, taints_of
 from kube.names import (
     CERTIFICATE_ANNOTATION,
@@ -40,7 +36,6 @@ from tests.control_plane.controller_writes.support import (
     OTHER,
     OURS,
     VALUES,
-    WAITING,
     labels,
     why_refused,
 )
@@ -180,21 +175,6 @@ def test_the_controller_touches_its_pods_when_the_policies_change(
     assert first != second
     stored = control_plane.api.get("ConfigMap", f"{RELEASE}-policies", OWN_NAMESPACE)
     assert int(first) < int(second) < int(stored["metadata"]["resourceVersion"])
-
-
-def test_the_controller_deletes_a_pod_that_waits(control_plane, stolen, namespace, owned, tmp_path):
-    uid = owned(**WAITING)
-
-    async def main():
-        async with connected(control_plane, tmp_path) as api:
-            deletion = PodDeletion(api, Leading(), ControllerMetrics(CollectorRegistry()))
-            key = namespace, "task"
-            stored = await read_pod(api, key, uid)
-            assert stored is not None
-            return await deletion.delete(key, stored)
-
-    assert asyncio.run(main()) is True
-    assert control_plane.api.list("Pod", namespace) == []
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
-import pytest
 
 from controller.pods.pod_demands import ClaimDemands
 from controller.policies.watched_policies import WatchedPolicies
@@ -61,36 +60,18 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     ]
 
 
-def reason_of_a_labelled_pod(folder, owner):
-    policy = "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"
-    (folder / "default.yaml").write_text(policy)
+def test_a_labelled_pod_waits_in_the_words_of_the_command():
+    owner = Owner(uid="o", controller=True, api_version="apps/v1", kind="StatefulSet", name="web")
     state, _ = ready_state("a")
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
-    policies = WatchedPolicies(folder)
-    return asyncio.run(
-        page.WaitingReasons(state, ResourceNames(), nothing, nothing, policies).of(pending)
-    ).text
-
-
-def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
-    owner = Owner(uid="o", controller=True, api_version="apps/v1", kind="StatefulSet", name="web")
-    said = reason_of_a_labelled_pod(tmp_path, owner)
+    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, nothing).of(pending)).text
     assert said.startswith(
         'Pod team/y requested clearml-injector/fraction "0.500". Policy "default" gives it'
     )
     assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
-    assert "Its policy replaces such a pod after 5m" in said
-
-
-@pytest.mark.parametrize(
-    ("api", "kind"), [("batch/v1", "Job"), ("apps.kruise.io/v1beta1", "StatefulSet"), ("", "")]
-)
-def test_a_pod_that_its_owner_would_not_create_again_is_not_promised_a_replacement(tmp_path, api, kind):
-    owner = Owner(uid="o", controller=True, api_version=api, kind=kind, name="task") if kind else None
-    assert "replaces such a pod" not in reason_of_a_labelled_pod(tmp_path, owner)
 
 
 def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():

@@ -199,8 +199,9 @@ def test_while_nodes_and_classes_come_and_go_what_could_hold_a_pod_is_what_askin
         term = NodeSelectorTerm((Requirement(key, operator, (draw.choice("abc17"),)),))
         demands = Constraints(required_terms=(term,))
         request = eighths(draw.choice([1, 4, 8, 16]), constraints=demands, reservation="r")
-        suits = ledger.suits(request)
-        found = {each for each in facts if suits(each)}
+        ledger._finder.begin()
+        chosen = ledger._finder.select(request).nodes
+        found = {each for each in facts if chosen >> ledger._finder._node_index.numbers[each] & 1}
         assert found == {each for each, fact in facts.items() if obstacle(fact, request) is None}
         assert isinstance(ledger.place(request, 0.0), Placement) == bool(found)
 

@@ -97,7 +97,6 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("resources: {oversized: take}", "resources.oversized: is about MIG instances, and pods get none"),
         ("resources: {mode: mig}\ncompute: 50", "compute: a MIG instance has its own compute"),
         ("resources: {mode: mig}\nmemory: {reserveMiB: 9}", "reserveMiB: a MIG instance needs no reserve"),
-        ("resources: {mode: mig}\nreplaceWaiting: {after: 1m}", "pods of mode mig have no index"),
         ("resources: {mode: mig, name: nvidia.com/gpu}", "is not for mode mig, in which"),
         ("resources: {mode: mig}\nenv: {A: '{memory_mib}'}", "{memory_mib} has no value in mode mig"),
         (
@@ -121,13 +120,6 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("env: {CUDA_DISABLE_CONTROL: 'true'}", "CUDA_DISABLE_CONTROL belongs to the limiter"),
         ("env: {LD_PRELOAD: /x.so}", "LD_PRELOAD belongs to the limiter"),
         ("resources: {mode: pooled}\nenv: {A: '{index}'}", "env.A: {index} has no value in mode pooled"),
-        (
-            "resources: {mode: pooled}\nreplaceWaiting: {after: 10s}",
-            "replaceWaiting: pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu",
-        ),
-        ("replaceWaiting: {after: 10}", "replaceWaiting.after:"),
-        ("replaceWaiting: {after: 0s}", "replaceWaiting.after:"),
-        ("replaceWaiting: {after: 1h}", "must be whole seconds or minutes such as 10s or 2m"),
         ("tolerations: [{operator: Equal}]", "tolerations[0]: without a key the operator must be Exists"),
         ("tolerations: [{key: a, operator: Exists, value: b}]", "operator Exists allows no value"),
         ("namespaces: [Team]", '"Team" must be a DNS label'),

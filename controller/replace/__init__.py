@@ -1,1 +1,0 @@
-"""`replaceWaiting`: deletes pods that wait for their GPU while their share fits elsewhere."""
