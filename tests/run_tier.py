@@ -70,6 +70,8 @@ def takes_turns(file: Path) -> bool:
 def built_for(paths: Iterable[str]) -> list[str]:
     """Return the modules that build what files and folders need, each once."""
     tiers = {tier_of(ROOT / path) for path in paths}
+    if any(path.startswith("tests/long/control_plane/") for path in paths):
+        tiers.add("cluster")
     return list(dict.fromkeys(module for tier in BUILT if tier in tiers for module in BUILT[tier]))
 
 

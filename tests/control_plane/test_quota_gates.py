@@ -1,6 +1,5 @@
 """Pods over a quota that wait: in order, never past it, through kills, on a real control plane."""
 
-import os
 import threading
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -29,8 +28,8 @@ limiter: none
 quotas: {{namespaces: {{{namespace}: {{maxPods: 10}}}}, whenOverQuota: wait, whenDegraded: wait}}
 """
 MOST = 10
-PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", by_turns("control_plane", usual=30, full=200)))
-KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", by_turns("control_plane", usual=3, full=20)))
+PODS = by_turns("control_plane", usual=16, full=200)
+KILLS = by_turns("control_plane", usual=2, full=20)
 
 
 @pytest.fixture

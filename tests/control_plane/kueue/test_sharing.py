@@ -1,7 +1,6 @@
 """Cohorts, preemption and many pods: webhook, ledger and second lock go along with Kueue."""
 
 import json
-import os
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
@@ -21,7 +20,7 @@ from tests.effort import by_turns
 
 pytestmark = pytest.mark.usefixtures("lock")
 MOST = 10
-PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", by_turns("control_plane", usual=30, full=200)))
+PODS = by_turns("control_plane", usual=16, full=200)
 PRIORITY = "scheduling.k8s.io/v1"
 
 

@@ -14,9 +14,8 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import INJECTED, Webhook, decides, passes_by
 from testbed.registration import OWN_NAMESPACE, labelled_pod, probe
-from tests.effort import by_turns
 
-UPDATES = by_turns("control_plane", usual=8, full=20)
+UPDATES = 20
 CLIENTS = 2
 SERVES_ON = "--stop-delay=0.5"
 """Seconds after SIGTERM; the balancer looks ten times a second, kube-proxies take longer."""

@@ -1,15 +1,9 @@
-"""The controller killed again and again while pods come and go: what it knows in the end is the truth.
+"""The controller killed again and again while pods come and go: what it knows in the end is the truth."""
 
-FRACTION_INJECTOR_KILLS says how often, FRACTION_INJECTOR_PODS (160) how many pods come.
-"""
-
-import os
 import random
 import threading
 import time
 from collections import Counter
-
-import pytest
 
 from ledger.view import LedgerView
 from testbed.api import Api, ApiError
@@ -19,10 +13,8 @@ from testbed.process import eventually
 from testbed.product import decides
 from testbed.registration import configuration, labelled_pod, registered
 from tests.control_plane.test_controller_placement import reservations
-from tests.effort import by_turns
 
-KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", by_turns("control_plane", usual=4, full=8)))
-PODS = int(os.environ.get("FRACTION_INJECTOR_PODS", "160"))
+KILLS, PODS = 8, 160
 ALIVE_AT_MOST = 60
 FRACTIONS = ("0.125", "0.250", "0.500", "0.875")
 
@@ -66,7 +58,6 @@ class Churn(threading.Thread):
             self._api.delete("Pod", name, self._namespace)
 
 
-@pytest.mark.timeout(1800, func_only=True)
 def test_kills_at_random_moments_leave_the_truth(control_plane, namespace, nodes, tmp_path):
     names = nodes(GpuNode(gpus=4), GpuNode(gpus=4), GpuNode(gpus=2, memory_mib=40960))
     install_crd(control_plane.api)
@@ -99,7 +90,7 @@ def test_kills_at_random_moments_leave_the_truth(control_plane, namespace, nodes
 
 def kill_while_pods_come_and_go(control_plane, namespace, controller):
     """Kill and start again at random moments; give what was refused meanwhile."""
-    chance = random.Random(int(os.environ.get("FRACTION_INJECTOR_SEED", "8")))  # noqa: S311 - for the moments
+    chance = random.Random(8)  # noqa: S311 - for the moments
     churn = Churn(control_plane.api, namespace, chance)
     churn.start()
     try:
