@@ -23,7 +23,7 @@ from ledger.messages import LedgerReply
 from testbed import plain_http
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
-from testbed.process import Process, eventually, start_on_free_ports
+from testbed.process import WAIT_S, Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook, decides
 from testbed.registration import OWN_NAMESPACE, configuration, probe, registered
 
@@ -31,7 +31,7 @@ CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "cr
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 DEGRADED = "fraction_injector_degraded_placements_total"
 """The webhook's count of pods that it has placed without the controller."""
-SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
+SHORT_LEASE = ("--lease-duration=6", "--renew-deadline=5", "--lease-retry=0.3")
 """Seconds; the real ones would make every change of leader cost a quarter of a minute."""
 
 
@@ -113,7 +113,7 @@ class Controller:
         self.log = folder / f"{name}.log"
         self._trust = client_context(tls)
         self.process, self.ports = start_on_free_ports(2, self._start, self._ready, READY_S)
-        self.api = httpx.Client(base_url=self.url, verify=self._trust, trust_env=False, timeout=60)
+        self.api = httpx.Client(base_url=self.url, verify=self._trust, trust_env=False, timeout=WAIT_S)
 
     def _start(self, ports: list[int]) -> Process:
         options = ["--namespace=default", f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]

@@ -10,6 +10,7 @@ from service.http.buffered_bytes import BufferedBytes
 from service.http.limits import Limits
 from service.http.serving import Listener, _server
 from service.http.sockets import bind
+from testbed.process import WAIT_S
 
 GET = b"GET /livez HTTP/1.1\r\nhost: here\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -155,7 +156,7 @@ def run(test, **options):
 
     async def main():
         asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
-        async with asyncio.timeout(60), listening(**options) as served:
+        async with asyncio.timeout(WAIT_S), listening(**options) as served:
             await test(served)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

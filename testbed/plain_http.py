@@ -2,9 +2,11 @@
 
 import httpx
 
+from testbed.process import WAIT_S
+
 # One client for all: each reads a bundle of CAs, 20 ms of CPU, which a poll would pay every time.
 # It keeps no connection, because the processes that it asks end and start again.
-_CLIENT = httpx.Client(timeout=60, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+_CLIENT = httpx.Client(timeout=WAIT_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def get(url: str) -> httpx.Response:

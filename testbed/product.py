@@ -16,7 +16,7 @@ import trustme
 
 from testbed.admission_server import Answer
 from testbed.api import ApiError
-from testbed.process import Process, start_on_free_ports
+from testbed.process import WAIT_S, Process, start_on_free_ports
 from testbed.registration import Outcome
 
 COMMAND = str(Path(sys.executable).with_name("fraction-injector"))
@@ -70,7 +70,7 @@ class Webhook:
             return False
         try:
             answer = httpx.get(
-                f"https://127.0.0.1:{ports[0]}/readyz", verify=self._trust(), trust_env=False, timeout=60
+                f"https://127.0.0.1:{ports[0]}/readyz", verify=self._trust(), trust_env=False, timeout=WAIT_S
             )
         except httpx.TransportError:
             return False
@@ -100,7 +100,7 @@ class Webhook:
             AssertionError: It is not there.
         """
         address = f"https://127.0.0.1:{self._port}/metrics"
-        text = httpx.get(address, verify=self._trust(), trust_env=False, timeout=60).text
+        text = httpx.get(address, verify=self._trust(), trust_env=False, timeout=WAIT_S).text
         found = re.search(rf"^{metric} (\S+)", text, re.MULTILINE)
         assert found is not None, f"{metric} is not among the webhook's metrics"
         return float(found[1])
@@ -114,7 +114,7 @@ class Webhook:
     def relay(self) -> Iterator[Answer]:
         """A function that asks this webhook, for an AdmissionServer that records on the way."""
         headers = {"Content-Type": "application/json"}
-        with httpx.Client(verify=self._trust(), headers=headers, trust_env=False, timeout=60) as client:
+        with httpx.Client(verify=self._trust(), headers=headers, trust_env=False, timeout=WAIT_S) as client:
             yield lambda body: client.post(self.url, content=body).raise_for_status().content
 
     def __enter__(self) -> Self:

@@ -6,7 +6,7 @@ import ssl
 
 import httpx
 
-from testbed.process import Process, start_on_free_ports
+from testbed.process import WAIT_S, Process, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, READY_S
 
 
@@ -77,7 +77,7 @@ class Standalone:
         [line] = [line for line in self.log.read_text().splitlines() if '"event":"serving"' in line]
         url = f"https://localhost:{json.loads(line)['port']}/mutate"
         trust = ssl.create_default_context(cafile=str(self._ca_file))
-        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=60).json()["response"]
+        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=WAIT_S).json()["response"]
 
     def stop(self):
         """End it."""

@@ -17,7 +17,7 @@ from kube.names import CERTIFICATE_ANNOTATION
 from testbed import authorizer, plain_http, pod_environment
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
-from testbed.controller_process import gpu_ledger
+from testbed.controller_process import SHORT_LEASE, gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.mounts import SecretMounts
@@ -26,7 +26,7 @@ from testbed.process import Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S
 from testbed.registration import OWN_NAMESPACE
 
-FAST = ("--ca-settle=1", "--ca-retry=0.5", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
+FAST = ("--ca-settle=1", "--ca-retry=0.5", *SHORT_LEASE)
 REFUSED = str(ApiError(403, "")).strip()
 """How the controller's log speaks of a right that it lacks."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]

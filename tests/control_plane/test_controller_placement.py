@@ -230,7 +230,7 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
         before = degraded(webhook)
         controller.kill()
         assert create(control_plane, namespace, ["without"], "0.500") == {}
-        assert degraded(webhook) == before + 1
+        assert degraded(webhook) > before
         eventually(lambda: len(bound(control_plane, namespace)) == 2, "both are bound")
         assert sorted(index for _, index, _ in bound(control_plane, namespace)) == [0, 1]
         controller.start_again()
