@@ -15,7 +15,7 @@ from service.http.serving import Listener, run, serve
 from service.http.sockets import bind
 from service.log import get_logger
 from web.page import Page
-from web.source import About, LocalSource, LoopbackAuthorizer, WaitingReason
+from web.source import About, LocalSource, WaitingReason
 
 HOST = "127.0.0.1"
 POLL_SECONDS = 1.0
@@ -30,7 +30,7 @@ class MachinePage:
         self.source = LocalSource(Ledger())
         self.source.missing = "run-queues has not reported yet what it serves: try again"
         about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
-        self.app = Page(self.source, about, LoopbackAuthorizer())
+        self.app = Page(self.source, about)
         self._folder = folder
         self._role = ""
         self._tasks: dict[str, Task] = {}

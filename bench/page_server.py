@@ -22,7 +22,7 @@ from modes.resource_names import ResourceNames
 from service.http.serving import Listener, serve
 from service.http.sockets import bind
 from web.page import Page
-from web.source import About, LoopbackAuthorizer
+from web.source import About
 
 GPUS, SLICES = 8, 4
 TEAMS = 20
@@ -74,7 +74,7 @@ class Churn:
 async def main(nodes: int, pods_per_second: float) -> None:
     """Serve until SIGTERM."""
     churn = Churn(nodes)
-    page = Page(churn.store, About(role=lambda: "bench"), LoopbackAuthorizer())
+    page = Page(churn.store, About(role=lambda: "bench"))
     socket = bind("127.0.0.1", 0)
     await serve(
         [Listener(page, socket)],

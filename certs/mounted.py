@@ -130,11 +130,8 @@ class MountedCertificate:
         *,
         verify_clients: bool = False,
         client_ca_pem: bytes | None = None,
-        open_context: LiveTlsContext | None = None,
     ) -> None:
         """Read the directory once; `served` and `refused` are called for each new content.
-
-        `open_context` serves the same pair to clients without a certificate, on another port.
 
         With `verify_clients`, only clients with a certificate of `ca.crt` are accepted; with `client_ca_pem`,
         only those with a certificate of these CAs.
@@ -142,7 +139,6 @@ class MountedCertificate:
         self.context = LiveTlsContext(verify_clients=verify_clients or client_ca_pem is not None)
         self.client: ssl.SSLContext | None = None
         """Presents the pair to servers of the same CA; None before the first pair."""
-        self._open_context = open_context
         self._verify_clients = verify_clients
         self._client_ca_pem = client_ca_pem
         self._served = served
@@ -163,8 +159,6 @@ class MountedCertificate:
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
         client = client_context(files)
         self.context.swap(files.pair, files.ca_pem if self._verify_clients else self._client_ca_pem)
-        if self._open_context is not None:
-            self._open_context.swap(files.pair)
         self.client = client
         self._served(leaf)
 

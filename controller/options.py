@@ -108,13 +108,6 @@ class ControllerOptions:
     port: Annotated[int, Flag("mTLS port of the API; 0 takes a free one.", min=0, max=65535)] = 9443
     health_port: HealthPort = 9080
     page: Annotated[bool, Flag("Show the ledger as a page, at http://localhost:PAGE-PORT/.")] = False
-    page_host: Annotated[
-        str,
-        Flag(
-            "Address of the page. On others than loopback it is served over TLS, to bearer tokens that may "
-            "list gpuledgers."
-        ),
-    ] = LOOPBACK
     page_port: Annotated[int, Flag("Port of the page; 0 takes a free one.", min=0, max=65535)] = 9081
     cluster_name: Annotated[str, Flag("Name of the cluster, which the page shows.", metavar="NAME")] = ""
     page_links: Annotated[

@@ -15,7 +15,6 @@ from typing import Literal, get_args
 from anyio.lowlevel import checkpoint
 from fastapi import FastAPI, Response
 
-from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from cluster.informer import Timing, Watcher
 from cluster.kube_client import ApiServer, connected
@@ -32,7 +31,6 @@ from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish import gpu_metrics, node_problems, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
-from controller.publish.page_authorization import TokenAuthorizer
 from controller.publish.usage_metrics import UsageCollector
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
@@ -45,13 +43,13 @@ from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
 from service.http.serving import Listener
-from service.http.sockets import bind, is_loopback
+from service.http.sockets import bind
 from service.metrics import CONTENT_TYPE, PolicySince, policy_info
+from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
-from web.source import LoopbackAuthorizer
 
 EXPIRY_SECONDS = 1.0
 SLICES_SECONDS = 5.0
@@ -110,7 +108,6 @@ class ControllerProcess:
         self._registry, self._log = self._process.registry, self._process.log
         self._withdrawal: asyncio.Future[None] | None = None
         self._metrics = ControllerMetrics(self._registry)
-        self._page_context = LiveTlsContext()
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
         address, name = self._socket.getsockname()[:2], options.tls_names[0]
@@ -151,7 +148,7 @@ class ControllerProcess:
             templates=self._templates,
         )
         self._page = self._shown() if options.page else None
-        self._page_socket = bind(options.page_host, options.page_port) if options.page else None
+        self._page_socket = bind(LOOPBACK, options.page_port) if options.page else None
         self._registry.register(LedgerCollector(self._state))
         self._register_policies()
         self._metrics_of_gpus = GpuMetrics(self._state, lambda: self._leadership.leads)
@@ -316,14 +313,7 @@ class ControllerProcess:
         directory = self._options.tls_directory
         report = ServedCertificate(self._registry, str(directory))
         rules = MountRules(self._options.tls_names)
-        return MountedCertificate(
-            directory,
-            rules,
-            report.served,
-            report.refused,
-            verify_clients=True,
-            open_context=self._page_context,
-        )
+        return MountedCertificate(directory, rules, report.served, report.refused, verify_clients=True)
 
     def _health_app(self) -> FastAPI:
         app = health_app(self._process.router(self._detail))
@@ -334,24 +324,18 @@ class ControllerProcess:
         return Response(await self._metrics_of_gpus.text(), headers={"content-type": CONTENT_TYPE})
 
     def _shown(self) -> Page:
-        """Create the page, with an authorizer if other machines can reach it."""
+        """Create the page, which only this machine can reach."""
         names, denials = self._options.names, self._served.denials
         demands, claims = PodDemands(self._api).of, PodClaims(self._api).of
         reasons = page.WaitingReasons(self._state, names, demands, claims, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
-        authorizer = TokenAuthorizer(self._api) if self._exposes_page else LoopbackAuthorizer()
-        return Page(self._state, facts, authorizer)
-
-    @property
-    def _exposes_page(self) -> bool:
-        return self._options.page and not is_loopback(self._options.page_host)
+        return Page(self._state, facts)
 
     def _page_listeners(self) -> list[Listener]:
         if self._page is None or self._page_socket is None:
             return []
-        tls = self._page_context.listener if self._exposes_page else None
-        return [Listener(self._page, self._page_socket, tls, role="page")]
+        return [Listener(self._page, self._page_socket, None, role="page")]
 
     def _role(self) -> str:
         leadership = self._leadership

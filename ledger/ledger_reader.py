@@ -57,22 +57,18 @@ class LedgerReader:
         claims = [self._pending.claims.get(key) for key in keys]
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
-    def first_pending(self, count: int, namespace: str | None = None) -> tuple[tuple[PendingView, str], ...]:
-        """Return the first pending claims of one namespace (None: of all), in the order of their arrival.
+    def first_pending(self, count: int) -> tuple[tuple[PendingView, str], ...]:
+        """Return the first pending claims, in the order of their arrival.
 
         Those of pods that claim cards from a DRA driver have no slices. Each comes with the key of its
         ClearML queue; empty without one.
         """
-        claims = self._pending.claims.values()
-        found = (claim for claim in claims if namespace in {None, claim.namespace})
-        return tuple([(pending_view(claim), queue_of(claim)) for claim in islice(found, count)])
+        first = islice(self._pending.claims.values(), count)
+        return tuple([(pending_view(claim), queue_of(claim)) for claim in first])
 
-    def pending_count(self, namespace: str | None = None) -> int:
-        """Return the number of claims that `first_pending` lists, of one namespace (None: of all)."""
-        claims = self._pending.claims
-        if namespace is None:
-            return len(claims)
-        return sum([claim.namespace == namespace for claim in claims.values()])
+    def pending_count(self) -> int:
+        """Return the number of claims that `first_pending` lists."""
+        return len(self._pending.claims)
 
     def used_of(self, quota: Quota) -> Used:
         """Return the usage of a quota, reservations included."""

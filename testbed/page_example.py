@@ -31,7 +31,6 @@ from web.source import (
     About,
     Link,
     LocalSource,
-    LoopbackAuthorizer,
     NodeNotes,
     UnlimitedPrograms,
     WaitingReason,
@@ -204,7 +203,7 @@ def _say(port: int) -> None:
 async def main(scene: str) -> None:
     """Serve until SIGTERM."""
     example = SCENES[scene]()
-    page, socket = Page(example.source, example.about(), LoopbackAuthorizer()), bind("127.0.0.1", 0)
+    page, socket = Page(example.source, example.about()), bind("127.0.0.1", 0)
     await serve(
         [Listener(page, socket)],
         background=[],

@@ -4,28 +4,22 @@
 |---|---|
 | `GET /` | the document, without data of the cluster |
 | `GET /page.js`, `/page.css`, `/icon.svg` | its parts |
-| `GET /stream?namespace=NAME` | server-sent events; 401, 403 without rights, 503 until the ledger is whole |
+| `GET /stream` | server-sent events; 503 until the ledger is whole |
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.types import Message, Receive, Scope, Send
 
-from kube.names import MAX_NAME
-from web.source import About, Authorizer, PageSource
+from web.source import About, PageSource
 from web.stream import Streams
 
 FILES = Path(__file__).parent / "files"
-MAX_TOKEN = 16 * 1024
-"""Characters."""
-MAX_QUERY = 1024
-"""Bytes: enough for any namespace. Parsing 32 KiB would take tens of milliseconds."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -42,14 +36,13 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 class Page:
-    """An ASGI app that shows one ledger."""
+    """An ASGI app that shows one ledger, to who reaches it under a name of this machine."""
 
-    def __init__(self, source: PageSource, about: About, authorizer: Authorizer) -> None:
+    def __init__(self, source: PageSource, about: About) -> None:
         self._source = source
-        self._authorizer = authorizer
-        self._streams = Streams(source, about, authorizer)
+        self._streams = Streams(source, about)
         self._parts = {f"/{file.name}": _part(file) for file in FILES.iterdir() if file.suffix in _TYPES}
-        self._parts["/"] = HTMLResponse(_document(asks=authorizer.asks), headers=HEADERS)
+        self._parts["/"] = HTMLResponse((FILES / "page.html").read_text(), headers=HEADERS)
 
     def stop(self) -> None:
         """End all streams, so that the server can drain."""
@@ -63,15 +56,13 @@ class Page:
         if (refusal := self._refusal(scope, headers)) is not None:
             await refusal(scope, receive, send)
         elif scope["path"] == "/stream":
-            token = _bearer(headers.get(b"authorization", ""))
-            namespace = parse_qs(scope["query_string"].decode("latin-1")).get("namespace", [""])[0]
-            await self._streams.serve(scope, receive, _with_headers(send), token, namespace[:MAX_NAME])
+            await self._streams.serve(scope, receive, _with_headers(send))
         else:
             await self._parts[scope["path"]](scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
         """Return the error response to an invalid request; None for a valid one."""
-        if not self._authorizer.asks and not _is_loopback(headers.get(b"host", "")):
+        if not _is_loopback(headers.get(b"host", "")):
             return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
         is_stream = scope["path"] == "/stream"
         if not is_stream and scope["path"] not in self._parts:
@@ -79,22 +70,15 @@ class Page:
         # HEAD of a stream would never end.
         if scope["method"] not in ({"GET"} if is_stream else {"GET", "HEAD"}):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed here")
-        return self._stream_refusal(scope, headers) if is_stream else None
+        return self._stream_refusal(headers) if is_stream else None
 
-    def _stream_refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
+    def _stream_refusal(self, headers: dict[bytes, str]) -> Response | None:
         # Other sites may link to the page, but only the page may read the cluster's data.
         if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
             return _text(HTTPStatus.FORBIDDEN, "the request comes from another site: open this page directly")
-        if len(scope["query_string"]) > MAX_QUERY:
-            return _text(HTTPStatus.REQUEST_URI_TOO_LONG, f"give one namespace, in at most {MAX_QUERY} bytes")
         if self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
         return None
-
-
-def _document(*, asks: bool) -> str:
-    environment = Environment(loader=FileSystemLoader(FILES), autoescape=True, undefined=StrictUndefined)
-    return environment.get_template("page.html").render(asks=asks)
 
 
 def _part(file: Path) -> Response:
@@ -103,12 +87,6 @@ def _part(file: Path) -> Response:
 
 def _text(status: HTTPStatus, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status, headers=HEADERS)
-
-
-def _bearer(authorization: str) -> str:
-    """Return a bearer token; empty for other kinds of credentials, which must not be passed on."""
-    scheme, _, token = authorization.partition(" ")
-    return token.strip()[:MAX_TOKEN] if scheme.lower() == "bearer" else ""
 
 
 def _is_loopback(host: str) -> bool:

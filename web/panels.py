@@ -7,34 +7,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
 
-from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
 from modes.units import Profile, unit_of
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
-from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, Viewer, WaitingReason, id_of
+from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, WaitingReason, id_of
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
-"""Waiting pods, per viewer; of any more, only the number is sent."""
+"""Waiting pods; of any more, only the number is sent."""
 MAX_QUOTAS = 100
 """The fullest quotas."""
 MAX_UNLIMITED = 50
-"""Containers that run without their limiter, per viewer."""
+"""Containers that run without their limiter."""
 _NO_ROOM = WaitingReason(
     "no node had room when it was admitted",
     "It was admitted when no node had room; its pod has not appeared yet.",
 )
 MAX_DENIALS = 50
-"""Reasons by namespace, per viewer: the latest."""
+"""Reasons by namespace: the latest."""
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -122,38 +120,35 @@ class PanelMaker:
         self._lock = asyncio.Lock()
         self._blocks = FreeBlocks()
         self._changes: Changes | None = None
-        self._kept: dict[str | None, tuple[float, Panels]] = {}
+        self._kept: tuple[float, Panels] | None = None
 
-    async def of(self, viewer: Viewer) -> Panels:
-        """Return the panels of a viewer, at most a second old."""
+    async def newest(self) -> Panels:
+        """Return the panels, at most a second old."""
         async with self._lock:
-            now = self._clock()
-            self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now}
-            kept = self._kept.get(viewer.namespace)
-            if kept is None:
-                made = await self._make(viewer)
-                kept = self._kept[viewer.namespace] = self._clock() + KEPT_SECONDS, made
-            return kept[1]
+            if self._kept is None or self._kept[0] <= self._clock():
+                made = await self._make()
+                self._kept = self._clock() + KEPT_SECONDS, made
+            return self._kept[1]
 
     def rest(self) -> None:
         """Forget everything: there are no viewers any more."""
         if self._changes is not None:
             self._source.unsubscribe(self._changes)
-        self._changes, self._blocks, self._kept = None, FreeBlocks(), {}
+        self._changes, self._blocks, self._kept = None, FreeBlocks(), None
 
-    async def _make(self, viewer: Viewer) -> Panels:
+    async def _make(self) -> Panels:
         await self._follow()
         totals = self._source.ledger.totals()
-        waiting = await self._waiting(viewer)
+        waiting = await self._waiting()
         return Panels(
             role=self._about.role(),
             **totals._asdict(),
             blocks=self._blocks.all(),
             waiting=waiting,
-            waiting_in_all=self._source.ledger.pending_count(viewer.namespace),
-            quotas=await self._quotas(viewer),
-            denials=self._denials(viewer),
-            unlimited=self._unlimited(viewer),
+            waiting_in_all=self._source.ledger.pending_count(),
+            quotas=await self._quotas(),
+            denials=self._denials(),
+            unlimited=self._unlimited(),
             cards=self._cards(),
         )
 
@@ -179,8 +174,8 @@ class PanelMaker:
             for name in left:
                 changes.mark(name)
 
-    async def _waiting(self, viewer: Viewer) -> tuple[WaitingRow, ...]:
-        found = self._source.ledger.first_pending(MAX_WAITING, viewer.namespace)
+    async def _waiting(self) -> tuple[WaitingRow, ...]:
+        found = self._source.ledger.first_pending(MAX_WAITING)
         return tuple([await self._waiting_pod(pending, queue) for pending, queue in found])
 
     async def _waiting_pod(self, pending: PendingView, queue: str) -> WaitingRow:
@@ -205,10 +200,10 @@ class PanelMaker:
             "" if pending.kind == "pod" else id_of(pending.name),
         )
 
-    async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
+    async def _quotas(self) -> tuple[QuotaUse, ...]:
         found: list[QuotaUse] = []
         async for some in self._source.yielding.batches(self._about.quotas()):
-            found += [use for quota in some if _concerns(quota, viewer) for use in self._uses(quota)]
+            found += [use for quota in some for use in self._uses(quota)]
         found.sort(key=lambda use: (-use.used / max(1, use.limit), use.scope, use.name))
         return tuple(islice(found, MAX_QUOTAS))
 
@@ -226,32 +221,13 @@ class PanelMaker:
             if limit is not None
         ]
 
-    def _denials(self, viewer: Viewer) -> tuple[DeniedPods, ...] | None:
+    def _denials(self) -> tuple[DeniedPods, ...] | None:
         found = self._about.denials()
-        return None if found is None else tuple(islice(_denied(found, viewer), MAX_DENIALS))
+        if found is None:
+            return None
+        latest = found[:MAX_DENIALS]
+        return tuple([DeniedPods(each.reason, each.pods, each.namespace, each.message) for each in latest])
 
-    def _unlimited(self, viewer: Viewer) -> UnlimitedPanel:
+    def _unlimited(self) -> UnlimitedPanel:
         found, count = self._about.unlimited()
-        return UnlimitedPanel(tuple(islice(_visible(found, viewer), MAX_UNLIMITED)), count)
-
-
-def _visible(found: Sequence[UnlimitedPrograms], viewer: Viewer) -> Iterator[UnlimitedPrograms]:
-    return (each for each in found if viewer.namespace in {None, each.namespace})
-
-
-def _denied(found: Sequence[DenialCount], viewer: Viewer) -> Iterator[DeniedPods]:
-    """Yield what a viewer may read, then the sums of the rest."""
-    others = Counter[str]()
-    for denial in found:
-        if viewer.namespace in {None, denial.namespace}:
-            yield DeniedPods(denial.reason, denial.pods, denial.namespace, denial.message)
-        else:
-            others[denial.reason] += denial.pods
-    for reason, pods in others.most_common():
-        yield DeniedPods(reason, pods)
-
-
-def _concerns(quota: Quota, viewer: Viewer) -> bool:
-    if viewer.namespace is None:
-        return True
-    return quota.scope == "namespace" and quota.name == viewer.namespace
+        return UnlimitedPanel(tuple(found[:MAX_UNLIMITED]), count)

@@ -1,7 +1,4 @@
-"""One node for the page: its GPUs, and the cards that DRA drivers offer.
-
-Pods of namespaces that a viewer may not see are summed up as "other".
-"""
+"""One node for the page: its GPUs, and the cards that DRA drivers offer."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from ledger.card_view import CardShare, CardView
 from ledger.use import ShareUse, UseKey
 from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
-from web.source import About, AdmittedPod, NodeNotes, Viewer, id_of
+from web.source import About, AdmittedPod, NodeNotes, id_of
 
 OTHER = "other"
 
@@ -86,13 +83,13 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     gpus: tuple[GpuCell, ...] = ()
 
 
-def node_row(view: NodeView, viewer: Viewer, about: About) -> NodeRow:
-    """Return a node as a viewer may see it."""
+def node_row(view: NodeView, about: About) -> NodeRow:
+    """Return a node as the page shows it."""
     known = _Known(about, about.uses(view.name), about.notes(view.name))
     first = view.cards[0] if view.cards else None
     mib = view.gpu_mib or (first.memory_mib if first is not None else 0)
-    gpus = [_cell(view, gpu, viewer, known) for gpu in view.gpus]
-    cards = [_card_cell(card, mib, viewer, about) for card in view.cards]
+    gpus = [_cell(view, gpu, known) for gpu in view.gpus]
+    cards = [_card_cell(card, mib, about) for card in view.cards]
     return NodeRow(
         view.name,
         usable=view.usable,
@@ -125,12 +122,12 @@ def _size(view: NodeView, gpu: GpuView, profile: Profile | None) -> tuple[int, i
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 
-def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, known: _Known) -> GpuCell:
+def _cell(view: NodeView, gpu: GpuView, known: _Known) -> GpuCell:
     profile = _profile(view, gpu)
     size = _size(view, gpu, profile)
-    own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
-    shares = [_share(share, gpu.index, size, known) for share in own]
-    shares += _others(gpu, len(own), viewer, size)
+    shares = [_share(share, gpu.index, size, known) for share in gpu.shares]
+    if (rest := gpu.unlisted) is not None:
+        shares.append(HeldShare(OTHER, rest.used, mib=size[0] * rest.used // size[1], pods=rest.count))
     index, name = (gpu.index, "") if profile is None else (None, profile.name)
     return GpuCell(
         gpu.capacity,
@@ -145,14 +142,11 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, known: _Known) -> GpuCel
     )
 
 
-def _card_cell(card: CardView, usual_mib: int, viewer: Viewer, about: About) -> GpuCell:
-    own = [share for share in card.shares if viewer.namespace in {None, share.namespace}]
-    shares = [_claimed(share, about) for share in own]
-    # Of a viewer of all namespaces, the claims that are not listed.
-    others = card.claimed_mib - sum([share.memory_mib for share in own])
-    if others > 0:
-        pods = card.claims - len(own) if viewer.namespace is None else 0
-        shares.append(HeldShare(OTHER, others, mib=others, pods=pods))
+def _card_cell(card: CardView, usual_mib: int, about: About) -> GpuCell:
+    shares = [_claimed(share, about) for share in card.shares]
+    unlisted = card.claimed_mib - sum([share.memory_mib for share in card.shares])
+    if unlisted > 0:
+        shares.append(HeldShare(OTHER, unlisted, mib=unlisted, pods=card.claims - len(card.shares)))
     return GpuCell(
         card.memory_mib,
         over=max(0, card.claimed_mib - card.memory_mib),
@@ -204,14 +198,3 @@ def _use_of(use: ShareUse | None) -> dict[str, Any]:
         "since": use.since,
         "idle": use.idle_seconds or 0,
     }
-
-
-def _others(gpu: GpuView, own: int, viewer: Viewer, per_slice: tuple[int, int]) -> list[HeldShare]:
-    """Return what all others hold as one share without their names; pods that are not listed are included."""
-    rest = gpu.unlisted
-    if len(gpu.shares) == own and rest is None:
-        return []
-    slices = sum([share.slices for share in gpu.shares if viewer.namespace not in {None, share.namespace}])
-    slices += rest.used if rest is not None else 0
-    pods = rest.count if rest is not None and viewer.namespace is None else 0
-    return [HeldShare(OTHER, slices, mib=per_slice[0] * slices // per_slice[1], pods=pods)]

@@ -1,11 +1,10 @@
-"""What the page shows, and who may see it; the process that serves the page provides both."""
+"""What the page shows; the process that serves the page provides it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -206,44 +205,3 @@ class About:
     """Name of the cluster, for people with several pages; empty for none."""
     links: tuple[Link, ...] = ()
     """The first `MAX_LINKS` are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """A viewer of the page."""
-
-    namespace: str | None = None
-    """The only namespace whose pods are shown by name; None for all."""
-
-
-class PageRefusedError(Exception):
-    """A viewer may see nothing: HTTP status, and one line that ends with what to do."""
-
-    def __init__(self, status: HTTPStatus, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-class Authorizer(Protocol):
-    """Decides what a viewer may see."""
-
-    @property
-    def asks(self) -> bool:
-        """Whether a bearer token is required. If not, the page serves only loopback."""
-
-    async def authorize(self, token: str, namespace: str) -> Viewer:
-        """Return what a token may see: all namespaces, or only the requested one.
-
-        Raises:
-            PageRefusedError: it may see nothing, or its rights cannot be checked now.
-        """
-
-
-class LoopbackAuthorizer:
-    """For a page that only local processes and `kubectl port-forward` can reach: everyone sees everything."""
-
-    asks = False
-
-    async def authorize(self, token: str, namespace: str) -> Viewer:  # noqa: ARG002 - the interface's
-        """Return a viewer of everything."""
-        return Viewer()

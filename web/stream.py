@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -21,113 +20,81 @@ from starlette.types import Receive, Scope, Send
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
-from web.places import NoPlaceError, Place, Places
 from web.rows import NodeRow, node_row
-from web.source import MAX_LINKS, About, Authorizer, PageRefusedError, PageSource, Viewer
+from web.source import MAX_LINKS, About, PageSource
 
 GATHER_SECONDS = 0.25
 """Changes within this time are sent together."""
 BEAT_SECONDS = 1.0
 """A stream is never silent for longer, so that the page can detect a dead one."""
-ADMITTED_SECONDS = 30.0
-"""How long a viewer's rights are valid before they are checked again."""
+MAX_VIEWERS = 16
 _encode = msgspec.json.Encoder().encode
 
 
 class Streams:
     """All streams of one page."""
 
-    def __init__(self, source: PageSource, about: About, authorizer: Authorizer) -> None:
+    def __init__(self, source: PageSource, about: About) -> None:
         self._source = source
         self._about = about
-        self._authorizer = authorizer
         self._panels = PanelMaker(source, about)
-        self._places = Places()
+        self._viewers = 0
         self._stopping = False
 
     def stop(self) -> None:
         """End all streams, so that the server can drain."""
         self._stopping = True
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send, token: str, namespace: str) -> None:
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one stream until its reader leaves; 503 if there are too many."""
-        # Without rights, a client gets no place and causes no walk over the nodes.
-        try:
-            viewer = await self._authorizer.authorize(token, namespace)
-        except PageRefusedError as error:
-            await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
-            return
-        try:
-            place = self._places.take(viewer.namespace)
-        except NoPlaceError as error:
-            text = f"{error}: close one, or try again later\n"
+        if self._viewers >= MAX_VIEWERS:
+            text = f"there are {MAX_VIEWERS} viewers already: close one, or try again later\n"
             await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
+        self._viewers += 1
         changes = self._source.subscribe()
         changes.follows_uses = True
         try:
-            events = self._while_admitted(self._events(changes, viewer), place, viewer, token, namespace)
+            events = self._events(changes)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
         finally:
             self._source.unsubscribe(changes)
-            self._places.give_back(place)
-            if self._places.are_empty:
+            self._viewers -= 1
+            if self._viewers == 0:
                 self._panels.rest()
 
-    async def _while_admitted(
-        self, events: AsyncIterator[bytes], place: Place, viewer: Viewer, token: str, namespace: str
-    ) -> AsyncIterator[bytes]:
-        """Yield events while the viewer may see them: a slow reader gets the first rows for many minutes."""
-        admitted = time.monotonic()
-        async for event in events:
-            if place.is_lost:
-                return
-            if time.monotonic() - admitted > ADMITTED_SECONDS:
-                try:
-                    found = await self._authorizer.authorize(token, namespace)
-                except PageRefusedError as error:
-                    # If rights cannot be checked now, the token may still be valid: the page retries with it.
-                    if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
-                        yield _event("refused", str(error))
-                    return
-                if found != viewer:
-                    yield _event("refused", "your rights have changed: reload the page")
-                    return
-                admitted = time.monotonic()
-            yield event
-
-    async def _events(self, changes: Changes, viewer: Viewer) -> AsyncIterator[bytes]:
+    async def _events(self, changes: Changes) -> AsyncIterator[bytes]:
         shown = None
         sent: dict[str, int] = {}
-        yield _event("begin", viewer.namespace)
+        yield _event("begin", None)
         yield _event("about", {"cluster": self._about.cluster, "links": self._about.links[:MAX_LINKS]})
-        async for part in self._rows(changes, viewer, sent):
+        async for part in self._rows(changes, sent):
             yield part
         yield _event("whole", None)
         while not self._stopping:
-            panels: Panels = await self._panels.of(viewer)
+            panels: Panels = await self._panels.newest()
             yield _event("panels", panels) if panels != shown else _event("beat", None)
             shown = panels
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(BEAT_SECONDS - GATHER_SECONDS):
                     await changes.wait()
             await asyncio.sleep(GATHER_SECONDS)
-            async for part in self._rows(changes, viewer, sent):
+            async for part in self._rows(changes, sent):
                 yield part
 
-    async def _rows(self, changes: Changes, viewer: Viewer, sent: dict[str, int]) -> AsyncIterator[bytes]:
+    async def _rows(self, changes: Changes, sent: dict[str, int]) -> AsyncIterator[bytes]:
         """Yield the rows that differ from what was sent: CPU or memory changes of a node do not show."""
         async for names in self._source.yielding.batches(changes.take(), NODES_AT_ONCE):
-            rows = [row for name in names if (row := self._fresh_row(name, viewer, sent)) is not None]
+            rows = [row for name in names if (row := self._fresh_row(name, sent)) is not None]
             if rows:
                 yield _event("rows", msgspec.Raw(b"[%b]" % b",".join(rows)))
 
-    def _fresh_row(self, name: str, viewer: Viewer, sent: dict[str, int]) -> bytes | None:
+    def _fresh_row(self, name: str, sent: dict[str, int]) -> bytes | None:
         view = self._source.ledger.node(name)
         if view is None:
             # Clusters that grow and shrink give every node a new name, so nothing is kept of removed nodes.
             return _encode(NodeRow(name, gone=True)) if sent.pop(name, None) is not None else None
-        row = _encode(node_row(view, viewer, self._about))
+        row = _encode(node_row(view, self._about))
         before, sent[name] = sent.get(name), hash(row)
         return row if before != sent[name] else None
 

@@ -20,7 +20,7 @@ from service.options import LOOPBACK
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
-from web.source import About, LocalSource, LoopbackAuthorizer
+from web.source import About, LocalSource
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
@@ -122,7 +122,7 @@ class WebhookProcess:
             denials=denials.of_last_hour,
             admitted=admitted.of,
         )
-        return Page(LocalSource(ledger), facts, LoopbackAuthorizer())
+        return Page(LocalSource(ledger), facts)
 
     def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
         """Return the observer of decisions, and the page if this process serves one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 import fcntl
-import ipaddress
 import socket
 import termios
 from asyncio import BaseTransport
@@ -28,14 +27,6 @@ def bind(host: str, port: int) -> socket.socket:
             " stop what listens there, or choose another address or port"
         ) from error
     return bound
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach what listens on the host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def has_unread_data(transport: BaseTransport) -> bool:

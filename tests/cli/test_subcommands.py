@@ -107,7 +107,6 @@ HEAVY = {
     "fastapi",
     "grpc",
     "httpx",
-    "jinja2",
     "kubernetes",
     "starlette",
     "uvicorn",

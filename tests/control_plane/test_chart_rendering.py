@@ -126,7 +126,7 @@ def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     ids=["self-managed", "existing-secret"],
 )
 def test_processes_are_started_with_options_that_they_know(helm, tls):
-    shown = {"pageExposed": True, "clusterName": "berlin", "pageLinks": {"Grafana": "https://x.example"}}
+    shown = {"clusterName": "berlin", "pageLinks": {"Grafana": "https://x.example"}}
     for deployment in deployments(helm, {"controller": shown, "tls": tls}).values():
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         subcommand, *options = container["args"]
@@ -146,20 +146,6 @@ def test_the_page_gets_the_clusters_name_and_links_as_they_are_written(helm):
         "--page-link=Grafana=http://grafana",
         "--page-link=Run book=https://x.example/a?b=c&d='\"",
     ]
-
-
-def test_rights_and_ports_of_the_page_come_with_its_exposure_alone(helm):
-    def found(values):
-        objects, name = helm.rendered(values), f"{RELEASE}-controller"
-        [role] = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("ClusterRole", name)]
-        [service] = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("Service", name)]
-        rights = {name for rule in role["rules"] for name in rule["resources"]}
-        ports = {port["name"] for port in service["spec"]["ports"]}
-        return {"tokenreviews", "subjectaccessreviews"} & rights, "page" in ports
-
-    assert found({}) == (set(), False)
-    assert found({"controller": {"page": False, "pageExposed": True}}) == (set(), False)
-    assert found({"controller": {"pageExposed": True}}) == ({"tokenreviews", "subjectaccessreviews"}, True)
 
 
 @pytest.mark.parametrize("gpus", [1, 8])

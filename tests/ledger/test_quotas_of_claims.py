@@ -198,7 +198,7 @@ def test_claims_take_no_room_and_are_only_counted_as_waiting() -> None:
     ledger.place(asking(HALF, SLICES, reservation="r"), 0.0)
     ledger.set_pod(pod_of("p", HALF, Placement((), 0, (), cards=(SMALL,))))
     assert (ledger.pending(), ledger.pending_slices()) == ((), 0)
-    assert (ledger.pending_count(), ledger.pending_count("elsewhere")) == (1, 0)
+    assert ledger.pending_count() == 1
     ledger.expire(100.0)
     assert ledger.reservations == 0
     assert ledger.pending_slices() == 0

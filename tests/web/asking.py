@@ -11,7 +11,7 @@ from modes.facts import NodeFact, PodFact
 from service.changes import Changes
 from service.yielding import CooperativeYield
 from web.page import Page
-from web.source import About, LoopbackAuthorizer
+from web.source import About
 
 
 class Source:
@@ -58,9 +58,9 @@ class Source:
         self.readers.remove(changes)
 
 
-def page_of(source, authorizer=None, **facts):
+def page_of(source, **facts):
     """A page of a source."""
-    return Page(source, About(role=lambda: "leading", **facts), authorizer or LoopbackAuthorizer())
+    return Page(source, About(role=lambda: "leading", **facts))
 
 
 class Request:

@@ -4,7 +4,6 @@ from kube.dra import DRIVER
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from modes.facts import NodeFact
 from tests.web.asking import Source, page_of, panels, rows, watching
-from tests.web.test_page import TokenAuthorizer
 
 
 def with_cards(source, **more):
@@ -47,21 +46,6 @@ def test_cards_of_a_node_that_takes_no_pods_have_nothing_free():
     assert "free" not in rows(events)["cards"]["gpus"][0]
     [found] = panels(events)
     assert (found["cards"]["free"], {block["pods"] for block in found["blocks"]}) == (0, {0})
-
-
-def test_who_claims_a_card_is_named_only_to_viewers_of_its_namespace():
-    page = page_of(with_cards(Source()), TokenAuthorizer())
-
-    async def watch(request):
-        return await request.until(panels), request.answer.body
-
-    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
-    assert b"secret" not in body
-    assert b"hidden" not in body
-    assert rows(events)["cards"]["gpus"][0]["shares"] == [
-        {"kind": "holder", "slices": 20000, "namespace": "team", "pod": "mine", "mib": 20000},
-        {"kind": "other", "slices": 10000, "mib": 10000},
-    ]
 
 
 def test_without_cards_no_figures_of_them_are_sent():

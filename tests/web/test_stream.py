@@ -1,4 +1,4 @@
-"""The stream: everything, then what changes, within bounds; and what a viewer of one namespace sees."""
+"""The stream: everything, then what changes, within bounds."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,6 @@ from service.yielding import NODES_AT_ONCE
 from tests.ledger.cluster import eighths
 from tests.service.loop_steps import Steps
 from tests.web.asking import Request, Source, get, is_whole, page_of, panels, rows, watching
-from tests.web.test_page import TokenAuthorizer
 from web import stream
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING, PanelMaker
 from web.rows import node_row
@@ -30,7 +29,6 @@ from web.source import (
     Link,
     NodeNotes,
     UnlimitedPrograms,
-    Viewer,
     WaitingReason,
     read_link,
 )
@@ -57,9 +55,8 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
 def test_a_share_says_what_its_pod_uses_and_changes_of_that_are_sent():
     source = Source("a")
     source.set_pod("x")
-    source.set_pod("hidden", namespace="other", index=1)
     use = ShareUse(40000, 0, 300, 200, 0, "2026-01-01T00:00:00Z")
-    uses = {("team", "x", 0): use, ("other", "hidden", 1): use}
+    uses = {("team", "x", 0): use}
 
     async def watch(request):
         first = await request.until(rows)
@@ -68,14 +65,13 @@ def test_a_share_says_what_its_pod_uses_and_changes_of_that_are_sent():
         events = await request.until(lambda events: rows(events[len(first) :]))
         return rows(first), rows(events[len(first) :])
 
-    page = page_of(source, TokenAuthorizer(), uses=lambda node: uses if node == "a" else {})
-    first, then = watching(page, watch, query="namespace=team", authorization="Bearer team")
+    page = page_of(source, uses=lambda node: uses if node == "a" else {})
+    first, then = watching(page, watch)
     [share] = first["a"]["gpus"][0]["shares"]
     told = {"used": 0, "peak": 300, "limit": 40000, "busy": 0, "since": "2026-01-01T00:00:00Z"}
     assert {key: share[key] for key in told} == told
     [share] = then["a"]["gpus"][0]["shares"]
     assert (share["used"], "busy" in share) == (100, False)
-    assert "used" not in first["a"]["gpus"][1]["shares"][0], "others' use is not shown"
 
 
 MIG = "NVIDIA-A100-SXM4-80GB"
@@ -131,73 +127,13 @@ def test_a_node_that_is_gone_is_reported():
     assert rows(watching(page_of(source), watch))["a"] == {"node": "a", "gone": True}
 
 
-def test_a_viewer_of_one_namespace_sees_others_pods_as_other_and_no_name_of_theirs():
-    source = Source("a")
-    source.set_pod("mine", namespace="team", slices=2)
-    source.set_pod("secret-1", namespace="hidden", slices=3)
-    source.set_pod("secret-2", namespace="veiled", slices=1)
-    source.set_pod("secret-3", namespace="hidden", node=None)
-    source.set_pod("my-own", namespace="team", node=None)
-    quotas = [
-        Quota("namespace", "team", 8),
-        Quota("namespace", "hidden", 8),
-        Quota("queue", "hidden-queue", 8),
-    ]
-    denials = [
-        DenialCount("over-quota", "hidden", 2, "secret line"),
-        DenialCount("over-quota", "veiled", 3, "secret line"),
-        DenialCount("gpu-kind", "team", 1, "write a model"),
-    ]
-    page = page_of(source, TokenAuthorizer(), quotas=lambda: quotas, denials=lambda: denials)
-
-    async def watch(request):
-        return await request.until(panels), request.answer.body
-
-    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
-    assert b"secret" not in body
-    assert b"hidden" not in body
-    assert b"veiled" not in body
-    assert events[0] == ("begin", "team")
-    assert rows(events)["a"]["gpus"][0]["shares"] == [
-        {"kind": "holder", "slices": 2, "namespace": "team", "pod": "mine", "mib": 20000},
-        {"kind": "other", "slices": 4, "mib": 40000},
-    ]
-    [found] = panels(events)
-    assert [pod["name"] for pod in found["waiting"]] == ["my-own"]
-    assert found["waiting_in_all"] == 1
-    assert [(use["name"], use["used"], use["limit"]) for use in found["quotas"]] == [("team", 6, 8)]
-    assert found["denials"] == [
-        {"reason": "gpu-kind", "pods": 1, "namespace": "team", "message": "write a model"},
-        {"reason": "over-quota", "pods": 5},
-    ]
-
-
-def test_who_may_see_all_reads_the_last_denials_and_no_more_than_fit():
+def test_the_last_denials_are_sent_and_no_more_than_fit():
     denials = [DenialCount("gpu-kind", f"n{n}", 1, f"line {n}") for n in range(MAX_DENIALS + 5)]
     page = page_of(Source("a"), denials=lambda: denials)
     [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
     assert len(found["denials"]) == MAX_DENIALS
     first = {"reason": "gpu-kind", "pods": 1, "namespace": "n0", "message": "line 0"}
     assert found["denials"][0] == first
-
-
-UNLIMITED = [
-    UnlimitedPrograms("a", "hidden", "secret", "main", 1, 5120),
-    UnlimitedPrograms("a", "team", "mine", "main", 0, 5120),
-]
-
-
-def test_what_runs_without_its_limiter_is_named_to_who_may_see_its_namespace_and_counted_for_all():
-    page = page_of(Source("a"), TokenAuthorizer(), unlimited=lambda: (UNLIMITED, 7))
-
-    async def watch(request):
-        return await request.until(panels), request.answer.body
-
-    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
-    assert b"secret" not in body
-    [found] = panels(events)
-    own = {"node": "a", "namespace": "team", "pod": "mine", "container": "main", "gpu": 0, "mib": 5120}
-    assert found["unlimited"] == {"containers": [own], "in_all": 7}
 
 
 def test_of_many_that_run_without_their_limiter_the_first_are_sent():
@@ -323,7 +259,7 @@ def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
     maker = PanelMaker(source, About(role=lambda: "leading"))
 
     async def main():
-        turn, going = source.yielding.step, asyncio.create_task(maker.of(Viewer()))
+        turn, going = source.yielding.step, asyncio.create_task(maker.newest())
 
         async def then_go():
             if maker._blocks.all()[0].pods:
@@ -334,7 +270,7 @@ def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
         await asyncio.wait([going])
         assert going.cancelled()
         source.yielding.step = turn
-        return await maker.of(Viewer("team"))
+        return await maker.newest()
 
     assert asyncio.run(main()).blocks[0].pods == 3 * NODES_AT_ONCE
 
@@ -364,23 +300,18 @@ def test_no_step_of_the_loop_makes_more_than_a_slice_of_the_rows(monkeypatch, vi
 
 def test_a_row_is_as_small_as_what_it_says():
     source = Source("a", gpus=8)
-    row = node_row(source.ledger.node("a"), Viewer(), ABOUT)
+    row = node_row(source.ledger.node("a"), ABOUT)
     assert len(msgspec.json.encode(row)) < 400
 
 
-def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_others():
+def test_a_row_of_a_node_with_ten_thousand_pods_lists_few():
     source = Source("a")
     for number in range(10_000):
-        source.set_pod(f"p{number}", namespace="team" if number % 2 else "hidden", slices=1)
-    seen = [node_row(source.ledger.node("a"), viewer, ABOUT) for viewer in (Viewer(), Viewer("team"))]
-    for row in seen:
-        assert len(row.gpus[0].shares) <= MAX_SHARES + 1
-        assert sum(share.slices for share in row.gpus[0].shares) == 10_000
-    rest = [row.gpus[0].shares[-1] for row in seen]
-    assert [share.kind for share in rest] == ["other", "other"]
-    assert rest[0].pods == 10_001 - len(seen[0].gpus[0].shares)
-    # How many pods others have is not shown.
-    assert rest[1].pods == 0
+        source.set_pod(f"p{number}", slices=1)
+    shares = node_row(source.ledger.node("a"), ABOUT).gpus[0].shares
+    assert len(shares) <= MAX_SHARES + 1
+    assert sum(share.slices for share in shares) == 10_000
+    assert (shares[-1].kind, shares[-1].pods) == ("other", 10_001 - len(shares))
 
 
 def test_what_a_node_lacks_is_in_its_row():
@@ -421,8 +352,8 @@ def test_a_reservation_is_shown_by_the_name_of_its_pod_and_never_by_its_own():
 
 def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_document_does_not():
     link = Link("Grafana", "https://grafana.example.com")
-    page = page_of(Source("a"), TokenAuthorizer(), cluster="berlin-1", links=(link,) * (MAX_LINKS + 1))
-    events = watching(page, lambda request: request.until(is_whole), authorization="Bearer admin")
+    page = page_of(Source("a"), cluster="berlin-1", links=(link,) * (MAX_LINKS + 1))
+    events = watching(page, lambda request: request.until(is_whole))
     sent = {"text": "Grafana", "address": "https://grafana.example.com"}
     assert events[1] == ("about", {"cluster": "berlin-1", "links": [sent] * MAX_LINKS})
     assert b"berlin" not in get(page).body

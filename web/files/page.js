@@ -7,7 +7,7 @@ import { countFaults, drawRow, rows, show, startNodes, summarise } from "./nodes
 import { showFaults, showFigures, showLists, showWaiting } from "./panels.js";
 import { showPods, startPods } from "./pods.js";
 import { parse, readAddress, writeAddress } from "./search.js";
-import { follow, useToken } from "./stream.js";
+import { follow } from "./stream.js";
 
 const FRAME_MS = 6; // of a frame's 16, to draw changed rows
 const SUMS_MS = 500; // between two sums over all nodes
@@ -99,10 +99,9 @@ function goTo(place) {
 // The stream
 
 const on = {
-  begin: (namespace) => {
+  begin: () => {
     whole = live = false;
     seen.clear();
-    setText("nodes-title", namespace === null ? "Nodes" : "Nodes, with the pods of one namespace");
   },
   about: ({ cluster, links }) => {
     setText("cluster", cluster);
@@ -127,14 +126,6 @@ const on = {
     showFigures(panels);
     showLists(panels);
     sumSoon();
-  },
-  refused: (why) => {
-    useToken("", "");
-    on.frozen(why, 0);
-    if (!find("login")) return;
-    find("login").hidden = false;
-    find("namespace").value ||= parse(chosen.q).find(({ key }) => key === "namespace")?.text ?? "";
-    setText("refused", why);
   },
   frozen: (why, since) => {
     whole = live = false;
@@ -166,13 +157,7 @@ find("figures").addEventListener("click", ({ target }) => {
   const button = target.closest("[data-goes]");
   if (button) goTo(button.dataset.goes);
 });
-find("login")?.addEventListener("submit", (event) => {
-  event.preventDefault();
-  useToken(find("token").value.trim(), find("namespace").value.trim());
-  find("token").value = "";
-  find("login").hidden = true;
-});
 addEventListener("popstate", () => ((chosen = readAddress()), fillForm(), showChosen()));
 fillForm();
 showChosen();
-follow(on, () => find("login")?.hidden !== false);
+follow(on);

@@ -100,7 +100,7 @@ export function showLists(panels) {
   keep(find("unlimited"), unlimited, (each) => JSON.stringify(each), () => element("li"), showUnlimited);
   find("denials-panel").hidden = !panels.denials;
   find("denials-none").hidden = !!panels.denials?.length;
-  keep(find("denials"), panels.denials ?? [], (denial) => `${denial.reason}\0${denial.namespace ?? ""}`, () => element("li"), showDenial);
+  keep(find("denials"), panels.denials ?? [], (denial) => `${denial.reason}\0${denial.namespace}`, () => element("li"), showDenial);
 }
 
 function showUnlimited(item, found) {
@@ -112,7 +112,7 @@ function showUnlimited(item, found) {
 
 function showDenial(item, denial) {
   const name = element("b");
-  name.append(`${denial.reason}: ${denial.pods} in `, named(denial.namespace ?? "other namespaces"));
+  name.append(`${denial.reason}: ${denial.pods} in `, named(denial.namespace));
   item.replaceChildren(name, named(denial.message ?? ""));
 }
 

@@ -1,22 +1,17 @@
-// Follows the server's stream of events, and connects again when it breaks. A token stays in this module.
+// Follows the server's stream of events, and connects again when it breaks.
 
 const SILENCE_MS = 5000; // the server sends a beat every second
 const AGAIN_MS = 1000;
-let token = "", namespace = "";
 let connection; // the AbortController of the stream
 let lastEvent = 0;
 
-// `on` has a function for each event, and `frozen(why, since)` and `refused(why)`; `mayFollow()` is asked before each try.
-export function follow(on, mayFollow) {
+// `on` has a function for each event, and `frozen(why, since)`.
+export function follow(on) {
   setInterval(() => lastEvent && Date.now() - lastEvent > SILENCE_MS && connection?.abort(), AGAIN_MS);
-  keepFollowing(on, mayFollow);
+  keepFollowing(on);
 }
 
-export function useToken(given, only) {
-  [token, namespace] = [given, only];
-}
-
-async function keepFollowing(on, mayFollow) {
+async function keepFollowing(on) {
   for (;;) {
     try {
       await connect(on);
@@ -24,20 +19,15 @@ async function keepFollowing(on, mayFollow) {
     } catch {
       on.frozen("the server does not answer", lastEvent);
     }
-    do await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
-    while (!mayFollow());
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
   }
 }
 
 async function connect(on) {
   connection = new AbortController();
-  const headers = token ? { authorization: `Bearer ${token}` } : {};
-  const query = namespace ? `?${new URLSearchParams({ namespace })}` : "";
-  const response = await fetch(`stream${query}`, { headers, signal: connection.signal, cache: "no-store" });
+  const response = await fetch("stream", { signal: connection.signal, cache: "no-store" });
   if (response.ok) return read(response, on);
-  const why = (await response.text()).trim().slice(0, 300);
-  if (response.status === 401 || response.status === 403) on.refused(why);
-  else on.frozen(why, lastEvent);
+  on.frozen((await response.text()).trim().slice(0, 300), lastEvent);
 }
 
 async function read(response, on) {

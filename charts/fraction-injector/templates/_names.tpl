@@ -97,11 +97,6 @@ true
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether the page can be reached from outside the pod. */}}
-{{- define "fraction-injector.exposesPage" -}}
-{{- if and .Values.controller.page .Values.controller.pageExposed }}true{{ end -}}
-{{- end -}}
-
 {{- /* Whether the controller changes nodes. In the upgrade that turns the agent off its role is there still, and the taint has
 to go from nodes that are held. */}}
 {{- define "fraction-injector.patchesNodes" -}}

@@ -211,12 +211,6 @@ spec:
       port: {{ .values.healthPort }}
       targetPort: health
       protocol: TCP
-    {{- if and (eq .component "controller") (include "fraction-injector.exposesPage" .root) }}
-    - name: page
-      port: 9081
-      targetPort: page
-      protocol: TCP
-    {{- end }}
 {{- end -}}
 
 {{- define "fraction-injector.disruptionBudget" -}}

@@ -10,7 +10,7 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from testbed.certificate_files import mount_like_kubelet
 from tests.webhook.running import Running, command
 
-NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jinja2", "jsonpatch", "kubernetes", "rich"}
+NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jsonpatch", "kubernetes", "rich"}
 """cryptography is worth 11 MB, and only a self-signed webhook has it; the Kubernetes client 10, pages 4."""
 
 
