@@ -6,9 +6,9 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing churn regimes waiting dra gated degraded ledger controller-loop quota-line api-server cluster
+BENCHES := handler webhook placing rotation placement packing regimes waiting dra ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-hostile bench-starved bench-gpu bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster chart metrics sbom audit references lock clean
+.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig $(BENCHES:%=bench-%) bench-docs bench-campaign cluster chart metrics sbom audit references lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -68,9 +68,6 @@ bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic o
 bench-placing: $(READY) ## Measure the webhook while a controller on another core places
 	$(BIN)/python -m bench.webhook_with_controller $(call TO,placing) $(BENCH)
 
-bench-starved: $(READY) ## Count pods placed without a controller while it or the webhook gets little CPU, as root
-	$(BIN)/python -m bench.starved $(call TO,starved) $(BENCH)
-
 bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
 	$(BIN)/python -m bench.rotation $(call TO,rotation) $(BENCH)
 
@@ -79,9 +76,6 @@ bench-placement: $(READY) ## Count placements per second, against a plain scan
 
 bench-packing: $(READY) ## Compare placement policies; TRACE=DIR uses openb's files instead of a generated trace
 	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing) $(PLOT)) $(BENCH)
-
-bench-churn: $(READY) ## Count rejected pods when pods come and go, against first fit, best fit and FGD
-	$(BIN)/python -m bench.packing.churn $(call TO,churn) $(BENCH)
 
 bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes
 	$(BIN)/python -m bench.packing.regimes $(call TO,regimes) $(BENCH)
@@ -92,23 +86,11 @@ bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission,
 bench-dra: $(READY) ## Create 200 pods at once in mode dra, beside 200 in mode per-gpu (needs Go 1.26)
 	$(BIN)/python -m bench.dra $(call TO,dra) $(BENCH)
 
-bench-gated: $(READY) ## Compare the index of a pod that waited for a quota with the one chosen when it goes
-	$(BIN)/python -m bench.packing.gated $(call TO,gated) $(BENCH)
-
-bench-degraded: $(READY) ## Count pods that are pending after ten minutes without the controller, against ten with it
-	$(BIN)/python -m bench.packing.degraded $(call TO,degraded) $(BENCH)
-
 bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
 	$(BIN)/python -m bench.ledger $(call TO,ledger) $(BENCH)
 
 bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
 	$(BIN)/python -m bench.controller_loop $(call TO,controller-loop) $(BENCH)
-
-bench-quota-line: $(READY) ## Measure the controller's CPU while 5,000 pods wait for a quota, against ten
-	$(BIN)/python -m bench.quota_line $(call TO,quota-line) $(BENCH)
-
-bench-page: browser ## Measure the page in Chromium at 1,000 nodes of 8 GPUs while 100 pods a second come and go
-	$(BIN)/python -m bench.page $(call TO,page) $(BENCH)
 
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
