@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kube.dra import DRIVER, MEMORY_CAPACITY
+from kube.names import FRACTION_LABEL
 from kube.quantity import parse_quantity
 
 MAX_RESULTS = 32
@@ -85,8 +86,43 @@ class _Metadata(msgspec.Struct):
     uid: str
 
 
+class _Exact(msgspec.Struct, rename="camel"):
+    device_class_name: str = ""
+
+
+class _Alternative(msgspec.Struct, rename="camel"):
+    name: str
+    device_class_name: str = ""
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    name: str
+    exactly: _Exact | None = None
+    first_available: list[_Alternative] | None = None
+
+
+class _Requests(msgspec.Struct):
+    requests: list[_Request] | None = None
+
+
+class _Spec(msgspec.Struct):
+    devices: _Requests = msgspec.field(default_factory=_Requests)
+
+    def class_of(self, request: str) -> str:
+        """Return the DeviceClass of a request, or of `REQUEST/ALTERNATIVE`; empty if there is none."""
+        name, _, alternative = request.partition("/")
+        for each in self.devices.requests or ():
+            if each.name == name and not alternative:
+                return each.exactly.device_class_name if each.exactly is not None else ""
+            if each.name == name:
+                named = (one for one in each.first_available or () if one.name == alternative)
+                return next((one.device_class_name for one in named), "")
+        return ""
+
+
 class _Object(msgspec.Struct):
     metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
 
@@ -122,6 +158,12 @@ def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
         raise ClaimRefusedError(
             f"the ResourceClaim has {len(ours)} devices of {DRIVER} on this node, not 1 to {MAX_RESULTS}"
         )
+    for each in ours:
+        if (of_class := read.spec.class_of(each.request)) != DRIVER:
+            raise ClaimRefusedError(
+                f"the request {each.request} is of the DeviceClass {of_class or 'none'}, and this driver"
+                f" gives cards of {DRIVER} alone: label the pod with {FRACTION_LABEL}"
+            )
     granted = tuple(map(_granted, ours))
     return AllocatedClaim(read.metadata.namespace, read.metadata.name, uid, _only_pod(read.status), granted)
 

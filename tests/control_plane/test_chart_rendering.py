@@ -3,6 +3,7 @@
 import copy
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -15,6 +16,11 @@ from testbed.process import eventually
 from testbed.product import COMMAND
 
 CI = {file.name.removesuffix("-values.yaml"): file for file in sorted((CHART / "ci").iterdir())}
+CLAIMED_AND_WAITING = {
+    "claimed": {"resources": {"mode": "dra"}},
+    "patient": {"quotas": {"whenOverQuota": "wait"}, "idleAfter": "1h", "reclaimIdle": "evict"},
+}
+THREATS = Path(__file__).parents[2] / "docs" / "operating" / "threat-model.md"
 CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.19.1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -358,3 +364,29 @@ def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_mo
         ["gpuledgers", "gpunodes"],
         ["resourceclaims", "resourceslices"],
     ]
+
+
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+REMAINS = {
+    "events": "write Events in any namespace",
+    "gpuledgers": "write false GpuLedgers",
+    "gpuledgers/status": "write false GpuLedgers",
+    "pods/eviction": "evicts any pod if a policy says `reclaimIdle: evict`",
+    "secrets": "reads and writes the private keys in its two Secrets",
+}
+"""What no policy limits of the controller's writes, and what the threat model says of it."""
+
+
+def test_what_the_controller_may_write_is_limited_by_its_policy_or_in_the_threat_model(helm):
+    values = yaml.safe_load(CI["everything"].read_text())
+    rendered = helm.rendered(values | {"policies": values["policies"] | CLAIMED_AND_WAITING})
+    found = {(each["kind"], each["metadata"]["name"]): each for each in rendered}
+    name = f"{RELEASE}-controller"
+    rules = [rule for kind in ("Role", "ClusterRole") for rule in found[kind, name]["rules"]]
+    written = {each for rule in rules if WRITES & {*rule["verbs"]} for each in rule["resources"]}
+    constraints = found["ValidatingAdmissionPolicy", f"{name}-writes"]["spec"]["matchConstraints"]
+    limited = {each for rule in constraints["resourceRules"] for each in rule["resources"]}
+    assert written - limited == REMAINS.keys() & written
+    threats = " ".join(THREATS.read_text().split())
+    assert [words for words in REMAINS.values() if words not in threats] == []
+    assert {"resourceclaimtemplates", "pods", "nodes"} <= written & limited

@@ -260,6 +260,25 @@ async def test_a_claim_that_two_pods_share_is_refused():
         assert "use a ResourceClaimTemplate" in answer.error
 
 
+OF_OTHER_CLASSES = (
+    [{"name": "gpu", "exactly": {"deviceClassName": "all.example.com"}}],
+    [{"name": "gpu", "firstAvailable": [{"name": "any", "deviceClassName": DRIVER}]}],
+    [{"name": "another", "exactly": {"deviceClassName": DRIVER}}],
+    None,
+)
+
+
+@run
+async def test_a_card_that_another_device_class_gave_away_is_refused():
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"memory": "1Gi"})
+        for requests in OF_OTHER_CLASSES:
+            server.claims["default", "claim"]["spec"]["devices"]["requests"] = requests
+            [answer] = (await kubelet.prepare(("claim", UID))).values()
+            assert f"gives cards of {DRIVER} alone: label the pod" in answer.error, requests
+        assert not claim_file(node)
+
+
 @run
 async def test_two_claims_of_one_pod_have_equal_amounts():
     async with offered(card(0), card(1)) as (_, kubelet, server):

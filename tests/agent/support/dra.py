@@ -86,10 +86,12 @@ class ApiServer:
     def add_claim(
         self, *granted: dict[str, Any], name: str = "claim", uid: str = UID, pod: str = "pod-uid", **devices
     ):
-        """Allocate a claim, and reserve it for a pod."""
-        allocation = {"devices": {"results": [result(**each) for each in granted], **devices}}
+        """Allocate a claim of our DeviceClass, and reserve it for a pod."""
+        results = [result(**each) for each in granted]
+        allocation = {"devices": {"results": results, **devices}}
         self.claims["default", name] = {
             "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"devices": {"requests": _requests({each["request"] for each in results})}},
             "status": {
                 "allocation": allocation,
                 "reservedFor": [{"resource": "pods", "name": "pod", "uid": pod}],
@@ -118,6 +120,19 @@ class ApiServer:
         self.slices[stored["metadata"]["name"]] = stored
         self.writes.append(stored)
         return deepcopy(stored)
+
+
+def _requests(names: set[str]) -> list[dict[str, Any]]:
+    """Requests, and their alternatives, of our DeviceClass."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in sorted(names):
+        name, _, alternative = each.partition("/")
+        made = found.setdefault(name, {"name": name})
+        if alternative:
+            made.setdefault("firstAvailable", []).append({"name": alternative, "deviceClassName": DRIVER})
+        else:
+            made["exactly"] = {"deviceClassName": DRIVER}
+    return list(found.values())
 
 
 def _fits(spec: dict[str, Any], wanted: dict[str, str]) -> bool:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, TEMPLATE_LABEL
 from testbed.api import ApiError
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.registration import asking_for_memory, labelled_pod
@@ -162,6 +162,16 @@ def test_pods_of_other_modes_have_no_such_claim(no_webhook, control_plane):
 def test_an_unlabelled_pod_has_no_such_claim(lock, control_plane, name):
     with pytest.raises(ApiError, match="is for pods with the label"):
         dry(control_plane, unlabelled_pod(resourceClaims=[{**SHARE, "name": name}]))
+
+
+def test_a_template_does_not_become_one_of_a_share_by_a_label(lock, control_plane):
+    control_plane.api.create(template(of_class("other.example.com")), IN)
+    label = {"metadata": {"labels": {TEMPLATE_LABEL: "share"}}}
+    try:
+        with refused("claimed-shares", OF_SHARES):
+            control_plane.api.patch("ResourceClaimTemplate", "device", label, IN, API)
+    finally:
+        control_plane.api.delete("ResourceClaimTemplate", "device", IN, API)
 
 
 @pytest.mark.parametrize("requests", [[of_class(DRIVER)], [one_of("other.example.com", DRIVER)]])

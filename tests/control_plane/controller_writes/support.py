@@ -9,6 +9,7 @@ from kube.names import (
 )
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, RELEASE
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.test_mig_geometry import CONFIG_MAP
 
@@ -18,7 +19,10 @@ DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP,
 VALUES = {
     "agent": {"enabled": True, "podMetrics": True},
     "mig": {"dynamic": DYNAMIC},
-    "policies": {"default": {"quotas": {"whenOverQuota": "wait"}}},
+    "policies": {
+        "default": {"quotas": {"whenOverQuota": "wait"}},
+        **({"claimed": {"resources": {"mode": "dra"}}} if HAS_RESOURCE_CLAIMS else {}),
+    },
 }
 CONFIGURATIONS = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
 OURS = {"key": AGENT_TAINT, "effect": "NoSchedule"}

@@ -3,8 +3,10 @@
 import pytest
 
 from cluster.kube_client import JSON_PATCH
+from kube.dra import TEMPLATE_LABEL
 from testbed.api import MERGE_PATCH
 from testbed.chart import ADMISSION
+from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.control_plane.controller_writes.support import (
@@ -142,3 +144,31 @@ def test_the_api_server_finds_no_type_error_in_it(control_plane, stolen):
         return control_plane.api.get("ValidatingAdmissionPolicy", POLICY, api=ADMISSION).get("status")
 
     assert eventually(status, "it is checked")["typeChecking"] == {}
+
+
+DRA = "resource.k8s.io/v1"
+TEMPLATES = {
+    "a name that is none of ours": {"name": "mine"},
+    "no label": {"labels": {}},
+}
+
+
+def template(name="gpu-fraction-4of8-0123456789abcdef", labels=None):
+    found = {TEMPLATE_LABEL: "share"} if labels is None else labels
+    return {
+        "apiVersion": DRA,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "labels": found},
+        "spec": {"spec": {"devices": {"requests": []}}},
+    }
+
+
+@pytest.mark.skipif(not HAS_RESOURCE_CLAIMS, reason="ResourceClaims are stable since 1.34")
+@pytest.mark.parametrize("each", TEMPLATES.values(), ids=TEMPLATES)
+def test_of_claim_templates_only_those_of_shares_are_made_and_deleted(control_plane, stolen, namespace, each):
+    path = f"/apis/{DRA}/namespaces/{namespace}/resourceclaimtemplates"
+    assert_policy_refuses(stolen, "POST", path, template(**each))
+    assert why_refused(stolen, "POST", path, template()) == (200, "")
+    control_plane.api.create(template("mine", {}), namespace)
+    assert_policy_refuses(stolen, "DELETE", f"{path}/mine")
+    control_plane.api.delete("ResourceClaimTemplate", "mine", namespace, DRA)
