@@ -6,7 +6,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing regimes waiting dra ledger controller-loop api-server cluster
+BENCHES := handler webhook placing rotation placement packing regimes waiting dra ledger controller-loop large-objects api-server cluster
 
 .PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-hostile bench-gpu bench-mig $(BENCHES:%=bench-%) bench-docs bench-campaign cluster chart metrics sbom audit references lock clean
 help: ## List all targets
@@ -91,6 +91,9 @@ bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, ag
 
 bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
 	$(BIN)/python -m bench.controller_loop $(call TO,controller-loop) $(BENCH)
+
+bench-large-objects: $(READY) ## Measure memory and the longest step while the controller lists 40 of the largest pods
+	$(BIN)/python -m bench.large_objects $(call TO,large-objects) $(BENCH)
 
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer, TooLargeError
 from cluster.listing import Resource, pages
 from cluster.object_reader import StaleError
 from cluster.watch_health import WatchHealth
@@ -53,7 +53,7 @@ class Counts(Protocol):
         """Count a list that was read completely."""
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a list or watch that failed."""
+        """Count a list or watch that failed, or an object that is too large."""
 
 
 class Watcher(Generic[Item]):
@@ -82,6 +82,8 @@ class Watcher(Generic[Item]):
         self._version = ""
         self._is_known_absent = False
         self._absent_answers = 0
+        self._left_out: set[str] = set()
+        """Objects that the last list left out."""
         self._log = get_logger("watch")
 
     async def run(self) -> None:
@@ -122,12 +124,23 @@ class Watcher(Generic[Item]):
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
         count, version = 0, ""
-        async for page, metadata in pages(self._api, self._resource, page=self._resource.page):
+        left_out = set[str]()
+        async for page, metadata in pages(self._api, self._resource, left_out=left_out.add):
             self._health.answered()
             count, version = count + len(page), metadata.resource_version
             yield page
         self._version, self._absent_answers = version, 0
+        self._report(left_out)
         self._log.info("listed", resource=self._resource.name, items=count)
+
+    def _report(self, left_out: set[str]) -> None:
+        """Count the objects that the last list left out, and log each once."""
+        for name in left_out - self._left_out:
+            self._counts.failed(self._resource.name, "too large")
+            self._log.error(
+                "an object is too large and is not counted", resource=self._resource.name, name=name
+            )
+        self._left_out = left_out
 
     async def _watch_on(self) -> None:
         """Watch from the current version until the connection ends; pause after an error.
@@ -137,6 +150,8 @@ class Watcher(Generic[Item]):
         """
         try:
             lines = await self._watch()
+        except TooLargeError as error:
+            raise StaleError(f"an event: {error}") from None
         except ApiError as error:
             if error.status in _FORGOTTEN or self._is_absent(error):
                 raise StaleError(str(error)) from None

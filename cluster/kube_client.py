@@ -24,12 +24,17 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-"""Accept header for only the metadata of objects."""
+"""Accept header for only the metadata of an object."""
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+"""Accept header for only the metadata of the objects of a list."""
 MAX_CONNECTIONS = 32
 READ_BYTES = 2**21
 """Buffer of a connection: one event of a watch can have a MiB."""
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
+MAX_ANSWER_BYTES = 16 * 2**20
+"""Bytes of an answer, and of an event of a watch. JSON writes some characters sixfold: an object that etcd
+accepts by default, of at most 1.5 MiB, has at most 9 MiB."""
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 """Exceptions of a request without a complete answer."""
@@ -45,6 +50,13 @@ class ApiError(Exception):
         self.status = status
         self.retry_after = retry_after
         """Seconds of the Retry-After header; None without it."""
+
+
+class TooLargeError(OSError):
+    """An answer, or an event of a watch, is larger than MAX_ANSWER_BYTES. It was not read to its end."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the answer is larger than {MAX_ANSWER_BYTES // 2**20} MiB")
 
 
 class _Status(msgspec.Struct):
@@ -75,11 +87,13 @@ class ApiServer:
 
         Raises:
             ApiError: the answer's status is not a success.
+            TooLargeError: the answer is larger than MAX_ANSWER_BYTES.
             OSError, TimeoutError, aiohttp.ClientError: no complete answer within `seconds`.
         """
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         response = await self._send(method, _url(path, query), body, limit, content_type, accept)
-        data = await response.read()
+        async with response:
+            data = await _read(response)
         if not response.ok:
             _refuse(response, data)
         return data
@@ -92,13 +106,14 @@ class ApiServer:
 
         Raises:
             ApiError: the answer's status is not a success.
+            TooLargeError: a line is longer than MAX_ANSWER_BYTES.
             OSError, TimeoutError, aiohttp.ClientError: the connection broke, or was silent for too long.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
         response = await self._send("GET", _url(path, query), None, limit)
         try:
             if not response.ok:
-                _refuse(response, await response.read())
+                _refuse(response, await _read(response))
             yield _lines(response)
         finally:
             response.close()
@@ -172,18 +187,32 @@ async def connected(kubeconfig: Path | None, context: str | None = None) -> Asyn
         await api.close()
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    data = bytearray()
+    async for chunk in response.content.iter_any():
+        data += chunk
+        _check_size(data)
+    return bytes(data)
+
+
+def _check_size(data: bytearray) -> None:
+    if len(data) > MAX_ANSWER_BYTES:
+        raise TooLargeError
+
+
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Lines of any length: objects can exceed the limit of aiohttp's own line reader."""
-    parts: list[bytes] = []
+    """Lines longer than those of aiohttp's own line reader: each is one object."""
+    line = bytearray()
     async for chunk in response.content.iter_any():
         head, *rest = chunk.split(b"\n")
-        parts.append(head)
+        line += head
+        _check_size(line)
         for part in rest:
-            if line := b"".join(parts):
-                yield line
-            parts = [part]
-    if line := b"".join(parts):
-        yield line
+            if line:
+                yield bytes(line)
+            line = bytearray(part)
+    if line:
+        yield bytes(line)
     # The server can end a watch between two lines; let other tasks run before the next one begins.
     await asyncio.sleep(0)
 

@@ -1,11 +1,12 @@
-"""Reads list pages and watch events of one resource, and decodes each byte once.
+"""Reads list pages and watch events of one resource.
 
-One unreadable object must not hide the others: in that case, the objects of its page are decoded one by one.
+The objects of a page are decoded one by one: one that is unreadable does not hide the others, and other tasks
+can run between two of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -35,8 +36,8 @@ class WatchEvent(Generic[Item]):
     """None for a bookmark or a deleted object, and for an unreadable one."""
 
 
-class _List(msgspec.Struct, Generic[Object]):
-    items: list[Object]
+class _List(msgspec.Struct):
+    items: list[msgspec.Raw]
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
@@ -64,7 +65,7 @@ class _Status(msgspec.Struct):
 
 
 _raw_event = msgspec.json.Decoder(_Event[msgspec.Raw])
-_raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
+_list = msgspec.json.Decoder(_List)
 _named = msgspec.json.Decoder(_Named)
 
 
@@ -91,25 +92,21 @@ class ObjectReader(Generic[Object, Item]):
         `item_of` may raise ValueError; `on_unreadable` gets the name of an unreadable object, and the reason.
         """
         self._object = msgspec.json.Decoder(struct)
-        self._list = msgspec.json.Decoder(_List[struct])
         self._event = msgspec.json.Decoder(_Event[struct])
         self._item_of = item_of
         self._on_unreadable = on_unreadable
 
-    def read_list(self, data: bytes) -> tuple[list[Item], ListMeta]:
+    def read_list(self, data: bytes) -> tuple[Iterator[Item], ListMeta]:
         """Return items and metadata of one page; unreadable objects are left out.
+
+        Each item is decoded when the iterator yields it.
 
         Raises:
             ValueError: it is not a list.
         """
-        try:
-            page = self._list.decode(data)
-        except msgspec.ValidationError:
-            raw = _raw_list.decode(data)
-            found, metadata = [self._decoded(item) for item in raw.items], raw.metadata
-        else:
-            found, metadata = [self._item(item) for item in page.items], page.metadata
-        return [item for item in found if item is not None], metadata
+        page = _list.decode(data)
+        found = map(self.read_object, page.items)
+        return (item for item in found if item is not None), page.metadata
 
     def read_event(self, line: bytes) -> WatchEvent[Item]:
         """Decode one line of a watch.
@@ -134,10 +131,15 @@ class ObjectReader(Generic[Object, Item]):
         if event.type == "ERROR":
             raise StaleError(msgspec.json.decode(event.object, type=_Status).message)
         metadata = _named.decode(event.object).metadata
-        item = self._decoded(event.object) if event.type not in {"BOOKMARK", "DELETED"} else None
+        item = self.read_object(event.object) if event.type not in {"BOOKMARK", "DELETED"} else None
         return WatchEvent(event.type, metadata.resource_version, metadata.key, item)
 
-    def _decoded(self, data: msgspec.Raw) -> Item | None:
+    def read_object(self, data: bytes | msgspec.Raw) -> Item | None:
+        """Decode one object; None if it is unreadable.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
         try:
             found: Object = self._object.decode(data)
         except msgspec.ValidationError as error:
@@ -157,7 +159,7 @@ def _key(metadata: Any) -> ObjectKey:
     return getattr(metadata, "namespace", ""), metadata.name
 
 
-def _name(data: msgspec.Raw) -> str:
+def _name(data: bytes | msgspec.Raw) -> str:
     """Return `namespace/name` of an unreadable object, as far as it is known."""
     try:
         metadata = _named.decode(data).metadata

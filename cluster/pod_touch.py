@@ -12,6 +12,7 @@ from http import HTTPStatus
 import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
+from cluster.listing import list_all, objects_at
 
 
 class _Owner(msgspec.Struct):
@@ -56,10 +57,6 @@ class _Pod(msgspec.Struct):
         return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-
-
 class PodTouch:
     """Annotates the pods of a namespace that mount one Secret or ConfigMap.
 
@@ -84,8 +81,8 @@ class PodTouch:
             OSError, TimeoutError, aiohttp.ClientError: it does not answer.
         """
         refusal: ApiError | None = None
-        listed = msgspec.json.decode(await self._api.request("GET", self._pods), type=_Pods)
-        for pod in sorted(listed.items, key=lambda pod: pod.is_on_each_node):
+        listed = await list_all(self._api, objects_at(self._pods, _Pod))
+        for pod in sorted(listed, key=lambda pod: pod.is_on_each_node):
             is_marked = pod.metadata.annotations.get(self._annotation) == mark
             if is_marked or all(volume.source != self._source for volume in pod.spec.volumes):
                 continue

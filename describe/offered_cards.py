@@ -7,7 +7,7 @@ from dataclasses import replace
 from http import HTTPStatus
 
 from cluster.kube_client import ApiError, ApiServer
-from cluster.listing import PAGE, list_all, pages
+from cluster.listing import list_all, pages
 from controller.pods.pod_claim import UNANSWERED, Note
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
@@ -30,7 +30,7 @@ async def put_slices(
     found = offered_slices(filter(None, [custom]))
     if driver is not None:
         found = replace(found, fields={"fieldSelector": f"spec.driver={driver}"})
-    async for page, _ in pages(api, found, page=PAGE):
+    async for page, _ in pages(api, found):
         for each in page:
             cards.put_slice(each)
 

@@ -60,12 +60,10 @@ class _Named(msgspec.Struct):
     name: str
 
 
-class _Item(msgspec.Struct):
+class NamedPod(msgspec.Struct):
+    """A pod with its name alone."""
+
     metadata: _Named
-
-
-class _Items(msgspec.Struct):
-    items: list[_Item]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +116,6 @@ def newest_first(events: Iterable[EventSummary]) -> list[EventSummary]:
     return sorted(
         events, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
     )
-
-
-def names_of(data: bytes) -> Iterator[str]:
-    """Decode the names in a list of objects.
-
-    Raises:
-        msgspec.MsgspecError: it is not a list.
-    """
-    return (item.metadata.name for item in msgspec.json.decode(data, type=_Items).items)
 
 
 def _troubles(status: _Status) -> Iterator[str]:

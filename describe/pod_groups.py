@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cluster.listing import Resource
-from cluster.object_reader import ObjectReader, refuse
+from cluster.listing import Resource, objects_at
 
 LABELS = (
     "scheduling.x-k8s.io/pod-group",
@@ -65,8 +64,7 @@ def group_of(data: bytes) -> str | None:
 
 def pods_of(namespace: str) -> Resource[GroupPod]:
     """Return the resource to list the pods of a namespace for counting."""
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    return Resource("pods", path, ObjectReader[GroupPod, GroupPod](GroupPod, lambda pod: pod, refuse))
+    return objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", GroupPod)
 
 
 def count_group(pods: Iterable[GroupPod], group: str) -> tuple[int, int]:

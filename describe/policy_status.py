@@ -16,6 +16,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.listing import list_all, objects_at
 from describe.stored_policies import read_stored_policies
 from policies.model.problems import PolicyError
 from service.metrics import POLICY_INFO, POLICY_SINCE
@@ -152,10 +153,6 @@ class _Pod(msgspec.Struct):
         return next((port.container_port for port in ports if port.name == HEALTH_PORT), None)
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-
-
 async def read_status(api: ApiServer, namespace: str, config_map: str) -> PolicyStatus:
     """Read the ConfigMap of the policies, and query the pods that mount it.
 
@@ -166,7 +163,7 @@ async def read_status(api: ApiServer, namespace: str, config_map: str) -> Policy
     """
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
     digest, problem = await _stored(api, namespace, config_map)
-    listed = msgspec.json.decode(await api.request("GET", f"{path}/pods"), type=_Pods).items
+    listed = await list_all(api, objects_at(f"{path}/pods", _Pod))
     found = sorted(_serving(listed, config_map), key=lambda pod: (pod.component, pod.metadata.name))
     asked = await asyncio.gather(*(_ask(api, path, pod) for pod in found[:MAX_PODS]))
     leader = next((each for each in asked if each.served.leads), None)

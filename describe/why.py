@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import ApiError, ApiServer
-from cluster.listing import LARGE_PAGE, list_all, pages
+from cluster.listing import PAGE, list_all, objects_at, pages
 from controller.pods.claim_room import refusals
 from controller.pods.pending_pod import StoredPod
 from controller.pods.pod_claim import UNANSWERED, kinds_of, read_claim_of_pod
@@ -21,10 +21,10 @@ from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
 from describe.pod_details import (
+    NamedPod,
     PodDetails,
     details_of,
     events_of,
-    names_of,
     newest_first,
 )
 from describe.pod_groups import count_group, group_of, pods_of
@@ -101,18 +101,18 @@ class WhyQuery:
         return WhyAnswer(text, is_known, self._unread)
 
     async def _tell_of(self, data: bytes) -> WhyAnswer:
-        found, _ = pods(self._names).reader.read_list(b'{"items":[%b]}' % data)
-        if not found:
+        found = pods(self._names).reader.read_object(data)
+        if found is None:
             text = "The pod exists, but its resources or labels cannot be read, so it is not counted."
             return WhyAnswer(text, is_known=True, unread=self._unread)
         details = details_of(data, self._now)
-        summary = await self._summary(found[0], details, _constraints(data))
-        if details.phase == "Running" and found[0].fact.node is not None and found[0].fact.slices:
-            summary = replace(summary, uses=await self._uses(found[0].fact))
-        if found[0].fact.node is None:
-            summary = replace(summary, group=await self._group(found[0].fact.namespace, data))
-        if found[0].injected is not None and found[0].injected.has_claim:
-            summary = replace(summary, claim=await self._claim(found[0], details, data))
+        summary = await self._summary(found, details, _constraints(data))
+        if details.phase == "Running" and found.fact.node is not None and found.fact.slices:
+            summary = replace(summary, uses=await self._uses(found.fact))
+        if found.fact.node is None:
+            summary = replace(summary, group=await self._group(found.fact.namespace, data))
+        if found.injected is not None and found.injected.has_claim:
+            summary = replace(summary, claim=await self._claim(found, details, data))
         return WhyAnswer(why(summary, self._names), is_known=True, unread=self._unread, claim=summary.claim)
 
     async def _claim(self, pod: SeenPod, details: PodDetails, data: bytes) -> ShareClaim | None:
@@ -227,13 +227,13 @@ class WhyQuery:
         """Return what a pod uses; empty if its node's agent does not measure it, or if it may not be read."""
         path = f"{GPU_NODES_PATH}/{quote(pod.node or '', safe='')}"
         try:
-            found, _ = gpu_nodes().reader.read_list(b'{"items":[%b]}' % await self._api.request("GET", path))
+            found = gpu_nodes().reader.read_object(await self._api.request("GET", path))
         except UNANSWERED as error:
             # Most users may not read GpuNodes, and most pods run without such a report.
             if getattr(error, "status", None) not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
                 self._note("the GpuNode, which shows what it uses", error)
             return ()
-        uses = uses_by_node(found).get(pod.node or "", {})
+        uses = uses_by_node([found] if found is not None else []).get(pod.node or "", {})
         on_gpus = [(gpu, use) for (namespace, name, gpu), use in uses.items() if (namespace, name) == pod.key]
         return tuple([sentence(gpu, use, self._now) for gpu, use in on_gpus if gpu is not None])
 
@@ -258,7 +258,7 @@ class WhyQuery:
         # There are too many Events to read all of them: read those of the exact name.
         of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
         if found.is_cut and not of_name.events:
-            self._note("Events", f"more than {MAX_PAGES * LARGE_PAGE} report rejected pods")
+            self._note("Events", f"more than {MAX_PAGES * PAGE} report rejected pods")
         return of_name.events
 
     async def _told_otherwise(self, namespace: str, name: str) -> Sequence[EventSummary]:
@@ -287,12 +287,12 @@ class WhyQuery:
 
     async def _similar(self, namespace: str, name: str) -> Iterable[str]:
         """Names of pods that a workload of this name may have created; empty if they cannot be listed."""
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", NamedPod)
         try:
-            data = await self._api.request("GET", path, query={"limit": LARGE_PAGE})
-            return [pod for pod in names_of(data) if pod.startswith(f"{name}-")]
+            names = [pod.metadata.name async for page, _ in pages(self._api, pods, most=1) for pod in page]
         except UNANSWERED:
             return []
+        return [each for each in names if each.startswith(f"{name}-")]
 
     def _note(self, what: str, error: Exception | str) -> None:
         self._unread.append(f"{what}: {error}")

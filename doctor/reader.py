@@ -14,8 +14,7 @@ import msgspec
 
 from certs.observation import Observation, Stored, observe
 from cluster.kube_client import ApiError, ApiServer
-from cluster.listing import Resource, list_all
-from cluster.object_reader import ObjectReader, refuse
+from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
 from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
@@ -279,8 +278,7 @@ class _Reader:
     def _list(
         self, path: str, struct: type[Struct], selected: Mapping[str, str] | None = None
     ) -> Callable[[], Awaitable[list[Struct]]]:
-        reader = ObjectReader[Struct, Struct](struct, lambda found: found, refuse)
-        return partial(list_all, self._api, Resource(path, path, reader, selected or {}))
+        return partial(list_all, self._api, objects_at(path, struct, selected or {}))
 
 
 async def _read(

@@ -21,6 +21,7 @@ from certs.leaf import service_names
 from certs.observation import SecretContent
 from cluster.event_writer import EventWriter
 from cluster.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
+from cluster.listing import list_all, objects_at
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.expiry import ExpiryWarning
 
@@ -121,10 +122,6 @@ class _Port(msgspec.Struct):
 class _Slice(msgspec.Struct):
     endpoints: list[_Endpoint] | None = None
     ports: list[_Port] | None = None
-
-
-class _Slices(msgspec.Struct):
-    items: list[_Slice]
 
 
 class CertificateStore:
@@ -238,9 +235,9 @@ class CertificateStore:
     async def _endpoints(self) -> Sequence[str]:
         namespace, service = self._installation.namespace, self._installation.webhook_service
         path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
-        query = {"labelSelector": f"kubernetes.io/service-name={service}"}
-        slices = msgspec.json.decode(await self._api.request("GET", path, query=query), type=_Slices)
-        return [address for found in slices.items for address in _addresses(found)]
+        of_service = {"labelSelector": f"kubernetes.io/service-name={service}"}
+        slices = await list_all(self._api, objects_at(path, _Slice, of_service))
+        return [address for found in slices for address in _addresses(found)]
 
     async def _get(self, path: str) -> bytes | None:
         try:

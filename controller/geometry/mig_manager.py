@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
+from cluster.listing import list_all, objects_at
 from controller.geometry.mig_config import KEY, MigConfigFile
 from controller.watch.mig_facts import HasReason, MigPodSpec, mig_pod
 from kube.names import (
@@ -37,10 +38,6 @@ class _Node(msgspec.Struct):
     metadata: _NodeMetadata
 
 
-class _Nodes(msgspec.Struct):
-    items: list[_Node]
-
-
 class _PodStatus(msgspec.Struct):
     phase: str = ""
 
@@ -50,13 +47,7 @@ class _Pod(msgspec.Struct):
     status: _PodStatus | None = None
 
 
-class _Pods(msgspec.Struct):
-    items: list[_Pod]
-
-
 _config_map = msgspec.json.Decoder(_ConfigMap)
-_pods = msgspec.json.Decoder(_Pods)
-_nodes = msgspec.json.Decoder(_Nodes)
 PAUSED = "paused-for-mig-change"
 """The MIG manager writes this, while it works, into labels that select GPU clients for the node."""
 _MAX_PAUSED = 12
@@ -121,12 +112,10 @@ class MigManager:
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
         """
-        reply = await self._api.request(
-            "GET", "/api/v1/pods", query={"fieldSelector": f"spec.nodeName={node}"}
-        )
+        bound = objects_at("/api/v1/pods", _Pod, {"fieldSelector": f"spec.nodeName={node}"})
         held = Counter[str]()
         none: tuple[HasReason, ...] = ()
-        for pod in _pods.decode(reply).items:
+        for pod in await list_all(self._api, bound):
             if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
                 continue
             asked = mig_pod("", "", pod.spec, none)
@@ -139,10 +128,8 @@ class MigManager:
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
         """
-        reply = await self._api.request(
-            "GET", "/api/v1/nodes", query={"fieldSelector": f"metadata.name={node}"}
-        )
-        found = [each.metadata.labels for each in _nodes.decode(reply).items]
+        nodes = objects_at("/api/v1/nodes", _Node, {"fieldSelector": f"metadata.name={node}"})
+        found = [each.metadata.labels for each in await list_all(self._api, nodes)]
         return sorted(key for labels in found for key, value in labels.items() if value == PAUSED)[
             :_MAX_PAUSED
         ]

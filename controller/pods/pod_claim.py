@@ -148,8 +148,8 @@ async def _get(api: ApiServer, namespace: str, resource: str, name: str) -> byte
 def _of_claim(found: ShareClaim, data: bytes) -> ShareClaim:
     claim = msgspec.json.decode(data, type=_Claim)
     custom = _custom_of(claim)
-    read, _ = card_claims(filter(None, [custom])).reader.read_list(b'{"items":[%b]}' % data)
-    parts = read[0].parts if read else ()
+    read = card_claims(filter(None, [custom])).reader.read_object(data)
+    parts = read.parts if read is not None else ()
     state: ClaimState = "allocated" if parts else "waiting"
     return replace(_with_asked(found, claim, custom), state=state, parts=parts)
 

@@ -43,7 +43,7 @@ class ControllerMetrics:
         )
         self._troubles = Counter(
             "fraction_injector_watch_errors",
-            "Lists and watches that failed, by resource and reason.",
+            "Lists and watches that failed, and objects left out as too large, by resource and reason.",
             ["resource", "kind"],
             registry=registry,
         )
@@ -55,7 +55,7 @@ class ControllerMetrics:
         )
         for resource in ("nodes", "pods", "gpuledgers", "gpunodes", "resourceslices"):
             self._lists.labels(resource)
-            for kind in ("list", "watch", "stale"):
+            for kind in ("list", "watch", "stale", "too large"):
                 self._troubles.labels(resource, kind)
         self.leading = Gauge(
             "fraction_injector_leading", "1 if this replica leads, else 0.", registry=registry
@@ -103,7 +103,7 @@ class ControllerMetrics:
         self._lists.labels(resource).inc()
 
     def failed(self, resource: str, reason: str) -> None:
-        """Count a list or watch that failed."""
+        """Count a list or watch that failed, or an object that is too large."""
         self._troubles.labels(resource, reason).inc()
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from controller.watch.resource_slice import MAX_UUID, PAGE
+from controller.watch.resource_slice import MAX_UUID
 from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
 from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
@@ -91,7 +91,6 @@ def offered_slices(custom: Iterable[CustomCards] = ()) -> Resource[OfferedSlice]
         "claimable cards",
         RESOURCE_SLICES_PATH,
         ObjectReader(_ResourceSlice, partial(_seen, cards_by_driver(custom)), _log_unreadable),
-        page=PAGE,
         is_optional=True,
     )
 

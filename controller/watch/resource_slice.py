@@ -13,8 +13,6 @@ from cluster.object_reader import ObjectReader
 from kube.names import RESOURCE_SLICES_PATH
 from service.log import get_logger
 
-PAGE = 10
-"""ResourceSlices per request: each may have 128 devices, with 32 attributes each."""
 MAX_CARDS = 64
 """Cards of one ResourceSlice or one GpuNode."""
 MAX_UUID = 64
@@ -80,7 +78,6 @@ def resource_slices(driver: str) -> Resource[DraSlice]:
         RESOURCE_SLICES_PATH,
         ObjectReader(_ResourceSlice, seen, _log_unreadable),
         fields={"fieldSelector": f"spec.driver={driver}"},
-        page=PAGE,
         is_optional=True,
     )
 

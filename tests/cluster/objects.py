@@ -43,5 +43,4 @@ def bookmark(version):
 
 def read_object(resource, found):
     """What the controller makes of one object."""
-    [item], _ = resource.reader.read_list(json.dumps(listed(found)).encode())
-    return item
+    return resource.reader.read_object(json.dumps(found).encode())

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from cluster import kube_client
 from cluster.informer import ABSENT_ANSWERS, ABSENT_SECONDS, Timing, Watcher
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import resource_slices
@@ -14,7 +15,15 @@ from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
 from tests.cluster.objects import bookmark, event, listed, pod
 
-FIRST_LIST = {"limit": "100"}
+FIRST_LIST = {"limit": "500"}
+SHRINKING = ["500", "250", "125", "62", "31", "15", "7", "3", "1"]
+
+
+@pytest.fixture
+def too_large(monkeypatch):
+    """An answer that is larger than the bound, which is small here."""
+    monkeypatch.setattr(kube_client, "MAX_ANSWER_BYTES", 2000)
+    return reply({"metadata": {}, "items": [], "more": "x" * 2000})
 
 
 def watching(version):
@@ -198,6 +207,20 @@ def test_an_event_of_five_megabytes_is_one_event():
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=2)
 
 
+def test_a_list_with_an_object_that_is_too_large_leaves_it_out_and_counts_it_once(too_large):
+    only_name = reply(listed({"metadata": {"namespace": "team", "name": "x"}}))
+    fake = FakeApi(*[too_large] * 9, only_name, watch(b"no JSON\n"), *[too_large] * 9, only_name)
+    counts, _ = follow(fake, {}, asked=22)
+    assert [query.get("limit") for query in fake.queries[:10]] == [*SHRINKING, "1"]
+    assert (counts.lists, counts.troubles) == (2, ["too large", "stale"])
+
+
+def test_an_event_that_is_too_large_is_listed_again(too_large):
+    fake = FakeApi(reply(listed(pod("a"))), too_large, reply(listed(pod("b"))))
+    counts, _ = follow(fake, {("team", "b"): 4}, asked=3)
+    assert counts.troubles == ["stale"]
+
+
 class Health:
     """What a watch says of itself."""
 
@@ -274,7 +297,7 @@ def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_with
     assert pauses[:2] == [(ABSENT_SECONDS, [])] * 2
     assert (counts.lists, counts.troubles) == (1, [])
     only = {"fieldSelector": "spec.driver=gpu.nvidia.com"}
-    assert fake.queries[0] == {"limit": "10", **only}
+    assert fake.queries[0] == {"limit": "500", **only}
     assert fake.queries[3] == watching("10") | only
 
 

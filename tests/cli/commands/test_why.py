@@ -5,7 +5,7 @@ import yaml
 
 from cli.options import namespace_of
 from cluster.kube_client import ApiError
-from cluster.listing import LARGE_PAGE
+from cluster.listing import PAGE
 from describe.why import MAX_PAGES, is_of
 from tests.cli.commands.why_api import NAMESPACE, SAYS, Api, ago, event, ledger, waiting
 from tests.cli.running import run
@@ -270,7 +270,7 @@ def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_u
     none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
     ended = ask({REFUSALS: flood, **none})
     assert (ended.returncode, "Event ShareIdle" in ended.stdout) == (1, True)
-    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * LARGE_PAGE} report rejected pods\n"
+    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * PAGE} report rejected pods\n"
 
 
 def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):

@@ -36,7 +36,7 @@ def test_every_endpoint_that_may_get_requests_is_dialled():
             return await CertificateStore(api, OWN).served()
 
     assert asyncio.run(main()) == {"127.0.0.2:2": None, "127.0.0.3:2": None, "[::1]:2": None}
-    assert fake.queries == [{"labelSelector": "kubernetes.io/service-name=x-webhook"}]
+    assert fake.queries == [{"limit": "500", "labelSelector": "kubernetes.io/service-name=x-webhook"}]
 
 
 def test_a_secret_is_written_over_the_version_that_was_read_and_loses_what_is_gone():

@@ -149,14 +149,12 @@ class MigCluster:
         for name in self.store.nodes.keys() - self.nodes.keys():
             self.store.remove_node(name)
         for data in self.nodes.values():
-            page, _ = nodes.read_list(json.dumps({"items": [data], "metadata": {}}).encode())
-            self.store.set_node(page[0])
+            self.store.set_node(nodes.read_object(json.dumps(data).encode()))
         pods = pod_resource(NAMES, with_mig=True).reader
         for key in [key for key in self.store.pods if key[1] not in self.pods]:
             self.store.remove_pod(key)
         for data in self.pods.values():
-            page, _ = pods.read_list(json.dumps({"items": [data], "metadata": {}}).encode())
-            self.store.set_pod(page[0])
+            self.store.set_pod(pods.read_object(json.dumps(data).encode()))
 
     def schedule(self):
         """Bind what fits, as the scheduler does, and say of the rest that it does not."""

@@ -221,5 +221,5 @@ def test_a_whole_list_is_read_page_by_page(store):
     found, _ = reader.read_list(
         msgspec.json.encode(listed(resource_slice("s", gpu("GPU-0")), resource_slice("t")))
     )
-    asyncio.run(store.watched_slices.replace(pages(found)))
+    asyncio.run(store.watched_slices.replace(pages(list(found))))
     assert list(store.watched_slices.keys()) == [("", "s")]

@@ -292,7 +292,7 @@ class Epoch(WatchedObjects):
 
     def _check_known(self, name: str, known: dict[Any, Any]) -> None:
         page = msgspec.json.encode({"items": list(self._objects[name].values()), "metadata": {}})
-        items, _ = self._readers[name].read_list(page)
+        items = list(self._readers[name].read_list(page)[0])
         if name == "pods":
             expected = {each.fact.key: each.fact for each in items}
             if expected != known:

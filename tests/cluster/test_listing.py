@@ -1,0 +1,172 @@
+"""Lists in pages that are bounded by bytes."""
+
+import asyncio
+import json
+
+import msgspec
+import pytest
+
+from cluster import kube_client, listing
+from cluster.kube_client import TooLargeError
+from cluster.listing import list_all, objects_at, pages
+from controller.claims.pods_waiting import template_users
+from controller.claims.template_objects import templates
+from controller.publish.gpu_ledger import gpu_ledgers
+from controller.watch.card_claims import card_claims
+from controller.watch.claim_cards import offered_slices
+from controller.watch.gpu_node import gpu_nodes
+from controller.watch.resource_slice import resource_slices
+from controller.watch.resources import nodes, pods
+from modes.resource_names import ResourceNames
+from service import yielding
+from tests.cluster.fake_api import FakeApi, reply, talking_to
+from tests.cluster.objects import listed, pod
+
+LARGEST = 1_450_000
+"""Bytes of an object that etcd accepts by default; JSON writes each `<` in it as six."""
+RESOURCES = [
+    pods(ResourceNames()),
+    pods(ResourceNames(), with_mig=True),
+    nodes(ResourceNames()),
+    card_claims(),
+    offered_slices(),
+    resource_slices("gpu.nvidia.com"),
+    gpu_nodes(),
+    gpu_ledgers(),
+    templates(),
+    template_users("team"),
+]
+
+
+class Named(msgspec.Struct):
+    metadata: dict[str, str]
+
+
+THINGS = objects_at("/things", Named)
+
+
+class Pager:
+    """An API server that lists objects of given sizes page by page.
+
+    Attributes:
+        asked: (limit, objects in the answer) of each request for whole objects.
+    """
+
+    def __init__(self, *sizes):
+        self.sizes = sizes
+        self.asked = []
+        self.most_bytes = 0
+
+    async def request(self, _method, _path, *, query, accept=None):
+        limit, first = int(query["limit"]), int(query.get("continue", 0))
+        shown = range(first, min(first + limit, len(self.sizes)))
+        more = {"continue": str(shown.stop)} if shown.stop < len(self.sizes) else {}
+        found = [
+            {"metadata": {"name": f"n{each}"}} | ({} if accept else {"x": "x" * self.sizes[each]})
+            for each in shown
+        ]
+        data = json.dumps({"metadata": more, "items": found}).encode()
+        if accept is None:
+            self.asked.append((limit, len(found)))
+        if len(data) > listing.MAX_ANSWER_BYTES:
+            raise TooLargeError
+        self.most_bytes = max(self.most_bytes, len(data))
+        return data
+
+
+@pytest.fixture
+def bound(monkeypatch):
+    for module in (kube_client, listing):
+        monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 10_000)
+
+
+def names(found):
+    return [each.metadata["name"] for each in found]
+
+
+@pytest.mark.usefixtures("bound")
+class TestBound:
+    def test_objects_that_do_not_fit_into_one_answer_come_in_smaller_pages(self):
+        api = Pager(*[900] * 40)
+        found = asyncio.run(list_all(api, THINGS))
+        assert names(found) == [f"n{each}" for each in range(40)]
+        assert [limit for limit, _ in api.asked] == [500, 250, 125, 62, 31, 15, 7, 7, 7, 7, 7, 7]
+
+    def test_pages_grow_again_after_large_objects(self):
+        api = Pager(*[9000] * 3, *[10] * 600)
+        assert len(asyncio.run(list_all(api, THINGS))) == 603
+        assert api.asked[-1][0] > 8
+
+    def test_an_object_that_is_larger_than_an_answer_is_left_out_by_name(self):
+        left_out = []
+
+        async def all_pages():
+            return [
+                each
+                async for page, _ in pages(Pager(10, 20_000, 10), THINGS, left_out=left_out.append)
+                for each in page
+            ]
+
+        assert names(asyncio.run(all_pages())) == ["n0", "n2"]
+        assert left_out == ["n1"]
+
+    def test_who_needs_every_object_hears_of_one_that_is_too_large(self):
+        with pytest.raises(ValueError, match="n1: larger than"):
+            asyncio.run(list_all(Pager(10, 20_000), THINGS))
+
+    def test_no_object_is_passed_over_where_the_api_server_knows_no_pages(self):
+        class Whole(Pager):
+            async def request(self, method, path, *, query, accept=None):
+                return await super().request(method, path, query=query | {"limit": 500}, accept=accept)
+
+        with pytest.raises(ValueError, match="ignores `limit`"):
+            asyncio.run(list_all(Whole(6000, 6000), THINGS))
+
+    def test_an_answer_is_read_only_up_to_the_bound(self):
+        async def main():
+            async with talking_to(
+                FakeApi(reply(listed(pod("a", x="y" * 20_000))), reply({"ok": True}))
+            ) as api:
+                with pytest.raises(TooLargeError):
+                    await api.request("GET", "/api/v1/pods")
+                assert await api.request("GET", "/api/v1/pods") == b'{"ok": true}'
+
+        asyncio.run(main())
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: f"{each.name} {each.path}")
+def test_a_page_of_the_largest_objects_of_any_resource_is_read_within_the_bound(resource):
+    text = json.dumps("<" * LARGEST).replace("<", "\\u003c").encode()
+    one = b'{"metadata":{"name":"a","uid":"a"},"spec":{"containers":[]},"status":{"note":%b}}' % text
+
+    class Api:
+        def __init__(self):
+            self.limits = []
+
+        async def request(self, _method, _path, *, query):
+            self.limits.append(query["limit"])
+            if query["limit"] * len(one) > kube_client.MAX_ANSWER_BYTES:
+                raise TooLargeError
+            return b'{"metadata":{},"items":[%b]}' % one
+
+    api = Api()
+    asyncio.run(list_all(api, resource))
+    assert api.limits[-1] == 1
+
+
+def test_other_tasks_may_run_between_two_objects(monkeypatch):
+    monkeypatch.setattr(yielding, "TIME_SLICE_SECONDS", 0.0)
+
+    async def main():
+        others = asyncio.create_task(count_steps())
+        await list_all(Pager(10, 10, 10), THINGS)
+        others.cancel()
+        return steps[0]
+
+    async def count_steps():
+        while True:
+            steps[0] += 1
+            await asyncio.sleep(0)
+
+    steps = [0]
+    assert asyncio.run(main()) == 4
