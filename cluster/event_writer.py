@@ -1,41 +1,85 @@
-"""Writes Events to the API server, each once; an Event that cannot be written is only logged."""
+"""Writes Events to the API server, each once; an Event that cannot be written is lost, logged and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from service.log import get_logger
+from service.turns import TurnQueue
+
+EVENT_SECONDS = 3.0
+"""Timeout of a request."""
+MAX_WAITING = 1000
+Manifest = Mapping[str, Any]
+
+
+def _nothing() -> None:
+    """Do nothing: most Events are not counted."""
+
+
+class _Waiting(NamedTuple):
+    manifest: Manifest
+    written: Callable[[], object]
+
+    @property
+    def namespace(self) -> str:
+        namespace: str = self.manifest["metadata"]["namespace"]
+        return namespace
 
 
 class EventWriter:
-    """Writes Events with the rights of this process."""
+    """Writes Events one after the other, in a task of its own, so that slow ones delay nothing else.
 
-    def __init__(self, api: ApiServer) -> None:
+    Args:
+        api: the API server.
+        lost: called for each Event that is lost.
+    """
+
+    def __init__(self, api: ApiServer, lost: Callable[[], object]) -> None:
         self._api = api
+        self._lost = lost
+        self._waiting: TurnQueue[_Waiting] = TurnQueue(MAX_WAITING, lambda each: each.namespace)
         self._log = get_logger("events")
 
-    async def write(self, manifest: Mapping[str, Any]) -> bool:
-        """Write an Event; return False if one of this name exists already, or it could not be written."""
-        try:
-            return await self.post(manifest)
-        except (ApiError, *TRANSPORT_ERRORS) as error:
-            self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
-            return False
+    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> None:
+        """Write an Event soon; `written` is called if there was none of its name.
 
-    async def post(self, manifest: Mapping[str, Any]) -> bool:
-        """Write an Event; return False if one of this name exists already.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        If too many wait, the newest one of the namespace with most is lost.
         """
-        namespace = manifest["metadata"]["namespace"]
+        if self._waiting.put(_Waiting(manifest, written)) is not None:
+            self._lost()
+
+    async def run(self) -> None:
+        """Write Events until cancelled; those that still wait then are left out."""
         try:
-            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=manifest)
-        except ApiError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
-            return False
-        return True
+            while True:
+                await self._write(await self._waiting.get())
+        finally:
+            self._waiting.clear()
+
+    async def _write(self, event: _Waiting) -> None:
+        try:
+            if await post_event(self._api, event.manifest):
+                event.written()
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._lost()
+            self._log.warning("an Event is lost", reason=event.manifest["reason"], error=str(error))
+
+
+async def post_event(api: ApiServer, manifest: Manifest) -> bool:
+    """Write an Event now; return False if one of this name exists already.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+    """
+    path = f"/api/v1/namespaces/{manifest['metadata']['namespace']}/events"
+    try:
+        await api.request("POST", path, body=manifest, seconds=EVENT_SECONDS)
+    except ApiError as error:
+        if error.status != HTTPStatus.CONFLICT:
+            raise
+        return False
+    return True

@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 
 from cluster.endpoint import Endpoint, of_kubeconfig, of_service_account
+from service.background import beat
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -85,11 +86,14 @@ class ApiServer:
     ) -> bytes:
         """Send a request and return the body of the answer.
 
+        Each request is a heartbeat of the task that sends it: a restart makes no API server faster.
+
         Raises:
             ApiError: the answer's status is not a success.
             TooLargeError: the answer is larger than MAX_ANSWER_BYTES.
             OSError, TimeoutError, aiohttp.ClientError: no complete answer within `seconds`.
         """
+        beat()
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         response = await self._send(method, _url(path, query), body, limit, content_type, accept)
         async with response:

@@ -19,6 +19,7 @@ import msgspec
 
 from cluster.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
+from service.background import beat
 from service.log import get_logger
 
 
@@ -115,8 +116,8 @@ class Leadership:
         """Why the Lease cannot be read or written; None if it can."""
         return self._failure or None
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Run for leader until cancelled; call `heartbeat` after each attempt."""
+    async def run(self) -> None:
+        """Run for leader until cancelled; each attempt is a heartbeat."""
         while True:
             led = self.leads
             await self._attempt()
@@ -125,7 +126,7 @@ class Leadership:
                 self._log.warning("no longer leading", transition=self.transition)
             if not self.leads:
                 self.gained.clear()
-            heartbeat()
+            beat()
             await asyncio.sleep(self._pause())
 
     async def until_over(self) -> None:

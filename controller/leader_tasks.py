@@ -10,8 +10,9 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from certs.rotation import RotationSettings
+from cluster.event_writer import EventWriter
 from cluster.kube_client import ApiServer
-from cluster.leader_loop import while_leading
+from cluster.leader_loop import STEP_SECONDS, while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
 from controller.certificates.loop import BundleLoop, CertificateLoop
@@ -42,9 +43,6 @@ from controller.use.idle_loop import IdleLoop
 from controller.use.store import UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.background import BackgroundTask
-
-STEP_SECONDS = 120.0
-"""Maximum duration of one step of a leader's task: several API calls, each of up to 30 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +85,14 @@ class LeaderTasks:
         self._geometry_metrics = GeometryMetrics(registry) if options.mig_config_map is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
         policies = context.policies
+        self._event_writer = EventWriter(context.api, metrics.events_lost.inc)
         self._events = PodEvents(
             context.api,
             context.state,
             context.leadership,
             metrics,
             options.names,
+            events=self._event_writer,
             quotas_of=quotas_of(policies),
         )
         self._quota_gates = self._make_quota_gates(policies) if policies is not None else None
@@ -102,7 +102,7 @@ class LeaderTasks:
         """Return the loop that outlives terms, because it remembers requests without an answer."""
         context = self._context
         return QuotaGateLoop(
-            GateRemoval(context.api, self._metrics),
+            GateRemoval(context.api, self._event_writer, self._metrics),
             context.state,
             context.leadership,
             policies,
@@ -117,9 +117,10 @@ class LeaderTasks:
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks that run while this replica leads; called at the start of each term."""
         context = self._context
-        of_nodes = NodeEvents(context.api, context.state, context.leadership)
+        of_nodes = NodeEvents(self._event_writer, context.state, context.leadership)
         return [
             BackgroundTask.without_period("publishing", self._publish),
+            BackgroundTask.without_period("event writer", self._event_writer.run),
             BackgroundTask.without_period("events", self._events.run),
             BackgroundTask.without_period("node events", of_nodes.run),
             *self._of_claims(),
@@ -146,7 +147,7 @@ class LeaderTasks:
         if policies is None:
             return
         if self._quota_gates is not None:
-            yield BackgroundTask("quota gates", self._quota_gates.run, STEP_SECONDS)
+            yield BackgroundTask.beating("quota gates", self._quota_gates.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
             namespace = self._options.namespace
             events = PolicyEvents(context.api, policies)
@@ -165,7 +166,7 @@ class LeaderTasks:
     def _repeated(self, name: str, check: Callable[[], Awaitable[None]], seconds: float) -> BackgroundTask:
         """Repeat a check, with a heartbeat and a pause of `seconds`, while this replica leads."""
         loop = partial(while_leading, self._context.leadership, check, seconds)
-        return BackgroundTask(name, loop, STEP_SECONDS)
+        return BackgroundTask.beating(name, loop, STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options
@@ -173,21 +174,22 @@ class LeaderTasks:
             how = GeometryOptions(
                 *options.mig_config_map, options.mig_config_delay, pause_seconds=options.mig_pause
             )
-            loop = GeometryLoop(context.api, context.state, context.leadership, self._geometry_metrics, how)
-            yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
+            given = context.api, context.state, context.leadership, self._geometry_metrics
+            loop = GeometryLoop(*given, how, events=self._event_writer)
+            yield BackgroundTask.beating("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
         context = self._context
-        given = context.api, context.state, context.leadership, self._agent_metrics
-        taints = TaintLoop(*given, self._options.agents, health=context.watch_of_cards)
-        yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
-        yield BackgroundTask("audit", AuditLoop(*given).run, STEP_SECONDS)
+        given = context.state, context.leadership, self._agent_metrics
+        taints = TaintLoop(context.api, *given, self._options.agents, health=context.watch_of_cards)
+        yield BackgroundTask.beating("node holding", taints.run, STEP_SECONDS)
+        yield BackgroundTask.beating("audit", AuditLoop(self._event_writer, *given).run, STEP_SECONDS)
 
     def _of_use(self) -> Iterator[BackgroundTask]:
         context, name = self._context, self._options.use_config_map
         store = UseStore(context.api, self._options.namespace, name) if name is not None else None
         idle = IdleLoop(
-            IdleEviction(context.api, context.leadership, self._metrics),
+            IdleEviction(context.api, self._event_writer, context.leadership, self._metrics),
             store,
             context.state,
             idle_shares(context.state, context.policies),
@@ -195,10 +197,10 @@ class LeaderTasks:
             metrics=self._metrics,
             reason_not_to_lead=context.reason_not_to_lead,
         )
-        yield BackgroundTask("idle shares", idle.run, STEP_SECONDS)
+        yield BackgroundTask.beating("idle shares", idle.run, STEP_SECONDS)
         if store is not None:
             history = UseHistoryLoop(store, context.state, context.leadership)
-            yield BackgroundTask("use history", history.run, STEP_SECONDS)
+            yield BackgroundTask.beating("use history", history.run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
         options, leadership = self._options, self._context.leadership
@@ -209,7 +211,7 @@ class LeaderTasks:
         store, metrics = CertificateStore(self._context.api, installation), self._certificate_metrics
         if options.issue_certificates is None:
             bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
-            yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)
+            yield BackgroundTask.beating("caBundle", bundle.run, STEP_SECONDS)
             return
         names = issued_names(installation, options.tls_names)
         rotation = RotationSettings(
@@ -218,4 +220,4 @@ class LeaderTasks:
             retry=timedelta(seconds=options.ca_retry),
         )
         loop = CertificateLoop(store, leadership, metrics, names, rotation)
-        yield BackgroundTask("certificates", loop.run, STEP_SECONDS + options.ca_retry)
+        yield BackgroundTask.beating("certificates", loop.run, STEP_SECONDS + options.ca_retry)

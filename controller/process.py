@@ -70,6 +70,7 @@ Task = Literal[
     "leader",
     "publishing",
     "claim templates",
+    "event writer",
     "events",
     "node events",
     "quota gates",
@@ -263,7 +264,7 @@ class ControllerProcess:
         await self._log_nodes()
         keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
-            group.create_task(keep(BackgroundTask("election", self._leadership.run, period)))
+            group.create_task(keep(BackgroundTask.beating("election", self._leadership.run, period)))
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _wait_for_slices(self) -> None:

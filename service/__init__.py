@@ -25,6 +25,7 @@ PUBLIC = (
     "retry",
     "served_certificate",
     "tls_self_check",
+    "turns",
     "version",
     "yielding",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter
@@ -13,6 +14,14 @@ from service.retry import Backoff
 
 Heartbeat = Callable[[], None]
 """A task calls it after each of its steps."""
+
+_heartbeat: ContextVar[Heartbeat] = ContextVar("heartbeat", default=lambda: None)
+
+
+def beat() -> None:
+    """Give the heartbeat of the background task that runs now, if any: it makes progress, however slow."""
+    _heartbeat.get()()
+
 
 PERIODS_UNTIL_STUCK = 3
 MIN_PERIOD_SECONDS = 10.0
@@ -30,13 +39,14 @@ class BackgroundTask:
     """Maximum time between heartbeats, including waiting; None for tasks that may wait indefinitely."""
 
     @classmethod
+    def beating(cls, name: str, run: Callable[[], Awaitable[None]], period_seconds: float) -> BackgroundTask:
+        """Return a task whose heartbeat is given by `beat`, in each step and each request."""
+        return cls(name, lambda _: run(), period_seconds)
+
+    @classmethod
     def without_period(cls, name: str, run: Callable[[], Awaitable[None]]) -> BackgroundTask:
         """Return a task that may wait indefinitely, or that has its own deadlines."""
-
-        def run_on(_: Heartbeat) -> Awaitable[None]:
-            return run()
-
-        return cls(name, run_on)
+        return cls(name, lambda _: run())
 
 
 class BackgroundTasks:
@@ -108,6 +118,7 @@ class BackgroundTasks:
             self._last_heartbeat[task] = self._now
 
         heartbeat()
+        _heartbeat.set(heartbeat)
         try:
             # In a task of its own: a task group that fails may leave its task marked as cancelled.
             await asyncio.ensure_future(task.run(heartbeat))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -15,7 +16,12 @@ import msgspec
 
 from service.options import LEVELS, LogFormat, LogLevel
 
+MAX_WAITING_BYTES = 2**20
+"""Bytes of lines that wait while standard error takes none."""
 _STDERR = 2
+_RETRY_SECONDS = 0.1
+_LAST_MS = 1000
+"""How long a line outside of an event loop waits: at the end of a process, nothing else is served."""
 _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -57,44 +63,78 @@ class Logger:
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         if level not in _output.levels:
             return
-        line = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
-        _output.write(line | fields)
+        _output.write(_fields(level, self._name, event, fields))
+
+
+def _fields(level: str, logger: str, event: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"timestamp": datetime.now(UTC), "level": level, "logger": logger, "event": event, **fields}
 
 
 class _Output:
-    """The destination of lines: standard error, without Python's buffers, whole lines in each write.
+    """The destination of lines: standard error, without Python's buffers.
 
     In an event loop, the lines of one iteration are written together at its end: a system call for each line
-    costs a busy webhook a sixth of its time.
+    costs a busy webhook a sixth of its time. If the reader of a pipe stops, lines wait here up to a bound,
+    and further ones are lost and counted: reviews, probes and signals are served all the same.
     """
 
     def __init__(self) -> None:
         self.render: Callable[[Line | dict[str, Any]], bytes] = _encode
         self.levels: frozenset[str] = frozenset(LEVELS)
-        self._round: list[bytes] = []
+        self.lost = 0
+        self._reported = 0
+        self._waiting = bytearray()
+        self._due_in: asyncio.AbstractEventLoop | None = None
 
     def write(self, said: Line | dict[str, Any]) -> None:
-        """Write a line, at the latest at the end of the loop's iteration."""
-        line = self.render(said)
+        """Write a line, at the latest at the end of the loop's iteration if standard error takes it."""
+        self._add(said)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            _write_now(line + b"\n")
+            self._empty(_LAST_MS)
             return
-        if not self._round:
-            loop.call_soon(self._end_round)
-        self._round.append(line)
+        if self._due_in is not loop:
+            self._due_in = loop
+            loop.call_soon(self._end_round, loop)
 
-    def _end_round(self) -> None:
-        lines, self._round = self._round, []
-        _write_now(b"\n".join([*lines, b""]))
+    def _add(self, said: Line | dict[str, Any]) -> None:
+        line = self.render(said)
+        if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
+            self.lost += 1
+        else:
+            self._waiting += line + b"\n"
+
+    def _end_round(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._empty(0)
+        if self._waiting:
+            loop.call_later(_RETRY_SECONDS, self._end_round, loop)
+        else:
+            self._due_in = None
+
+    def _empty(self, wait_ms: int) -> None:
+        """Write what waits, as far as standard error takes it within `wait_ms`."""
+        if self.lost > self._reported and len(self._waiting) < MAX_WAITING_BYTES // 2:
+            lines, self._reported = self.lost - self._reported, self.lost
+            self._add(_fields("warning", "log", "log lines were lost", {"lines": lines}))
+        # The reader of the log may be gone.
+        with contextlib.suppress(OSError):
+            while self._waiting and _is_writable(wait_ms):
+                del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
+            return
+        self._waiting.clear()
 
 
-def _write_now(lines: bytes) -> None:
-    # The reader of the log may be gone; a review must be answered all the same.
-    with contextlib.suppress(OSError):
-        while lines:
-            lines = lines[os.write(_STDERR, lines) :]
+def _is_writable(wait_ms: int) -> bool:
+    """Whether a write of at most PIPE_BUF bytes does not block."""
+    poll = select.poll()
+    poll.register(_STDERR, select.POLLOUT)
+    return bool(poll.poll(wait_ms))
+
+
+def lost_lines() -> int:
+    """Return the number of lines that this process could not write."""
+    return _output.lost
 
 
 def _parts(line: Line | dict[str, Any]) -> tuple[datetime, str, str, dict[str, Any]]:

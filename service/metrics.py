@@ -6,10 +6,11 @@ import platform
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from service.log import lost_lines
 from service.version import VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -24,8 +25,21 @@ def new_registry() -> CollectorRegistry:
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
     labels = {"version": VERSION, "python": platform.python_version()}
+    registry.register(LostLines())
     registry.register(Info("build", "Always 1: what runs.", tuple(labels), lambda: tuple(labels.values())))
     return registry
+
+
+class LostLines(Collector):
+    """Counts the lines of the log that were lost."""
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the one series."""
+        metric = CounterMetricFamily(
+            "fraction_injector_log_lines_lost", "Log lines lost because standard error did not take them."
+        )
+        metric.add_metric((), lost_lines())
+        yield metric
 
 
 class Info(Collector):

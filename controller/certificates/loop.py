@@ -33,6 +33,7 @@ from cluster.leadership import Leadership
 from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
+from service.background import beat
 from service.log import get_logger
 
 BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
@@ -88,15 +89,15 @@ class BundleLoop:
         self._directory = directory
         self._log = get_logger("certificates")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Write the caBundle if it differs, while this replica leads; call `heartbeat` after each reading.
+    async def run(self) -> None:
+        """Write the caBundle if it differs, while this replica leads.
 
         Raises:
             CertificateError: the directory holds no CA.
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
         """
         try:
-            await while_leading(self._leadership, self._step, BUNDLE_SECONDS, heartbeat)
+            await while_leading(self._leadership, self._step, BUNDLE_SECONDS)
         finally:
             # Another replica leads now, and its metric counts.
             self._metrics.show_configuration(is_there=True)
@@ -135,8 +136,8 @@ class CertificateLoop:
         self._warned: dict[str, date] = {}
         self._log = get_logger("certificates")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Keep certificates valid while this replica leads; call `heartbeat` after each step.
+    async def run(self) -> None:
+        """Keep certificates valid while this replica leads.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
@@ -144,7 +145,7 @@ class CertificateLoop:
         try:
             while self._leadership.leads:
                 action = await self._step()
-                heartbeat()
+                beat()
                 if isinstance(action, Wait):
                     # Someone may have edited a Secret or the configuration by hand.
                     seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()

@@ -19,7 +19,7 @@ import msgspec
 
 from certs.leaf import service_names
 from certs.observation import SecretContent
-from cluster.event_writer import EventWriter
+from cluster.event_writer import post_event
 from cluster.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from controller.certificates.delivery import CertificateDelivery
@@ -219,7 +219,7 @@ class CertificateStore:
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
         """
-        await EventWriter(self._api).post(warning.event(self._installation.namespace, now))
+        await post_event(self._api, warning.event(self._installation.namespace, now))
 
     @property
     def name(self) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 
+from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
@@ -77,11 +78,12 @@ class GeometryLoop:
         metrics: GeometryMetrics,
         options: GeometryOptions,
         *,
+        events: EventWriter,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._manager = MigManager(api, options.namespace, options.config_map)
-        self._reports = Reports(api)
+        self._reports = Reports(events)
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
@@ -100,9 +102,9 @@ class GeometryLoop:
         """Whether the ConfigMap was seen or created."""
         self._log = get_logger("geometry")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Divide cards while this replica leads; call `heartbeat` after each step."""
-        await while_leading(self._leadership, self.step, self._options.step_seconds, heartbeat)
+    async def run(self) -> None:
+        """Divide cards while this replica leads."""
+        await while_leading(self._leadership, self.step, self._options.step_seconds)
 
     async def step(self) -> None:
         """Read everything once, and do what each node needs next."""
@@ -177,7 +179,7 @@ class GeometryLoop:
                 self._failed.pop(node.name, None)
                 await self._end(node, "succeeded")
                 not_before = time_text(self._wall() + self._options.pause_seconds)
-                await self._reports.divided(node, file.divisions[target], not_before)
+                self._reports.divided(node, file.divisions[target], not_before)
             case Action.ABANDON:
                 await self._end(node, "abandoned")
 
@@ -207,7 +209,7 @@ class GeometryLoop:
         attempts.again_at = self._clock() + seconds
         await self._end(node, "failed")
         self._log.warning("a node was not divided", node=node.name, error=why, again_in=round(seconds))
-        await self._reports.failed(node, target, why)
+        self._reports.failed(node, target, why)
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
@@ -244,7 +246,7 @@ class GeometryLoop:
         self._reports.begin()
         for node in cluster.nodes:
             if node.fact.is_ours and node.view.problem is not None:
-                await self._reports.not_divided(node, node.view.problem)
+                self._reports.not_divided(node, node.view.problem)
         await self._reports.waiting(cluster, decision, self._pauses.end)
 
     def _for_planner(self, node: ClusterNode, file: MigConfigFile, now: float) -> MigNode | None:

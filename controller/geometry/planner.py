@@ -11,7 +11,7 @@ Pure: the same nodes, requests and turns give the same plan. The rules:
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -26,6 +26,7 @@ from controller.geometry.model import (
     UnservedReason,
 )
 from modes.facts import PodKey
+from service.turns import in_turn
 
 MAX_REQUESTS = 100
 """Requests that one plan looks at."""
@@ -41,25 +42,6 @@ _Score = tuple[int, int, int, int]
 _Shape = tuple[object, ...]
 
 
-def in_turn(requests: Iterable[MigRequest], turns: Turns) -> list[MigRequest]:
-    """Return requests in serving order: one of each namespace, then the next one of each."""
-    by_namespace = defaultdict[str, list[MigRequest]](list)
-    for request in sorted(requests, key=lambda each: (each.since, each.key)):
-        by_namespace[request.key[0]].append(request)
-    ranks = {
-        name: rank
-        for rank, name in enumerate(
-            sorted(by_namespace, key=lambda each: turn_key(each, by_namespace[each][0].since, turns))
-        )
-    }
-    ordered = [
-        (place, ranks[name], request)
-        for name, each in by_namespace.items()
-        for place, request in enumerate(each)
-    ]
-    return [request for _, _, request in sorted(ordered, key=lambda each: each[:2])]
-
-
 def turn_key(namespace: str, oldest: str, turns: Turns) -> tuple[float, str, str]:
     """Return the sort key of namespaces: the last turn, then the age of the oldest request."""
     return turns.get(namespace, float("-inf")), oldest, namespace
@@ -73,7 +55,8 @@ def plan(
 ) -> Plan:
     """Return the changes to start now, and why the other requests have none."""
     rooms = [Room(node) for node in sorted(nodes, key=lambda node: node.name)]
-    ordered = in_turn(requests, turns)[:MAX_REQUESTS]
+    oldest = sorted(requests, key=lambda each: (each.since, each.key))
+    ordered = in_turn(oldest, lambda each: each.key[0], turns)[:MAX_REQUESTS]
     return _Planner(rooms, ordered, Steps(MAX_STEPS) if work is None else work).plan()
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from cluster.event_writer import EventWriter
-from cluster.kube_client import ApiServer
 from controller.geometry.cluster import Cluster, ClusterNode, is_advertised
 from controller.geometry.demand import Decision
 from controller.geometry.mig_config import Division
@@ -33,8 +32,8 @@ _UNUSED = (
 class Reports:
     """Writes Events about the division of cards."""
 
-    def __init__(self, api: ApiServer) -> None:
-        self._events = EventWriter(api)
+    def __init__(self, events: EventWriter) -> None:
+        self._events = events
         self._written: dict[tuple[str, ...], None] = {}
         self._now = datetime.now(UTC)
         self._left = 0
@@ -51,46 +50,46 @@ class Reports:
         time_slice = TimeSlice()
         for uid in decision.deferred:
             if uid in cluster.waiting:
-                await self._on_pod(cluster.waiting[uid], MIG_WAITS, _UNUSED)
+                self._on_pod(cluster.waiting[uid], MIG_WAITS, _UNUSED)
         for request in decision.selection.requests:
             found = decision.plan.unserved.get(request.key)
             text = _why_not(found, pause_end) if found is not None else None
             if text is not None and request.uid in cluster.waiting:
-                await self._on_pod(cluster.waiting[request.uid], MIG_WAITS, text)
+                self._on_pod(cluster.waiting[request.uid], MIG_WAITS, text)
         # Last, because there may be any number; the others are at most as many as one plan looks at.
         advertised = cluster.advertised
         for pod, problem in decision.selection.impossible:
             if pod.mig is not None and not is_advertised(pod.mig, advertised):
-                await self._on_pod(pod, MIG_NEVER_FITS, problem)
+                self._on_pod(pod, MIG_NEVER_FITS, problem)
             await time_slice.pause()
 
-    async def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
+    def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
         namespace, name = pod.fact.key
         if pod.mig is None or not self._left or self._of_namespace[namespace] >= MAX_NAMESPACE_EVENTS:
             return
         involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
-        if await self._write(involved, reason, message):
+        if self._write(involved, reason, message):
             self._left -= 1
             self._of_namespace[namespace] += 1
 
-    async def not_divided(self, node: ClusterNode, problem: str) -> None:
+    def not_divided(self, node: ClusterNode, problem: str) -> None:
         """Write on a node why it is not divided."""
-        await self._write(_involved(node), "MigNotDivided", f"this node is not divided on demand: {problem}")
+        self._write(_involved(node), "MigNotDivided", f"this node is not divided on demand: {problem}")
 
-    async def failed(self, node: ClusterNode, target: str, why: str) -> None:
+    def failed(self, node: ClusterNode, target: str, why: str) -> None:
         """Write on a node that a change failed."""
-        await self._write(_involved(node), "MigChangeFailed", f"{why}; configuration {target} is tried again")
+        self._write(_involved(node), "MigChangeFailed", f"{why}; configuration {target} is tried again")
 
-    async def divided(self, node: ClusterNode, division: Division, not_before: str) -> None:
+    def divided(self, node: ClusterNode, division: Division, not_before: str) -> None:
         """Write on a node how it is divided now, and until when."""
         counts = Counter(name for names in division for name in names)
         text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
         now = f"divided into {text or 'nothing'}, configuration {node.fact.config}"
-        await self._write(
+        self._write(
             _involved(node), "MigDivided", f"{now}; not divided again before {not_before}", kind="Normal"
         )
 
-    async def _write(
+    def _write(
         self,
         involved: dict[str, str],
         reason: str,
@@ -103,7 +102,7 @@ class Reports:
         if identity in self._written:
             return False
         name = event_name(involved["name"], " ".join(identity))
-        await self._events.write(event(involved, reason, message, name=name, now=self._now, kind=kind))
+        self._events.write(event(involved, reason, message, name=name, now=self._now, kind=kind))
         self._written[identity] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]

@@ -10,13 +10,14 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain, islice, zip_longest
+from itertools import chain
 
 from controller.geometry.feasibility import Feasibility, Shape, shape_of
 from controller.geometry.model import MigRequest, Steps
 from controller.geometry.planner import MAX_REQUESTS, Turns, turn_key
 from controller.watch.mig_facts import MigPod
 from controller.watch.resources import SeenPod
+from service.turns import in_turn
 
 MAX_NAMED = 1000
 """Pods that no card can ever serve and that are kept with the reason; the others are only counted."""
@@ -49,8 +50,8 @@ class Selection:
     @property
     def impossible(self) -> list[tuple[SeenPod, str]]:
         """Some of these pods with the reason: one of each namespace, then the next one of each."""
-        turns = chain.from_iterable(zip_longest(*self._named.values()))
-        return list(islice((each for each in turns if each is not None), MAX_NAMED))
+        named = chain.from_iterable(self._named.values())
+        return in_turn(named, lambda each: each[0].fact.namespace, {})[:MAX_NAMED]
 
 
 _Entry = tuple[str, tuple[str, str], SeenPod, MigPod]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 from cluster.event_writer import EventWriter
-from cluster.kube_client import ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.node_agents.audit import Difference, Held, Looks, differences
@@ -29,9 +28,9 @@ class AuditLoop:
     """Checks all nodes whose agents report the kubelet's allocations."""
 
     def __init__(
-        self, api: ApiServer, state: LedgerStore, leadership: Leadership, metrics: NodeAgentMetrics
+        self, events: EventWriter, state: LedgerStore, leadership: Leadership, metrics: NodeAgentMetrics
     ) -> None:
-        self._events = EventWriter(api)
+        self._events = events
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
@@ -40,10 +39,10 @@ class AuditLoop:
         """Names of the Events on lasting differences."""
         self._log = get_logger("audit")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Check while this replica leads; call `heartbeat` after each check."""
+    async def run(self) -> None:
+        """Check while this replica leads."""
         try:
-            await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS, heartbeat)
+            await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS)
         finally:
             self._metrics.differences.set(0)
 
@@ -60,7 +59,7 @@ class AuditLoop:
         found = [each for name in suspects for each in self._differences(name, held[name], finished[name])]
         lasting = self._looks.lasting(found)
         self._metrics.differences.set(len(lasting))
-        await self._tell(lasting)
+        self._tell(lasting)
 
     def _held(self, name: str) -> Held | None:
         """The kubelet's allocations, if the node's agent serves; otherwise they may be outdated."""
@@ -84,7 +83,7 @@ class AuditLoop:
                         found[name].update({index_of(unit): amount for unit, amount in pod.fact.takes})
         return found
 
-    async def _tell(self, lasting: Collection[Difference]) -> None:
+    def _tell(self, lasting: Collection[Difference]) -> None:
         now = datetime.now(UTC)
         reported = set[str]()
         for each in list(lasting)[:MAX_EVENTS]:
@@ -98,5 +97,5 @@ class AuditLoop:
             if name not in self._reported:
                 involved = {"kind": "Node", "name": each.node, "uid": node.uid}
                 self._log.warning("kubelet and ledger differ", node=each.node, what=each.text)
-                await self._events.write(event(involved, REASON, each.text, name=name, now=now))
+                self._events.write(event(involved, REASON, each.text, name=name, now=now))
         self._reported = reported

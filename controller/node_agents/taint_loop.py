@@ -20,8 +20,11 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL
 from service.log import get_logger
+from service.turns import Turns
 
 STEP_SECONDS = 1.0
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 60.0
+"""Until a request for a node that failed is repeated."""
 
 
 class TaintLoop:
@@ -56,13 +59,14 @@ class TaintLoop:
         self._clock = clock
         self._since: dict[str, float] = {}
         """When each node's agent was first seen not to serve."""
-        self._forbidden = False
+        self._turns = Turns[str](lambda _: "", lambda name: name, FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS)
+        self._is_forbidden = False
         self._log = get_logger("node agents")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Add and remove taints while this replica leads; call `heartbeat` after each step."""
+    async def run(self) -> None:
+        """Add and remove taints while this replica leads."""
         try:
-            await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
+            await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
             self._metrics.held.set(0)
 
@@ -78,6 +82,7 @@ class TaintLoop:
                 if action != "leave":
                     await self._carry_out(node, action, why)
         self._since = {name: at for name, at in self._since.items() if name in self._state.nodes}
+        self._turns.keep(self._state.nodes)
         self._metrics.held.set(held)
 
     def _decided(self, node: SeenNode) -> tuple[Action, str]:
@@ -125,28 +130,36 @@ class TaintLoop:
         return coverage.covers(fact.name, fact.labels, fact.taints)
 
     async def _carry_out(self, node: SeenNode, action: Action, why: str) -> None:
-        if not self._leadership.leads or self._forbidden:
-            return
         name, place = node.fact.name, node.taints.ours
+        if not self._leadership.leads or self._turns.pauses(name, self._clock()):
+            return
         body = hold_patch(node.taints) if place is None else release_patch(place)
         try:
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", body=body, content_type=JSON_PATCH)
         except ApiError as error:
             self._say_refused(name, error)
         except TRANSPORT_ERRORS as error:
+            self._turns.refused(name, self._clock())
             self._log.warning("a node's taint is not changed", node=name, error=str(error))
         else:
+            self._is_forbidden = False
+            self._turns.accepted(name)
             self._log.info("a node is held" if action == "hold" else "a node is let go", node=name, why=why)
 
     def _say_refused(self, node: str, error: ApiError) -> None:
         """Log a rejection, unless the node has changed meanwhile: its next version is checked again."""
-        if error.status == HTTPStatus.FORBIDDEN:
-            # Until the process restarts: if the agent is disabled, the chart removes the right.
-            self._forbidden = True
+        if error.status in CHANGED_MEANWHILE:
+            return
+        self._turns.refused(node, self._clock())
+        if error.status == HTTPStatus.FORBIDDEN and self._is_forbidden:
+            return
+        self._is_forbidden = error.status == HTTPStatus.FORBIDDEN
+        if self._is_forbidden:
+            # Once: if the agent is disabled, the chart removes the right.
             self._log.error(
                 "the taint of nodes cannot be changed: tainted nodes stay tainted",
                 error=str(error),
                 run=f"kubectl taint nodes --all {AGENT_TAINT}:NoSchedule-",
             )
-        elif error.status not in CHANGED_MEANWHILE:
+        else:
             self._log.warning("a node's taint is not changed", node=node, error=str(error))

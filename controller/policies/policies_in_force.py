@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cluster.event_writer import EventWriter
+from cluster.event_writer import post_event
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.policies.policy_events import read_config_map
 from controller.policies.served_policies import FORGET_SECONDS, WebhookPolicies
@@ -25,7 +25,6 @@ class PoliciesInForce:
 
     def __init__(self, api: ApiServer, policies: WatchedPolicies, served: WebhookPolicies) -> None:
         self._api = api
-        self._events = EventWriter(api)
         self._policies = policies
         self._served = served
         self._checks_left = FIRST_CHECKS
@@ -57,4 +56,5 @@ class PoliciesInForce:
         message = f"policies {digest} are in force at every webhook ({len(webhooks)}): {named}"
         # Includes the version: policies that come back are reported again, but not by each new leader.
         name = event_name(config_map, f"in force {found.version} {digest}")
-        await self._events.post(event(found.involved, REASON, message, name=name, now=now, kind="Normal"))
+        said = event(found.involved, REASON, message, name=name, now=now, kind="Normal")
+        await post_event(self._api, said)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cluster.event_writer import EventWriter
+from cluster.event_writer import post_event
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.policies.watched_policies import WatchedPolicies
 from kube.events import event, event_name
@@ -33,7 +33,6 @@ class PolicyEvents:
 
     def __init__(self, api: ApiServer, policies: WatchedPolicies) -> None:
         self._api = api
-        self._events = EventWriter(api)
         self._policies = policies
         self._reported: str | None = None
         self._log = get_logger("events")
@@ -49,7 +48,7 @@ class PolicyEvents:
             return
         try:
             found = await read_config_map(self._api, namespace, config_map)
-            await self._events.post(policy_event(name, found, problem, now))
+            await post_event(self._api, policy_event(name, found, problem, now))
         except ApiError as error:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
             is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS

@@ -79,6 +79,11 @@ class ControllerMetrics:
             ["reason"],
             registry=registry,
         )
+        self.events_lost = Counter(
+            "fraction_injector_events_lost",
+            "Events lost because too many waited, or the API server did not take them in 3 s.",
+            registry=registry,
+        )
         self.idle_slices = Gauge(
             "fraction_injector_namespace_slices_idle",
             "Slices of pods without a kernel for longer than idleAfter of their policy; by the leader.",

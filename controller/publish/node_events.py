@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from cluster.event_writer import EventWriter
-from cluster.kube_client import ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.publish.node_problems import offered_twice
@@ -25,8 +24,8 @@ MAX_WRITTEN = 10_000
 class NodeEvents:
     """Checks all nodes from time to time, and writes one Event for each problem."""
 
-    def __init__(self, api: ApiServer, state: LedgerStore, leadership: Leadership) -> None:
-        self._events = EventWriter(api)
+    def __init__(self, events: EventWriter, state: LedgerStore, leadership: Leadership) -> None:
+        self._events = events
         self._state = state
         self._leadership = leadership
         self._written: dict[str, None] = {}
@@ -41,7 +40,7 @@ class NodeEvents:
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
                 for reason, message in self._problems(node):
-                    await self._write_event(node, reason, message)
+                    self._write_event(node, reason, message)
 
     def _problems(self, node: SeenNode) -> Iterator[tuple[Reason, str]]:
         wrong = cordon.problem(node.cordon, [index for index, _ in node.fact.gpus]) if node.cordon else None
@@ -53,13 +52,13 @@ class NodeEvents:
             if twice is not None:
                 yield "OfferedTwice", twice
 
-    async def _write_event(self, node: SeenNode, reason: Reason, message: str) -> None:
+    def _write_event(self, node: SeenNode, reason: Reason, message: str) -> None:
         body = node_event(node, reason, message, datetime.now(UTC))
         name = body["metadata"]["name"]
         if name in self._written:
             return
         self._log.warning("something is wrong with a node", node=node.fact.name, reason=reason, error=message)
-        await self._events.write(body)
+        self._events.write(body)
         self._written[name] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]

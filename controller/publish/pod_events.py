@@ -25,6 +25,7 @@ from kube.events import event, event_name
 from ledger.quota_line import QuotasOf, unknown_quotas
 from modes.resource_names import ResourceNames
 from service.log import get_logger
+from service.turns import TurnQueue
 
 MAX_PENDING = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
@@ -45,18 +46,19 @@ class PodEvents:
         metrics: ControllerMetrics,
         names: ResourceNames,
         *,
+        events: EventWriter,
         quotas_of: QuotasOf = unknown_quotas,
     ) -> None:
         self._api = api
         self._quotas_of = quotas_of
-        self._events = EventWriter(api)
+        self._events = events
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
         self._names = names
         self._free_nodes = FreeNodesFinder(state)
         self._claim_room = ClaimRoomFinder(state)
-        self._pending: asyncio.Queue[Finding] = asyncio.Queue(MAX_PENDING)
+        self._pending: TurnQueue[Finding] = TurnQueue(MAX_PENDING, lambda finding: finding.namespace)
         self._noted: dict[str, None] = {}
         self._log = get_logger("events")
         state.on_pod(self._note)
@@ -76,12 +78,14 @@ class PodEvents:
             return
         for finding in findings(before, after):
             name = _name(finding)
-            if name in self._noted or self._pending.full():
+            if name in self._noted:
                 continue
             self._noted[name] = None
             if len(self._noted) > 10 * MAX_PENDING:
                 del self._noted[next(iter(self._noted))]
-            self._pending.put_nowait(finding)
+            if (lost := self._pending.put(finding)) is not None:
+                self._noted.pop(_name(lost), None)
+                self._metrics.events_lost.inc()
 
     async def _write_event(self, finding: Finding) -> None:
         if finding.reason == "WaitingForQuota":
@@ -94,8 +98,8 @@ class PodEvents:
             # It may still come to wait for slices: then the scheduler updates the pod again.
             self._noted.pop(_name(finding), None)
             return
-        if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
-            self._metrics.events.labels(finding.reason).inc()
+        written = self._metrics.events.labels(finding.reason).inc
+        self._events.write(pod_event(finding, message, datetime.now(UTC)), written)
 
     def _in_line(self, finding: Finding) -> str | None:
         """A pod's place in the line of a quota; None if it does not wait in one now."""

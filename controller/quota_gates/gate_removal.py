@@ -26,9 +26,9 @@ Outcome = Literal["removed", "still there", "gone"]
 class GateRemoval:
     """Removes gates with the rights of this process."""
 
-    def __init__(self, api: ApiServer, metrics: ControllerMetrics) -> None:
+    def __init__(self, api: ApiServer, events: EventWriter, metrics: ControllerMetrics) -> None:
         self._api = api
-        self._events = EventWriter(api)
+        self._events = events
         self._metrics = metrics
         self._log = get_logger("quota gates")
 
@@ -57,14 +57,14 @@ class GateRemoval:
         gates = msgspec.convert(stored.spec.scheduling_gates or [], list[dict[str, Any]])
         return "still there" if any(gate.get("name") == QUOTA_GATE for gate in gates) else "removed"
 
-    async def report(self, pod: PodFact, wait: QuotaWait) -> None:
-        """Log that a pod no longer waits, and try to write it as an Event."""
+    def report(self, pod: PodFact, wait: QuotaWait) -> None:
+        """Log that a pod no longer waits, and write it as an Event."""
         waited = int(seconds_since(wait.since, datetime.now(UTC)))
         message = f"waited {waited} s for its quota, which has room now: it can be scheduled"
         self._log.info("a pod no longer waits", namespace=pod.namespace, pod=pod.name, waited=waited)
         finding = Finding(pod.namespace, pod.name, wait.uid, "QuotaHasRoom")
-        if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
-            self._metrics.events.labels(finding.reason).inc()
+        written = self._metrics.events.labels(finding.reason).inc
+        self._events.write(pod_event(finding, message, datetime.now(UTC)), written)
 
 
 def removal_patch(wait: QuotaWait) -> list[dict[str, object]]:

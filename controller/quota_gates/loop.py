@@ -89,8 +89,8 @@ class QuotaGateLoop:
         """Pods whose request was rejected, and when it is their turn again."""
         self._log = get_logger("quota gates")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Let pods go while this replica leads; call `heartbeat` after each step."""
+    async def run(self) -> None:
+        """Let pods go while this replica leads."""
         self._not_before = self._clock() + SETTLE_SECONDS
         for key in self._unknown:
             # Of an earlier term: other leaders may have let other pods go since. The watch knows.
@@ -98,7 +98,7 @@ class QuotaGateLoop:
         self._unknown.clear()
         self._resume(math.inf)
         try:
-            await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
+            await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
             self._line.state = "settling"
 
@@ -153,7 +153,7 @@ class QuotaGateLoop:
         self._state.lift(pod.key)
         outcome = await self._remove(pod.key, wait)
         if outcome == "removed":
-            await self._removal.report(pod, wait)
+            self._removal.report(pod, wait)
         if outcome == "still there":
             return not self._are_many_stuck
         return outcome is not None

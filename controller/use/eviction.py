@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Literal
 
-from cluster.event_writer import EventWriter
+from cluster.event_writer import EventWriter, post_event
 from cluster.kube_client import ApiError, ApiServer
 from cluster.leader_loop import Leads
 from controller.pods.pending_pod import read_pod
@@ -25,28 +25,32 @@ MAX_KEPT = 4096
 class IdleEviction:
     """Writes Events on idle pods and evicts them, with the rights of this process."""
 
-    def __init__(self, api: ApiServer, leadership: Leads, metrics: ControllerMetrics) -> None:
+    def __init__(
+        self, api: ApiServer, events: EventWriter, leadership: Leads, metrics: ControllerMetrics
+    ) -> None:
         self._api = api
-        self._events = EventWriter(api)
+        self._events = events
         self._leadership = leadership
         self._metrics = metrics
         self._kept: set[tuple[str, int]] = set()
         self._log = get_logger("idle shares")
 
-    async def tell(self, pod: IdlePod, reason: Literal["ShareIdle", "IdleShareWarning"]) -> None:
-        """Write an Event on a pod, once for each time that it is idle.
+    def tell(self, pod: IdlePod) -> None:
+        """Write an Event on a pod that may stay idle, once for each time that it is idle."""
+        message = f"{_idle(pod)} while it holds slices of a GPU: delete it if it is not needed"
+        self._write(pod, "ShareIdle", message, str(pod.idle_since))
+
+    async def warn(self, pod: IdlePod) -> None:
+        """Write an Event on a pod before it is evicted, once for each time that it is idle.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
         """
-        message = f"no kernel ran for {idle_text(pod.seconds)} while it holds slices of a GPU"
-        if reason == "IdleShareWarning":
-            grace = idle_text(pod.rule.grace_seconds)
-            message += f": it is evicted after another {grace}, unless one runs"
-        else:
-            message += ": delete it if it is not needed"
-        if await self._events.post(self._event(pod, reason, message, str(pod.idle_since))):
-            self._metrics.events.labels(reason).inc()
+        grace = idle_text(pod.rule.grace_seconds)
+        held = f"{_idle(pod)} while it holds slices of a GPU"
+        message = f"{held}: it is evicted after another {grace}, unless one runs"
+        if await post_event(self._api, _event(pod, "IdleShareWarning", message, str(pod.idle_since))):
+            self._metrics.events.labels("IdleShareWarning").inc()
 
     async def evict(self, pod: IdlePod) -> Literal["evicted", "gone", "later"]:
         """Evict a pod, if it still is the same one and nobody has deleted it.
@@ -66,9 +70,9 @@ class IdleEviction:
                 return "gone"
             if error.status != HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            await self._say_kept(pod, error)
+            self._say_kept(pod, error)
             return "later"
-        await self._report(pod)
+        self._report(pod)
         return "evicted"
 
     async def _request(self, pod: IdlePod) -> None:
@@ -82,7 +86,7 @@ class IdleEviction:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
         await self._api.request("POST", path, body=body, seconds=WRITE_SECONDS)
 
-    async def _say_kept(self, pod: IdlePod, error: ApiError) -> None:
+    def _say_kept(self, pod: IdlePod, error: ApiError) -> None:
         """Say why a pod is not evicted yet, once for each time that it is idle."""
         if (pod.uid, pod.idle_since) in self._kept:
             return
@@ -90,16 +94,21 @@ class IdleEviction:
             self._kept.clear()
         self._kept.add((pod.uid, pod.idle_since))
         self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
-        message = f"no kernel ran for {idle_text(pod.seconds)}, but it is not evicted yet: {error}"
-        if await self._events.write(self._event(pod, "IdleShareKept", message, str(pod.idle_since))):
-            self._metrics.events.labels("IdleShareKept").inc()
+        message = f"{_idle(pod)}, but it is not evicted yet: {error}"
+        self._write(pod, "IdleShareKept", message, str(pod.idle_since))
 
-    async def _report(self, pod: IdlePod) -> None:
-        message = f"no kernel ran for {idle_text(pod.seconds)}, even after the warning: the pod is evicted"
+    def _report(self, pod: IdlePod) -> None:
+        message = f"{_idle(pod)}, even after the warning: the pod is evicted"
         self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
-        if await self._events.write(self._event(pod, "IdleShareEvicted", message, "")):
-            self._metrics.events.labels("IdleShareEvicted").inc()
+        self._write(pod, "IdleShareEvicted", message, "")
 
-    def _event(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> dict[str, object]:
-        finding = Finding(*pod.key, pod.uid, reason)
-        return pod_event(finding, message, datetime.now(UTC), occasion)
+    def _write(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> None:
+        self._events.write(_event(pod, reason, message, occasion), self._metrics.events.labels(reason).inc)
+
+
+def _idle(pod: IdlePod) -> str:
+    return f"no kernel ran for {idle_text(pod.seconds)}"
+
+
+def _event(pod: IdlePod, reason: Reason, message: str, occasion: str) -> dict[str, object]:
+    return pod_event(Finding(*pod.key, pod.uid, reason), message, datetime.now(UTC), occasion)

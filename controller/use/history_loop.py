@@ -41,10 +41,10 @@ class UseHistoryLoop:
         self._saved = 0.0
         self._log = get_logger("use history")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Keep the history while this replica leads; call `heartbeat` after each step."""
+    async def run(self) -> None:
+        """Keep the history while this replica leads."""
         self._history = None
-        await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
+        await while_leading(self._leadership, self.step, STEP_SECONDS)
 
     async def step(self) -> None:
         """Look at all shares once; save what was seen from time to time."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -22,16 +21,18 @@ from controller.use.reclaim import Freshness, Warned, next_step
 from controller.use.store import WARNINGS, UseStore
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
+from service.turns import Turns
 
 STEP_SECONDS = 10.0
 MAX_AT_ONCE = 16
-"""Pods that are reported as idle, and pods that are warned, in one step."""
+"""Pods that are warned in one step."""
 MAX_EVICTED = 4
 """Pods whose eviction is requested in one step, 24 a minute: an admin who sees too many has time to act."""
 MAX_WARNED = 4096
 """Pods that are warned at the same time: 260 KB of the ConfigMap."""
 HELD_SECONDS = 60.0
-"""Until the eviction of a pod is requested again: a PodDisruptionBudget forbade it, or it had no answer."""
+"""Until the eviction of a pod is requested again: a PodDisruptionBudget forbade it, or it had no answer.
+Each time that it fails, twice as long."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 
 
@@ -66,14 +67,14 @@ class IdleLoop:
         self._told: dict[tuple[str, int], None] = {}
         self._warned: dict[str, Warned] | None = None
         """Each warning by UID, as stored; None until that is read."""
-        self._held: dict[str, float] = {}
+        self._turns: Turns[IdlePod] = Turns(lambda pod: pod.key[0], lambda pod: pod.uid, HELD_SECONDS)
         self._log = get_logger("idle shares")
 
-    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
-        """Look at reports while this replica leads; call `heartbeat` after each step."""
+    async def run(self) -> None:
+        """Look at reports while this replica leads."""
         self._warned, self._fresh = None, Freshness()
         try:
-            await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
+            await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
             self._metrics.idle_slices.clear()
 
@@ -83,9 +84,9 @@ class IdleLoop:
         if self._reason_not_to_lead() is not None:
             return
         try:
-            await self._tell([pod for pod in fresh if not pod.rule.evicts])
+            self._tell([pod for pod in fresh if not pod.rule.evicts])
             if self._store is not None:
-                await self._reclaim(self._store, {pod.uid for pod in idle if pod.rule.evicts}, fresh)
+                await self._reclaim(self._store, [pod for pod in idle if pod.rule.evicts], fresh)
         except _UNKNOWN as error:
             self._log.warning("idle pods wait", error=f"{type(error).__name__}: {error}")
 
@@ -104,33 +105,34 @@ class IdleLoop:
         self._metrics.set_idle(_slices_by_namespace(idle))
         return idle, fresh
 
-    async def _tell(self, pods: Iterable[IdlePod]) -> None:
+    def _tell(self, pods: Iterable[IdlePod]) -> None:
         """Write an Event on each pod that is idle, and may stay so."""
-        new = [pod for pod in pods if (pod.uid, pod.idle_since) not in self._told]
-        for pod in new[:MAX_AT_ONCE]:
-            await self._is_told(pod, "ShareIdle")
+        for pod in [pod for pod in pods if (pod.uid, pod.idle_since) not in self._told]:
+            self._eviction.tell(pod)
             self._told[pod.uid, pod.idle_since] = None
             if len(self._told) > MAX_WARNED:
                 del self._told[next(iter(self._told))]
 
-    async def _reclaim(self, store: UseStore, idle: set[str], fresh: Iterable[IdlePod]) -> None:
+    async def _reclaim(self, store: UseStore, idle: Sequence[IdlePod], fresh: Iterable[IdlePod]) -> None:
         """Warn idle pods, and evict those that were warned long enough ago."""
         if not idle and not self._warned:
             return
         if self._warned is None:
             self._warned = await self._stored(store)
-        known = {uid: at for uid, at in self._warned.items() if uid in idle}
-        self._held = {uid: until for uid, until in self._held.items() if uid in idle}
+        uids = {pod.uid for pod in idle}
+        known = {uid: at for uid, at in self._warned.items() if uid in uids}
+        self._turns.keep(idle)
         steps = [(pod, next_step(pod, known.get(pod.uid))) for pod in fresh]
         room = MAX_WARNED - len(known)
-        unwarned = [pod for pod, step in steps if step == "warn" and self._is_due(pod)]
-        for pod in unwarned[: min(MAX_AT_ONCE, room)]:
-            if await self._is_told(pod, "IdleShareWarning"):
+        unwarned = [pod for pod, step in steps if step == "warn"]
+        for pod in self._turns.some(unwarned, min(MAX_AT_ONCE, room), self._clock()):
+            if await self._is_warned(pod):
                 known[pod.uid] = Warned(pod.idle_since, pod.measured)
         if known != self._warned:
             await store.write(WARNINGS, msgspec.json.encode(known).decode())
             self._warned = known
-        for pod in [pod for pod, step in steps if step == "evict" and self._is_due(pod)][:MAX_EVICTED]:
+        warned = [pod for pod, step in steps if step == "evict"]
+        for pod in self._turns.some(warned, MAX_EVICTED, self._clock()):
             await self._evict(pod)
 
     async def _stored(self, store: UseStore) -> dict[str, Warned]:
@@ -141,35 +143,32 @@ class IdleLoop:
             self._log.error("the stored warnings cannot be read: pods are warned again", error=str(error))
             return {}
 
-    async def _is_told(self, pod: IdlePod, reason: Literal["ShareIdle", "IdleShareWarning"]) -> bool:
-        """Write an Event on a pod; the failure of one, such as in a namespace that ends, delays no other."""
+    async def _is_warned(self, pod: IdlePod) -> bool:
+        """Warn a pod; the failure of one, such as in a namespace that ends, delays no other."""
         try:
-            await self._eviction.tell(pod, reason)
+            await self._eviction.warn(pod)
         except _UNKNOWN as error:
-            self._failed(pod, error)
+            self._turns.refused(pod, self._clock())
+            self._log_failed(pod, error)
             return False
         return True
 
-    def _failed(self, pod: IdlePod, error: Exception) -> None:
-        self._held[pod.uid] = self._clock() + HELD_SECONDS
+    def _log_failed(self, pod: IdlePod, error: Exception) -> None:
         self._log.warning(
             "the eviction of an idle pod waits",
             pod="/".join(pod.key),
             error=f"{type(error).__name__}: {error}",
         )
 
-    def _is_due(self, pod: IdlePod) -> bool:
-        return self._held.get(pod.uid, 0.0) <= self._clock()
-
     async def _evict(self, pod: IdlePod) -> None:
         if not self._leadership.leads or self._reason_not_to_lead() is not None:
             return
         # Also if it has no answer: the pod is read again before the next request.
-        self._held[pod.uid] = self._clock() + HELD_SECONDS
+        self._turns.refused(pod, self._clock())
         try:
             await self._eviction.evict(pod)
         except _UNKNOWN as error:
-            self._failed(pod, error)
+            self._log_failed(pod, error)
 
 
 def _slices_by_namespace(pods: Iterable[IdlePod]) -> dict[str, int]:

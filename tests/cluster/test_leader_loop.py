@@ -5,7 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from cluster.leader_loop import while_leading
+from cluster.leader_loop import BUDGET_SECONDS, while_leading
+from service import background
+from tests.service.virtual_time import VirtualTimeLoop
+
+
+async def kept(run, heartbeat):
+    """Run as a background task runs, with its heartbeat."""
+    background._heartbeat.set(heartbeat)
+    await run()
 
 
 def test_a_step_and_a_sign_of_life_follow_each_other_until_another_leads():
@@ -15,7 +23,7 @@ def test_a_step_and_a_sign_of_life_follow_each_other_until_another_leads():
         seen.append("step")
         replica.leads = len(seen) < 3
 
-    asyncio.run(while_leading(replica, step, 0, lambda: seen.append("heartbeat")))
+    asyncio.run(kept(lambda: while_leading(replica, step, 0), lambda: seen.append("heartbeat")))
     assert seen == ["step", "heartbeat"] * 2
 
 
@@ -28,4 +36,25 @@ def test_a_step_that_fails_is_no_sign_of_life():
         raise OSError("no API server")
 
     with pytest.raises(OSError, match="no API server"):
-        asyncio.run(while_leading(SimpleNamespace(leads=True), step, 0, pytest.fail))
+        asyncio.run(kept(lambda: while_leading(SimpleNamespace(leads=True), step, 0), pytest.fail))
+
+
+def test_a_step_that_takes_too_long_is_cut_off_and_the_next_one_is_taken():
+    seen, replica = [], SimpleNamespace(leads=True)
+
+    async def step():
+        seen.append(asyncio.get_running_loop().time())
+        replica.leads = len(seen) < 2
+        await asyncio.sleep(10 * BUDGET_SECONDS)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(kept(lambda: while_leading(replica, step, 1), lambda: seen.append("heartbeat")))
+    assert seen == [0, "heartbeat", BUDGET_SECONDS + 1, "heartbeat"]
+
+
+def test_a_timeout_within_a_step_is_its_failure():
+    async def step():
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(while_leading(SimpleNamespace(leads=True), step, 0))

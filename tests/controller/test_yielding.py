@@ -21,6 +21,7 @@ from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
+from tests.cluster.events import KeptEvents
 from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
@@ -172,7 +173,7 @@ def test_a_new_leader_looks_at_the_pods_a_slice_at_a_time():
             fact = PodFact(namespace="team", name=f"p{number}", takes=((0, 4),))
             state.set_pod(SeenPod(fact, InjectedPod(uid=str(number), asked="0.5", injected="x")))
         metrics = ControllerMetrics(CollectorRegistry())
-        events = PodEvents(None, state, LEADING, metrics, ResourceNames())
+        events = PodEvents(None, state, LEADING, metrics, ResourceNames(), events=KeptEvents())
         steps = Steps()
         events._note = steps.count(events._note)
         task = asyncio.create_task(events.run())

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.background import BackgroundTask, BackgroundTasks
+from service.background import BackgroundTask, BackgroundTasks, beat
 from service.retry import Backoff
 from testbed.process import WAIT_S
 from tests.service.virtual_time import VirtualTimeLoop
@@ -189,3 +189,19 @@ def test_time_is_counted_while_the_loop_turns():
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         assert runner.run(scenario()).startswith("election: no heartbeat for 3")
+
+
+def test_what_runs_within_a_task_gives_its_heartbeat():
+    tasks = Kept()
+
+    async def request():
+        tasks.pass_time(3 * 60)
+        assert tasks.tasks.stuck is None
+        beat()
+
+    async def slow():
+        for _ in range(3):
+            await asyncio.create_task(request())
+
+    asyncio.run(tasks.tasks.keep(BackgroundTask.beating("publishing", slow, 60)))
+    beat()

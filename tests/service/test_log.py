@@ -111,3 +111,51 @@ def test_a_decision_is_a_line_of_level_info():
 def test_text_without_a_terminal_has_no_colours_and_nothing_that_a_terminal_obeys():
     (line,) = text_of("configure_logging(form='text')\nget_logger('a').info('b', pod='\\x1b[31m', n=4)\n")
     assert line.endswith("Z info    a: b pod=\\x1b[31m n=4")
+
+
+FULL_PIPE = START + (
+    "import asyncio, os, sys\nreader, writer = os.pipe()\nos.dup2(writer, 2)\nlog = get_logger('webhook')\n"
+)
+
+
+def printed(program):
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL_PIPE + program], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    return ended.stdout.splitlines()
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_loses_lines_that_are_counted():
+    program = (
+        "from service.log import lost_lines\n"
+        "async def main():\n"
+        "    for _ in range(30):\n"
+        "        for _ in range(100):\n            log.info('review', text='x' * 1000)\n"
+        "        await asyncio.sleep(0)\n"
+        "    print('served', 1000 < lost_lines() < 3000)\n"
+        "asyncio.run(main())\n"
+        "print('ended')\n"
+    )
+    assert printed(program) == ["served True", "ended"]
+
+
+def test_lines_that_waited_come_in_order_and_those_that_were_lost_are_said():
+    program = (
+        "import json, threading\n"
+        "from service import log as module\n"
+        "module.MAX_WAITING_BYTES = 200_000\n"
+        "def read():\n"
+        "    while data := os.read(reader, 100_000):\n        parts.append(data)\n"
+        "        if b'were lost' in data:\n            done.set()\n"
+        "async def main():\n"
+        "    for number in range(2000):\n        log.info('review', number=number, text='x' * 200)\n"
+        "        await asyncio.sleep(0)\n"
+        "    threading.Thread(target=read, daemon=True).start()\n"
+        "    await asyncio.to_thread(done.wait, 100)\n"
+        "parts, done = [], threading.Event()\n"
+        "asyncio.run(main())\n"
+        "*lines, last = map(json.loads, b''.join(parts).splitlines())\n"
+        "print([each['number'] for each in lines] == list(range(len(lines))))\n"
+        "print(last['event'], len(lines) + last['lines'])\n"
+    )
+    assert printed(program) == ["True", "log lines were lost 2000"]

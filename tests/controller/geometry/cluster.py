@@ -105,7 +105,16 @@ class MigCluster:
         metrics = GeometryMetrics(self.registry)
         clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now + self.skew)
         self.leadership = Leading(self)
-        self.loop = GeometryLoop(self, self.store, self.leadership, metrics, options, clock=clock, wall=wall)
+        self.loop = GeometryLoop(
+            self,
+            self.store,
+            self.leadership,
+            metrics,
+            options,
+            events=self,
+            clock=clock,
+            wall=wall,
+        )
 
     def count(self, result):
         return self.registry.get_sample_value("fraction_injector_mig_changes_total", {"result": result})
@@ -195,15 +204,15 @@ class MigCluster:
             free.get(key, 0) >= int(amount) for key, amount in wants.items()
         )
 
+    def write(self, event):
+        self.events.append(event)
+
     async def request(self, method, path, *, query=None, body=None, content_type=None):
         if self.refuse:
             self.refuse -= 1
             raise ApiError(500, "in-memory trouble")
         if method == "GET":
             return json.dumps(self._get(path, query)).encode()
-        if path.endswith("/events"):
-            self.events.append(body)
-            return b"{}"
         if self.crash_after == 0:
             raise CrashError
         self._write(method, path, body)

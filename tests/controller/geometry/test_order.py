@@ -3,7 +3,7 @@
 import random
 
 from controller.geometry.model import MigNode, MigRequest, Steps, UnservedReason
-from controller.geometry.planner import MAX_STEPS, in_turn, plan
+from controller.geometry.planner import MAX_STEPS, plan
 from modes.mig_geometry import full_geometries
 from modes.mig_profiles import A100_40GB
 from tests.controller.geometry.planned import node
@@ -24,13 +24,6 @@ def why(nodes, *requests, of="p"):
     planned = plan(nodes, requests)
     (found,) = [each for key, each in planned.unserved.items() if key[1] == of]
     return found
-
-
-def test_namespaces_take_turns_and_the_one_served_longest_ago_begins():
-    requests = [request(f"a{number}", namespace="a", since=str(number)) for number in range(3)]
-    requests += [request("b0", namespace="b", since="8"), request("c0", namespace="c", since="9")]
-    order = [each.key[1] for each in in_turn(requests, {"a": 5.0})]
-    assert order == ["b0", "c0", "a0", "a1", "a2"]
 
 
 def test_who_was_served_longer_ago_is_served_by_the_next_division():

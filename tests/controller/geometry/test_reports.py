@@ -8,29 +8,21 @@ from controller.geometry.demand import Demand
 from controller.geometry.model import MigNode
 from controller.geometry.reports import MAX_POD_EVENTS, Reports
 from modes.mig_profiles import A100_40GB
+from tests.cluster.events import KeptEvents
 from tests.controller.geometry.waiting import offer, pod
 
 IN_USE = MigNode("n0", A100_40GB, (("1g.5gb",) * 7,), {"1g.5gb": 7}, paused_until=600.0)
 FREE_LATER = MigNode("n1", A100_40GB, (("1g.5gb",) * 7,), paused_until=600.0)
 
 
-class WrittenEvents:
-    """An API server that keeps only the Events."""
-
-    def __init__(self):
-        self.events = []
-
-    async def request(self, method, path, *, body):
-        self.events.append(body)
-        return b"{}"
-
+class WrittenEvents(KeptEvents):
     def namespaces(self):
-        return Counter(event["involvedObject"]["namespace"] for event in self.events)
+        return Counter(event["involvedObject"]["namespace"] for event in self.bodies)
 
 
-def report(api, *steps):
+def report(events, *steps):
     """Decide and report once for each of some lists of pods that wait."""
-    reports, demand = Reports(api), Demand()
+    reports, demand = Reports(events), Demand()
 
     async def run():
         for now, pods in enumerate(steps):
@@ -47,20 +39,20 @@ def impossible(namespace, count):
 
 
 def test_pods_that_can_never_run_do_not_keep_others_from_getting_events():
-    api = WrittenEvents()
+    events = WrittenEvents()
     waits = pod("waits", "7g.40gb", namespace="modest", created="2")
-    report(api, [*impossible("evil", 20 * MAX_POD_EVENTS), waits])
-    assert api.namespaces()["modest"] == 1
-    assert len(api.events) <= MAX_POD_EVENTS
+    report(events, [*impossible("evil", 20 * MAX_POD_EVENTS), waits])
+    assert events.namespaces()["modest"] == 1
+    assert len(events.bodies) <= MAX_POD_EVENTS
 
 
 def test_a_namespace_with_very_many_pods_leaves_others_their_part_of_what_is_written():
-    api, many = WrittenEvents(), impossible("evil", 20 * MAX_POD_EVENTS)
-    report(api, many, [*many, *impossible("modest", 1)])
-    assert api.namespaces()["modest"] == 1
+    events, many = WrittenEvents(), impossible("evil", 20 * MAX_POD_EVENTS)
+    report(events, many, [*many, *impossible("modest", 1)])
+    assert events.namespaces()["modest"] == 1
 
 
 def test_in_time_all_pods_of_a_namespace_get_events():
-    api = WrittenEvents()
-    report(api, *[impossible("team", MAX_POD_EVENTS)] * MAX_POD_EVENTS)
-    assert api.namespaces() == {"team": MAX_POD_EVENTS}
+    events = WrittenEvents()
+    report(events, *[impossible("team", MAX_POD_EVENTS)] * MAX_POD_EVENTS)
+    assert events.namespaces() == {"team": MAX_POD_EVENTS}

@@ -13,7 +13,7 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from testbed.process import WAIT_S
-from tests.cluster.fake_api import FakeApi, reply, talking_to
+from tests.cluster.events import KeptEvents
 from tests.cluster.objects import node, pod, read_object
 
 NAMES = ResourceNames()
@@ -33,14 +33,13 @@ class Cluster:
         report = held if held is None else tuple((index, slices, 1) for index, slices in held)
         self.store.set_agent(AgentReport("gpu-0", (), is_registered=registered, held=report))
         self.registry = CollectorRegistry()
-        self.fake = FakeApi(reply({}), reply({}), reply({}))
+        self.kept = KeptEvents()
 
     def look(self, times=LOOKS):
         async def run():
-            async with talking_to(self.fake) as api:
-                audit = AuditLoop(api, self.store, Leading(), NodeAgentMetrics(self.registry))
-                for _ in range(times):
-                    await asyncio.wait_for(audit.look(), WAIT_S)
+            audit = AuditLoop(self.kept, self.store, Leading(), NodeAgentMetrics(self.registry))
+            for _ in range(times):
+                await asyncio.wait_for(audit.look(), WAIT_S)
 
         asyncio.run(run())
         return self
@@ -52,8 +51,7 @@ class Cluster:
 
 def test_a_difference_that_lasts_is_reported_once_and_counted():
     cluster = Cluster([(0, 8), (1, 0)]).look(LOOKS + 2)
-    [(method, path, _, body)] = cluster.fake.asked
-    assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
+    [body] = cluster.kept.bodies
     assert (body["reason"], body["involvedObject"]["name"]) == ("AuditDifference", "gpu-0")
     assert body["message"].startswith("GPU 0: the kubelet counts 8 slices of 1 pods, the ledger counts 4:")
     assert cluster.counted == 1
@@ -65,12 +63,12 @@ def test_a_difference_that_lasts_is_reported_once_and_counted():
     ids=["equal", "the agent does not serve", "the agent does not tell"],
 )
 def test_where_the_books_agree_or_are_not_known_nothing_is_reported(cluster):
-    assert cluster.look().fake.asked == []
+    assert cluster.look().kept.bodies == []
     assert cluster.counted == 0
 
 
 def test_two_looks_are_not_enough():
-    assert Cluster([(0, 8), (1, 0)]).look(LOOKS - 1).fake.asked == []
+    assert Cluster([(0, 8), (1, 0)]).look(LOOKS - 1).kept.bodies == []
 
 
 def test_a_pod_that_has_ended_may_still_stand_in_the_kubelets_books():

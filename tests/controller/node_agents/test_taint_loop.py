@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from cluster.watch_health import WatchHealth
 from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
-from controller.node_agents.taint_loop import TaintLoop
+from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, TaintLoop
 from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
@@ -210,13 +210,19 @@ def test_a_node_that_changed_meanwhile_is_tried_again():
     assert cluster.patches(refusal(422), reply({})) == [("n", "add"), ("n", "add")]
 
 
-def test_without_the_right_it_says_what_to_run_and_asks_no_more(capfd):
+def test_without_the_right_it_says_once_what_to_run_and_asks_later(capfd):
     cluster = Cluster(None).add("a", TAINT).add("b", TAINT)
-    cluster.steps = [0.0, 1.0]
-    assert cluster.patches(refusal(403)) == [("a", "remove")]
-    assert (
-        "kubectl taint nodes --all clearml-injector.io/agent-not-ready:NoSchedule-" in capfd.readouterr().err
-    )
+    cluster.steps = [0.0, FIRST_PAUSE_SECONDS - 1, FIRST_PAUSE_SECONDS]
+    refused = [refusal(403)] * 4
+    assert cluster.patches(*refused) == [("a", "remove"), ("b", "remove")] * 2
+    said = "kubectl taint nodes --all clearml-injector.io/agent-not-ready:NoSchedule-"
+    assert capfd.readouterr().err.count(said) == 1
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_node_that_may_not_be_changed_stops_no_other(status):
+    cluster = Cluster().add("a").add("b")
+    assert cluster.patches(refusal(status), reply({})) == [("a", "add"), ("b", "add")]
 
 
 def test_held_nodes_are_counted():

@@ -9,20 +9,12 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resource_slice import DraSlice
 from controller.watch.resources import nodes
 from modes.resource_names import ResourceNames
+from tests.cluster.events import KeptEvents
 from tests.cluster.objects import node, read_object
 
 
 class Leading:
     leads = True
-
-
-class Recording:
-    def __init__(self):
-        self.bodies = []
-
-    async def request(self, method, path, *, body):
-        assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
-        self.bodies.append(body)
 
 
 def seen(name, cordon):
@@ -32,33 +24,33 @@ def seen(name, cordon):
 
 
 def test_a_bad_cordon_is_an_event_on_the_node_once():
-    state, api = LedgerStore(lambda: 0.0), Recording()
-    events = NodeEvents(api, state, Leading())
+    state, kept = LedgerStore(lambda: 0.0), KeptEvents()
+    events = NodeEvents(kept, state, Leading())
     for name, cordon in (("a", "1"), ("b", "gpu1"), ("c", "9")):
         state.set_node(seen(name, cordon))
     assert state.nodes["a"].fact.cordoned == {1}
     asyncio.run(events.check_nodes())
     asyncio.run(events.check_nodes())
-    assert [(each["involvedObject"]["name"], each["reason"]) for each in api.bodies] == [
+    assert [(each["involvedObject"]["name"], each["reason"]) for each in kept.bodies] == [
         ("b", "BadCordon"),
         ("c", "BadCordon"),
     ]
-    assert '"gpu1" is not a GPU index' in api.bodies[0]["message"]
-    assert "no GPU 9: it has 0,1" in api.bodies[1]["message"]
+    assert '"gpu1" is not a GPU index' in kept.bodies[0]["message"]
+    assert "no GPU 9: it has 0,1" in kept.bodies[1]["message"]
     state.set_node(seen("b", "gpu2"))
     asyncio.run(events.check_nodes())
-    assert len(api.bodies) == 3
+    assert len(kept.bodies) == 3
 
 
 def test_gpus_that_are_offered_twice_are_an_event_on_the_node_with_what_to_do():
-    state, api = LedgerStore(lambda: 0.0), Recording()
-    events = NodeEvents(api, state, Leading())
+    state, kept = LedgerStore(lambda: 0.0), KeptEvents()
+    events = NodeEvents(kept, state, Leading())
     for name in "ab":
         state.set_node(seen(name, ""))
     state.set_slice(DraSlice("s", "a", ("GPU-0",)))
     asyncio.run(events.check_nodes())
     asyncio.run(events.check_nodes())
-    [found] = api.bodies
+    [found] = kept.bodies
     assert (found["involvedObject"]["name"], found["reason"], found["type"]) == (
         "a",
         "OfferedTwice",
@@ -72,12 +64,12 @@ def test_gpus_that_are_offered_twice_are_an_event_on_the_node_with_what_to_do():
 
 
 def test_single_gpus_that_are_offered_twice_are_named():
-    state, api = LedgerStore(lambda: 0.0), Recording()
+    state, kept = LedgerStore(lambda: 0.0), KeptEvents()
     state.set_node(seen("a", ""))
     state.set_agent(AgentReport("a", ((0, 40960), (1, 40960)), uuids=("GPU-0", "GPU-1"), is_registered=True))
     state.set_slice(DraSlice("s", "a", ("GPU-1",)))
-    asyncio.run(NodeEvents(api, state, Leading()).check_nodes())
-    assert api.bodies[0]["message"].startswith("of its GPUs 1: GPUs are offered twice")
+    asyncio.run(NodeEvents(kept, state, Leading()).check_nodes())
+    assert kept.bodies[0]["message"].startswith("of its GPUs 1: GPUs are offered twice")
 
 
 def test_it_is_reported_again_in_each_hour_for_as_long_as_it_lasts():

@@ -14,6 +14,7 @@ from controller.publish.pod_events import PodEvents, pod_event
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
 from ledger import own_demands
 from modes.resource_names import ResourceNames
+from tests.cluster.events import KeptEvents
 from tests.cluster.objects import pod
 from tests.controller.cards import TAINT, with_cards
 from tests.controller.pods.test_pod_findings import changed, cluster, seen
@@ -38,36 +39,41 @@ class Stored:
     def __init__(self, **spec):
         self.found = {**pod("a", node=None, uid="u"), "spec": {"containers": [], **spec}}
         self.error = None
-        self.written = []
+        self.written = KeptEvents()
 
-    async def request(self, method, _path, *, query=None, body=None, **_more):
-        if method == "POST":
-            self.written.append(body["message"])
-            return b"{}"
+    async def request(self, _method, _path, *, query=None, **_more):
         assert query == {"fieldSelector": "metadata.name=a"}
         if self.error is not None:
             raise self.error
         return json.dumps({"items": [self.found]}).encode()
 
 
+def events_of(api, state):
+    metrics = ControllerMetrics(CollectorRegistry())
+    return PodEvents(api, state, Leading(), metrics, ResourceNames(), events=api.written)
+
+
+async def write_next(events):
+    await events._write_event(await events._pending.get())
+
+
 def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     state = cluster(nodes=["gpu-0"])
-    registry = CollectorRegistry()
-    events = PodEvents(Stored(), state, Leading(), ControllerMetrics(registry), ResourceNames())
+    events = events_of(Stored(), state)
     waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
     state.set_pod(waiting)
-    asyncio.run(events._write_event(events._pending.get_nowait()))
-    assert events._pending.empty()
+    asyncio.run(write_next(events))
+    assert events._pending._length == 0
     state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
-    assert events._pending.get_nowait().reason == "WaitingForSlices"
+    assert asyncio.run(events._pending.get()).reason == "WaitingForSlices"
 
 
 def event_on(state, api):
     """The Event that a pod of the API server gets which waits for slices; None where it gets none."""
-    events = PodEvents(api, state, Leading(), ControllerMetrics(CollectorRegistry()), ResourceNames())
+    events = events_of(api, state)
     state.set_pod(seen(changed(lacks_slices=True), memory_values=("81920",)))
-    asyncio.run(events._write_event(events._pending.get_nowait()))
-    return events, (api.written[0] if api.written else None)
+    asyncio.run(write_next(events))
+    return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
 
 
 LEAVE_OUT = "such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
@@ -117,7 +123,7 @@ def test_a_pod_that_cannot_be_read_is_reported_when_the_scheduler_speaks_again()
     events, said = event_on(cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)]), api)
     assert said is None
     events._state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
-    assert events._pending.get_nowait().reason == "WaitingForSlices"
+    assert asyncio.run(events._pending.get()).reason == "WaitingForSlices"
 
 
 CLAIM = {
@@ -158,11 +164,11 @@ def event_on_claim(api, state=None):
     state = state or with_cards(cluster())
     asyncio.run(state.watched_offers.listed())
     asyncio.run(state.watched_claims.listed())
-    events = PodEvents(api, state, Leading(), ControllerMetrics(CollectorRegistry()), ResourceNames())
+    events = events_of(api, state)
     waiting = changed(has_claim=True, slices=None, gpu_index=None, lacks_cards=True)
     state.set_pod(seen(waiting, takes=()))
-    asyncio.run(events._write_event(events._pending.get_nowait()))
-    return events, (api.written[0] if api.written else None)
+    asyncio.run(write_next(events))
+    return events, (api.written.bodies[0]["message"] if api.written.bodies else None)
 
 
 def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards():

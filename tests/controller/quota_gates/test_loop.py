@@ -21,6 +21,7 @@ from controller.watch.resources import pods
 from kube.names import QUOTA_GATE
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
+from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import listed, pod, read_object
 
@@ -74,8 +75,9 @@ class World:
         self.now, self.fake, self.leading, self.policies = 1000.0, fake, Leading(), Policies()
         self.reason = None
         self.state = LedgerStore(lambda: self.now)
+        self.events = EventsOfSteps(api)
         self.loop = QuotaGateLoop(
-            GateRemoval(api, ControllerMetrics(CollectorRegistry())),
+            GateRemoval(api, self.events, ControllerMetrics(CollectorRegistry())),
             self.state,
             self.leading,
             self.policies,
@@ -97,6 +99,7 @@ class World:
         self.now += after
         self.fake.script, self.fake.asked = list(answers), []
         await self.loop.step()
+        await self.events.write_all()
         return [(method, path) for method, path, _, _ in self.fake.asked]
 
     @property

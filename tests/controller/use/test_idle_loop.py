@@ -18,6 +18,7 @@ from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from policies.model.effective import IdleRule
+from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import listed, node, pod, read_object
 
@@ -72,6 +73,7 @@ class World:
     def __init__(self, api, fake, rule):
         self.now, self.fake, self.leading, self.why = 1000.0, fake, Leading(), None
         self.state = LedgerStore(lambda: self.now)
+        self.events = EventsOfSteps(api)
         self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
         self.state.set_pod(read_object(pods(NAMES), idle_pod()))
         self.rule, self.api, self.pods = rule, api, ("a",)
@@ -81,7 +83,7 @@ class World:
         """Another replica leads: only what is stored is left."""
         metrics = ControllerMetrics(CollectorRegistry())
         self.loop = IdleLoop(
-            IdleEviction(self.api, self.leading, metrics),
+            IdleEviction(self.api, self.events, self.leading, metrics),
             UseStore(self.api, "ours", "use"),
             self.state,
             IdleShares(self.state, lambda *_: self.rule),
@@ -100,6 +102,7 @@ class World:
         self.now += seconds
         self.fake.script, self.fake.asked = list(answers), []
         await self.loop.step()
+        await self.events.write_all()
         return [(method, path) for method, path, _, _ in self.fake.asked]
 
     async def warned(self):
@@ -200,6 +203,8 @@ def test_a_disruption_budget_keeps_a_pod_and_that_is_said_once():
         assert await world.reported(1260) == []
         assert await world.after(HELD_SECONDS, found, full) == EVICT[:2]
         assert await world.reported(1320) == []
+        assert await world.after(HELD_SECONDS) == [], "the second pause is longer"
+        assert await world.reported(1400) == []
         assert await world.after(HELD_SECONDS, found, OK, OK) == EVICT
 
     in_world(check)
@@ -285,11 +290,31 @@ def test_few_pods_are_evicted_at_once():
             world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
         warned = {each: [100, 860] for each in world.pods}
         await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
-        answers = [[reply(listed(idle_pod(each))), OK, OK] for each in world.pods]
         for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
-            given = answers[number * MAX_EVICTED :][:MAX_EVICTED]
-            asked = await world.reported(1260 + number, *[answer for each in given for answer in each])
-            evicted = [path for _, path in asked if path.endswith("/eviction")]
-            assert evicted == [f"{POD}/{each}/eviction" for each in few]
+            answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), OK)]
+            asked = await world.reported(1260 + number, *answers, *[OK for _ in few])
+            assert evictions(asked) == list(few)
 
     in_world(check)
+
+
+def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it():
+    async def check(world):
+        world.pods = tuple([f"p{number:02}" for number in range(8 * MAX_EVICTED)])
+        for each in world.pods:
+            world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
+        warned = {each: [100, 860] for each in world.pods}
+        await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
+        tried = []
+        for number in range(8):
+            few = world.pods[number * MAX_EVICTED :][:MAX_EVICTED]
+            full = refusal(429, "disruption budget")
+            answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), full)]
+            tried += evictions(await world.reported(1260 + number, *answers, *[OK for _ in few]))
+        assert tried == list(world.pods)
+
+    in_world(check)
+
+
+def evictions(asked):
+    return [path.split("/")[-2] for _, path in asked if path.endswith("/eviction")]
