@@ -2,14 +2,14 @@
 
 Pods go by priority, then by age. Each quota has its own line. If the first pod of a line has no room in the
 quota, the line is closed: no later pod goes before it, however small. In the pod's other quotas, its room is
-kept, so that these cannot delay it afterwards. A pod that is larger than its quota can never go, and closes
+kept, so that these cannot delay it afterwards, but not for ever: others share these quotas. A pod that is larger than its quota can never go, and closes
 nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -75,6 +75,8 @@ class QuotaLine:
         self._closed: set[Quota] = set()
         self._kept: dict[Quota, Used] = {}
         """Room of quotas for the first pods of other quotas' lines."""
+        self.keepers: frozenset[str] = frozenset()
+        """Namespaces for whose pods it is kept, as last checked."""
         self._changes = 0
         self._checked: object = None
         self.state: LineState = "off"
@@ -135,11 +137,16 @@ class QuotaLine:
         return self._version(policies) != self._checked
 
     def due(
-        self, quotas_of: QuotasOf, policies: object, passed_over: Callable[[str], bool] = lambda _: False
+        self,
+        quotas_of: QuotasOf,
+        policies: object,
+        passed_over: Callable[[str], bool] = lambda _: False,
+        without_room: Container[object] = frozenset(),
     ) -> Iterator[PodFact | None]:
         """Yield the pods that may go, in order; None where the caller should let other tasks run.
 
-        Pods of a namespace that is `passed_over` neither go nor stop others.
+        Pods of a namespace that is `passed_over` neither go nor stop others. For those of a
+        namespace in `without_room`, no room is kept.
 
         The caller removes each pod from the line and counts it before it continues; otherwise this ends.
         """
@@ -147,6 +154,7 @@ class QuotaLine:
         version = self._version(policies)
         closed: set[Quota] = set()
         kept: dict[Quota, Used] = {}
+        keepers = set[str]()
         heads = [(orders[0], group) for group, orders in self._groups.items()]
         heapify(heads)
         while heads:
@@ -157,7 +165,11 @@ class QuotaLine:
             if passed_over(group.namespace):
                 continue
             if self._first(group) == first:
-                if not self._may_go(group, quotas_of, closed, kept):
+                full = self._full(group, quotas_of, closed, kept)
+                if full is None or full:
+                    may_keep = bool(full) and group.namespace not in without_room
+                    if may_keep and self._keep(group, quotas_of, full or (), kept):
+                        keepers.add(group.namespace)
                     continue
                 yield self._pods[first[2:]][1]
                 if self._first(group) == first:
@@ -165,6 +177,7 @@ class QuotaLine:
             if (now_first := self._first(group)) is not None:
                 heappush(heads, (now_first, group))
         self._closed, self._kept, self._checked = closed, kept, version
+        self.keepers = frozenset(keepers)
 
     def place(self, key: PodKey, quotas_of: QuotasOf) -> LinePlace | None:
         """Return a pod's place in the line that it waits in; None if it does not wait."""
@@ -204,22 +217,30 @@ class QuotaLine:
         orders = self._groups.get(group)
         return orders[0] if orders else None
 
-    def _may_go(
-        self, group: LineGroup, quotas_of: QuotasOf, closed: set[Quota], kept: dict[Quota, Used]
-    ) -> bool:
-        """Whether the first pod of a group may go; if not, close the lines that it waits in."""
+    def _full(
+        self, group: LineGroup, quotas_of: QuotasOf, closed: set[Quota], kept: Mapping[Quota, Used]
+    ) -> set[Quota] | None:
+        """Close the lines of the quotas that lack room for the first pod of a group, and return these quotas.
+
+        None if others are before it in a line, or if it can never go.
+        """
         quotas = quotas_of(group.namespace, group.queues)
         if quotas is None or any(quota in closed for quota in quotas):
-            return False
+            return None
         if any(self._is_too_large(quota, group.need) for quota in quotas):
-            return False
+            return None
         full = {quota for quota in quotas if self._lacks(quota, group.need, kept)}
-        if full:
-            closed |= full
-            for quota in quotas:
-                if quota not in full:
-                    kept[quota] = _sum(kept.get(quota, _NOTHING), group.need)
-        return not full
+        closed |= full
+        return full
+
+    def _keep(
+        self, group: LineGroup, quotas_of: QuotasOf, full: Container[Quota], kept: dict[Quota, Used]
+    ) -> bool:
+        """Keep room for a pod in its quotas that are not full; return False if it has no others."""
+        others = [each for each in quotas_of(group.namespace, group.queues) or () if each not in full]
+        for quota in others:
+            kept[quota] = _sum(kept.get(quota, _NOTHING), group.need)
+        return bool(others)
 
     def _shares(self, group: LineGroup, quota: Quota | None, quotas_of: QuotasOf) -> bool:
         return quota in (quotas_of(group.namespace, group.queues) or (None,))

@@ -20,7 +20,8 @@ from ledger.view import Holding
 MAX_OWNERS = 700
 MAX_PODS = 8192
 """Running pods that are known to be counted; with more, some are counted again by a new leader."""
-MAX_OWNER_TEXT = 200
+MAX_OWNER_BYTES = 200
+"""Bytes of kind and name of an owner, as JSON writes them."""
 MAX_QUEUE_TEXT = 64
 KEPT_SECONDS = 30 * 24 * 3600
 """How long an owner is remembered after its last pod."""
@@ -174,4 +175,7 @@ def workload_text(kind: str, name: str) -> str:
     start, dash, rest = name.rpartition("-")
     if above and start and suffix.fullmatch(dash + rest):
         kind, name = above, start
-    return f"{kind} {name}"[:MAX_OWNER_TEXT]
+    text = f"{kind} {name}"[:MAX_OWNER_BYTES]
+    while len(msgspec.json.encode(text)) > MAX_OWNER_BYTES:
+        text = text[:-1]
+    return text

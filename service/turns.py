@@ -85,6 +85,10 @@ class Turns(Generic[Item]):
         """Let the next pause of an item be a first one again."""
         self._refused.pop(self._key_of(item), None)
 
+    def paused(self, now: float) -> frozenset[Hashable]:
+        """Return the identities of all items that pause."""
+        return frozenset([key for key, known in self._refused.items() if now < known.until])
+
     def keep(self, items: Collection[Item]) -> None:
         """Forget all but these items, and all but their namespaces."""
         keys, names = set(map(self._key_of, items)), set(map(self._namespace_of, items))

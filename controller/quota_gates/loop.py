@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from http import HTTPStatus
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from controller.watch.ledger_store import LedgerStore
 from ledger.reservations import COUNTED_SECONDS
 from modes.facts import PodFact, PodKey, QuotaWait
 from service.log import get_logger
+from service.turns import Turns
 
 STEP_SECONDS = 0.25
 SETTLE_SECONDS = COUNTED_SECONDS
@@ -41,6 +42,9 @@ MAX_STUCK = 8
 """Pods of one namespace whose requests fail at the same time: then no other one of it is tried."""
 MAX_STUCK_IN_ALL = 64
 """The same of all namespaces together: then the fault is hardly theirs, and no other pod is tried."""
+KEEP_SECONDS = 600.0
+"""How long room is kept in a shared quota for pods of a namespace that lack room in another one, such as the
+namespace's own. Then others may take it, for longer each time until a pod of the namespace goes."""
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 
 
@@ -87,6 +91,9 @@ class QuotaGateLoop:
         """Pods for which a request had no answer."""
         self._held: dict[PodKey, float] = {}
         """Pods whose request was rejected, and when it is their turn again."""
+        self._kept_since: dict[str, float] = {}
+        """Since when room is kept for pods of a namespace."""
+        self._keeping = Turns[str](lambda name: name, lambda name: name, KEEP_SECONDS)
         self._log = get_logger("quota gates")
 
     async def run(self) -> None:
@@ -131,12 +138,13 @@ class QuotaGateLoop:
 
     async def _let_due_go(self) -> bool:
         """Let pods go whose turn it is; return False if more may be due."""
-        rules, left = (self._policies.digest, self._stuck_namespaces()), MAX_AT_ONCE
+        without_room, left = self._without_room(), MAX_AT_ONCE
+        rules = self._policies.digest, self._stuck_namespaces(), without_room
         if not self._line.has_changed(rules):
             return True
         if self._are_many_stuck:
             return False
-        for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck):
+        for pod in self._line.due(self._policies.quotas_of, rules, self._is_stuck, without_room):
             if pod is None:
                 await self._state.yielding.step()
                 continue
@@ -144,6 +152,16 @@ class QuotaGateLoop:
             if left < 0 or not await self._let_go(pod):
                 return False
         return True
+
+    def _without_room(self) -> frozenset[Hashable]:
+        """Return the namespaces for whose pods room was kept too long."""
+        now = self._clock()
+        paused = self._keeping.paused(now)
+        since = {name: self._kept_since.get(name, now) for name in self._line.keepers if name not in paused}
+        self._kept_since = since
+        for name in [name for name, at in since.items() if now - at >= KEEP_SECONDS]:
+            self._keeping.refused(name, now)
+        return self._keeping.paused(now)
 
     async def _let_go(self, pod: PodFact) -> bool:
         """Remove a pod's gate; return False if no other one may go in this step."""
@@ -153,6 +171,7 @@ class QuotaGateLoop:
         self._state.lift(pod.key)
         outcome = await self._remove(pod.key, wait)
         if outcome == "removed":
+            self._keeping.accepted(pod.namespace)
             self._removal.report(pod, wait)
         if outcome == "still there":
             return not self._are_many_stuck

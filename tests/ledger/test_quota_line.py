@@ -210,6 +210,16 @@ def test_room_that_is_kept_for_the_first_of_another_line_is_not_given_away() -> 
     assert placed(ledger, 5).waits_for_quota
 
 
+def test_a_namespace_keeps_no_room_in_a_shared_quota_where_the_caller_says_so() -> None:
+    full = holder("runs", "a", (0, 8), namespace="red")
+    ledger = ledger_of(gpu_node("a"), holders=(full, waiting("first", 4, 0, 0, "one")))
+    ledger.set_pod(waiting("other", 4, 0, 1, "one", namespace="blue"))
+    assert let_go(ledger) == []
+    assert ledger.line.keepers == {"red"}
+    due = ledger.line.due(quotas_of, "later", without_room={"red"})
+    assert [pod.name for pod in due if pod is not None] == ["other"]
+
+
 def test_a_new_leader_lets_every_pod_with_a_quota_wait_until_it_knows_the_line() -> None:
     ledger = opened()
     ledger.line.state = "settling"

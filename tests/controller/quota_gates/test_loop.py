@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from controller.publish.metrics import ControllerMetrics
 from controller.quota_gates.gate_removal import GateRemoval
 from controller.quota_gates.loop import (
+    KEEP_SECONDS,
     MAX_AT_ONCE,
     MAX_STUCK,
     MAX_STUCK_IN_ALL,
@@ -237,6 +238,21 @@ def test_a_rejection_leaves_the_pod_in_line_and_is_not_repeated_at_once():
         assert (world.used, world.in_line) == (0, 1)
         assert await world.step(after=1) == []
         assert await world.step(*DONE, after=REFUSED_SECONDS) == [PATCH, EVENT]
+
+    in_world(check)
+
+
+def test_a_full_namespace_keeps_room_in_a_shared_quota_only_for_some_time():
+    async def check(world):
+        quotas = TEAM, Quota("queue", "shared", max_pods=2)
+        world.policies.quotas_of = lambda namespace, _: quotas if namespace == "team" else quotas[1:]
+        labels = {"clearml-injector/fraction": "0.500", "clearml-agent-queue-name": "shared"}
+        world.add(let_go("runs", labels=labels), waiting("first", labels=labels))
+        world.add(waiting("other", second=1, namespace="blue", labels=labels))
+        assert await world.step() == await world.step() == []
+        assert await world.step(after=KEEP_SECONDS - 1) == []
+        blue = ("PATCH", "/api/v1/namespaces/blue/pods/other")
+        assert (await world.step(*DONE, after=1))[0] == blue
 
     in_world(check)
 
