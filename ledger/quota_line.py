@@ -2,8 +2,8 @@
 
 Pods go by priority, then by age. Each quota has its own line. If the first pod of a line has no room in the
 quota, the line is closed: no later pod goes before it, however small. In the pod's other quotas, its room is
-kept, so that these cannot delay it afterwards, but not for ever: others share these quotas. A pod that is larger than its quota can never go, and closes
-nothing.
+kept, so that these cannot delay it afterwards; the caller says when no longer, as others share them. A pod
+that is larger than its quota can never go, and closes nothing.
 """
 
 from __future__ import annotations

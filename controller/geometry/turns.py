@@ -7,12 +7,13 @@ of their oldest pod.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from service.turns import Turns
 
 USE_SECONDS = 60.0
 """How long free instances are reserved: the scheduler retries a pod within about ten seconds."""
-FIRST_DEFERRAL_SECONDS, MAX_DEFERRAL_SECONDS = 300.0, 3600.0
+FIRST_DEFERRAL_SECONDS = 300.0
 MEMORY_SECONDS = 3600.0
 """How long it counts that a namespace was served."""
 
@@ -63,35 +64,26 @@ class NamespaceTurns:
         self._given = {name: each for name, each in self._given.items() if now - each.at < MEMORY_SECONDS}
 
 
-@dataclass(slots=True)
-class _Deferral:
-    until: float
-    seconds: float
-
-
 class Deferrals:
     """Pods that did not use instances reserved for them: they fit no node for another reason."""
 
     def __init__(self) -> None:
         self._given_since: dict[str, float] = {}
-        self._deferred: dict[str, _Deferral] = {}
+        self._turns = Turns[str](lambda _: "", lambda uid: uid, FIRST_DEFERRAL_SECONDS)
 
     def give(self, pods: Collection[str], now: float) -> list[str]:
         """Record for which pods, by uid, instances are reserved; return those deferred from now on."""
         since = {uid: self._given_since.get(uid, now) for uid in pods}
         late = [uid for uid, at in since.items() if now - at >= USE_SECONDS]
         for uid in late:
-            known = self._deferred.get(uid)
-            seconds = min(2 * known.seconds, MAX_DEFERRAL_SECONDS) if known else FIRST_DEFERRAL_SECONDS
-            self._deferred[uid] = _Deferral(now + seconds, seconds)
+            self._turns.refused(uid, now)
         self._given_since = {uid: at for uid, at in since.items() if uid not in late}
         return late
 
     def is_deferred(self, uid: str, now: float) -> bool:
         """Whether nothing is done for a pod now."""
-        known = self._deferred.get(uid)
-        return known is not None and now < known.until
+        return self._turns.pauses(uid, now)
 
     def keep(self, waiting: Collection[str]) -> None:
         """Drop the pods, by uid, that no longer wait."""
-        self._deferred = {uid: each for uid, each in self._deferred.items() if uid in waiting}
+        self._turns.keep(waiting)

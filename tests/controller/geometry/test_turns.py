@@ -2,12 +2,12 @@
 
 from controller.geometry.turns import (
     FIRST_DEFERRAL_SECONDS,
-    MAX_DEFERRAL_SECONDS,
     MEMORY_SECONDS,
     USE_SECONDS,
     Deferrals,
     NamespaceTurns,
 )
+from service.turns import MAX_PAUSE_SECONDS
 
 
 def test_a_namespace_for_which_instances_stay_aside_has_had_its_turn():
@@ -76,7 +76,7 @@ def test_a_pod_that_does_not_use_what_is_set_aside_is_left_alone_for_longer_each
             now += 1.0
         pauses.append(now - began)
     assert pauses[:3] == [FIRST_DEFERRAL_SECONDS, 2 * FIRST_DEFERRAL_SECONDS, 4 * FIRST_DEFERRAL_SECONDS]
-    assert pauses[-1] == MAX_DEFERRAL_SECONDS
+    assert pauses[-1] == MAX_PAUSE_SECONDS
 
 
 def test_pods_that_no_longer_wait_are_forgotten():
