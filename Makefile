@@ -98,10 +98,9 @@ bench-large-objects: $(READY) ## Measure memory and the longest step while the c
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
 
-bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour for expensive reviews, two hours; REVIEWS=N DECISIONS=N MINUTES=M for less, SEED=S for others, SAVE=DIR keeps the findings
+bench-campaign: $(READY) ## Make 5 million hostile decisions, one hour; REVIEWS=N DECISIONS=N for less, SEED=S for others, SAVE=DIR keeps the findings
 	$(BIN)/python -m tests.long.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
 	$(BIN)/python -m tests.long.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
-	$(BIN)/python -m tests.long.campaign.search --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)

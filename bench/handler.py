@@ -31,7 +31,6 @@ from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.admission_review import decode
-from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -114,7 +113,7 @@ def _handler(placer: Placer) -> Work:
     policies = load_policies(POLICIES)
     reviewer = Reviewer(
         lambda: policies,
-        PatchCache(CheckedRules(Rules())),
+        PatchCache(Rules()),
         placer,
         DecisionLog(WebhookMetrics(new_registry())),
     )

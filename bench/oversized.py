@@ -1,6 +1,6 @@
 """Pods of any size that are made of one list, map or text of a pod: the worst that their author can do.
 
-An API server takes objects of 3 MiB, and checks names and numbers only after the mutating webhooks.
+An API server checks names and numbers only after the mutating webhooks.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from bench.instant_placer import ReadyPlacer
 from bench.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
 from policies.loading.loader import load_policies
 from webhook.admission.pod import LABEL
-from webhook.checked_rules import CheckedRules
+from webhook.admission.sizes import MAX_BYTES
 from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
-SIZE = 3 * 1024 * 1024
-"""Bytes of the largest object that an API server takes."""
+SIZE = MAX_BYTES - 64
+"""Bytes of the largest review that the rules decide; the pods below are a few bytes longer or shorter."""
 SHOWN = 120
 """Characters of a member in a shape's name."""
 POLICIES = Path(__file__).parent.parent / "policies"
@@ -101,7 +101,7 @@ def _train() -> dict[str, Any]:
 @cache
 def _injected_text() -> bytes:
     policies = load_policies(POLICIES)
-    reviewer = Reviewer(lambda: policies, PatchCache(CheckedRules(Rules())), ReadyPlacer(), lambda *_: None)
+    reviewer = Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), lambda *_: None)
     review = _fresh()
     answer = reviewer.answer(compact(review))
     assert isinstance(answer, bytes), "this placer never waits"
@@ -233,7 +233,7 @@ def _libraries(size: int) -> bytes:
         used = {"name": f"u{number}", **GPU, "volumeMounts": [{**mounts[0], "readOnly": True}]}
         spec["initContainers"].append(used)
 
-    return _forged(size, 650, add)
+    return _forged(size, 750, add)
 
 
 def _one_writer(size: int) -> bytes:
@@ -286,7 +286,7 @@ def _long_name(size: int) -> bytes:
 def _long_preload(size: int) -> bytes:
     review = _fresh()
     review["request"]["object"]["spec"]["containers"][0]["env"].append(
-        {"name": "LD_PRELOAD", "value": "x" * size}
+        {"name": "LD_PRELOAD", "value": "x" * (size - 1000)}
     )
     return compact(review)
 

@@ -22,7 +22,6 @@ from service.http.sockets import bind
 from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.app import WebhookApp
-from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -36,7 +35,7 @@ def ours() -> Any:
     policies = load_policies(Path(__file__).parent.parent / "policies")
     metrics = WebhookMetrics(new_registry())
     return WebhookApp(
-        Reviewer(lambda: policies, PatchCache(CheckedRules(Rules())), ReadyPlacer(), DecisionLog(metrics)),
+        Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), DecisionLog(metrics)),
         metrics,
     )
 

@@ -52,8 +52,6 @@ class Reason(StrEnum):
     NO_CONTROLLER = "controller-away"
     NO_POLICIES = "policies-broken"
     UNREADABLE = "unreadable-object"
-    TOO_COSTLY = "too-costly"
-    BUSY = "webhook-busy"
     INTERNAL = "internal-error"
 
     # The hash of str: that of enumerations is a Python function, and each review needs it three times.

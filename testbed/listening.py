@@ -17,16 +17,19 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 class App:
-    """Reads a body to its end, says its length, and remembers what it was asked; may be made to wait."""
+    """Reads a body to its end, says its length, and remembers what it was asked; may wait before either."""
 
     def __init__(self):
         self.asked = []
         self.gone = 0
         self.go = asyncio.Event()
         self.go.set()
+        self.reads = asyncio.Event()
+        self.reads.set()
 
     async def __call__(self, scope, receive, send):
         self.asked.append(scope["path"])
+        await self.reads.wait()
         size = 0
         while True:
             message = await receive()
@@ -138,6 +141,7 @@ async def listening(*, tls=None, clients=None, fast_path=None, **limits):
         for client in served.clients:
             client.leave()
         app.go.set()
+        app.reads.set()
         served.acceptor.close()
         for connection in list(served.state.connections):
             connection.transport.abort()

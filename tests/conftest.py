@@ -1,7 +1,6 @@
 """What all tests share: how hypothesis runs, and on which Kubernetes."""
 
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -25,10 +24,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("house")
-
-# Tests of the webhook fork workers in processes in which tests of the agent have used gRPC. Its handlers of
-# forks crash such a child; the webhook itself does not load gRPC.
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 Say = Callable[[str], None]
 

@@ -7,14 +7,20 @@ from http import HTTPStatus
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.http.asgi import CLOSE, JSON, TEXT, send_whole
+from service.http.asgi import CLOSE, JSON, TEXT, send_whole, while_connected
 from service.http.fast_path import FastPathRoute
+from service.http.limits import SMALL_BYTES
 from webhook.admission_review import UnreadableReviewError
+from webhook.large_reviews import START_BYTES, LargeReviews
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
 
 MAX_BODY = 7 * 1024 * 1024
 """Bytes. The API server accepts objects of 3 MiB and sends the old one with the new one."""
+
+
+class _GoneError(Exception):
+    """The client has disconnected."""
 
 
 class _RefusedError(Exception):
@@ -39,7 +45,8 @@ class WebhookApp(FastAPI):
     | a body over 7 MiB | 413 |
     | a body that is not an AdmissionReview | 400 |
 
-    service.http.connection limits how long a body may take.
+    service.http.connection limits how long a body may take, and answers 503 if a large review finds no place
+    (webhook/large_reviews.py) in that time.
     """
 
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:
@@ -48,6 +55,7 @@ class WebhookApp(FastAPI):
         self.fast_path = FastPathRoute(b"/mutate", reviewer.answer)
         """For the listener: answers complete reviews that can be decided at once, without ASGI."""
         self._metrics = metrics
+        self._large = LargeReviews()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer /mutate before any middleware, with its own error handling and body limit."""
@@ -55,53 +63,74 @@ class WebhookApp(FastAPI):
             await super().__call__(scope, receive, send)
             return
         try:
-            body = await _read(scope, receive)
-            if body is None:
-                return
-            await send_whole(send, 200, [JSON], await self._reviewer.review(body))
+            with while_connected(scope):
+                await send_whole(send, 200, [JSON], await self._answer(scope, receive))
+        except _GoneError:
+            return
         except (_RefusedError, UnreadableReviewError) as error:
             self._metrics.unreadable.inc()
             await _refuse(send, error)
 
+    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
+        """Answer a review; a large one waits for its place after its first bytes."""
+        body = _Body(receive)
+        if _checked_length(scope) <= SMALL_BYTES:
+            return await self._reviewer.review(await body.read())
+        async with self._large.place(await body.read(START_BYTES)):
+            whole = await body.read()
+            await self._large.turn()
+            return await self._reviewer.review(whole)
 
-async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """Read the body; None if the client has disconnected.
+
+class _Body:
+    """A request's body, read as far as it is wanted."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._has_more = True
+
+    async def read(self, least: int = MAX_BODY + 1) -> bytes:
+        """Return what has been read as soon as it has so many bytes, or all of it.
+
+        Raises:
+            _RefusedError: it is longer than MAX_BODY.
+            _GoneError: the client left before its end.
+        """
+        while self._has_more and self._size < least:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            self._has_more = message.get("more_body", False)
+            self._parts.append(message.get("body", b""))
+            self._size += len(self._parts[-1])
+            if self._size > MAX_BODY:
+                raise _too_long()
+        return b"".join(self._parts)
+
+
+def _checked_length(scope: Scope) -> int:
+    """Return the length that the head announces, MAX_BODY if none.
 
     Raises:
         _RefusedError: it cannot be a review.
     """
-    _check_head(scope)
-    return await _read_body(receive)
-
-
-def _check_head(scope: Scope) -> None:
     if scope["method"] != "POST":
         raise _RefusedError(405, "only POST is allowed here", close=True)
     headers = dict(scope["headers"])
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type != b"application/json":
         raise _RefusedError(415, "only application/json is accepted here", close=True)
-    length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length[:20]) > MAX_BODY:
-        raise _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
+    announced = headers.get(b"content-length", b"")
+    length = int(announced[:20]) if announced.isdigit() else MAX_BODY
+    if length > MAX_BODY:
+        raise _too_long()
+    return length
 
 
-async def _read_body(receive: Receive) -> bytes | None:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        return None
-    parts = [message.get("body", b"")]
-    size = len(parts[0])
-    while message.get("more_body"):
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        part = message.get("body", b"")
-        parts.append(part)
-        size += len(part)
-        if size > MAX_BODY:
-            raise _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
-    return b"".join(parts)
+def _too_long() -> _RefusedError:
+    return _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
 
 
 async def _refuse(send: Send, error: _RefusedError | UnreadableReviewError) -> None:

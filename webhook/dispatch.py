@@ -1,4 +1,4 @@
-"""The pure part of a review: chooses who decides it. It runs the same in the event loop and in workers."""
+"""The pure part of a review: chooses who decides it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from webhook.admission.aliases import is_surely_without_aliases
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
 from webhook.admission.no_share import without_share
-from webhook.admission.patched import UnsoundPatchError
 from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission.sizes import refuse_too_large
 from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
 from webhook.admission_review import Head
 from webhook.decision import Decider, Outcome, Pending
@@ -24,11 +24,6 @@ from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
 from webhook.rules import may_be_alias
 
 NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
-TOO_COSTLY = Denial.of(
-    Reason.TOO_COSTLY,
-    "the pod takes more CPU or memory to decide than a review may use: use fewer containers,"
-    " variables, annotations, amounts or values of affinity",
-)
 
 
 class Dispatcher:
@@ -61,33 +56,27 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 as above
             return broken(request, error)
 
-    def let_through(self, head: Head) -> Outcome | None:
-        """Return the outcome of a review that its head decides; None if more must be read."""
+    def decide_by_head(self, head: Head) -> Outcome:
+        """Return the outcome of a review that is too large to be decoded.
+
+        Updates are left to the API server, which itself rejects what would be denied here.
+        """
         request = head.request
         if isinstance(request.object, Denial):
             return Outcome.of(request.object, None)
         if request.operation != "CREATE" or request.sub_resource:
-            is_change = (
-                request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource
-            )
-            return None if is_change and head.is_labelled else Outcome(Reason.NOT_HANDLED)
+            return Outcome(Reason.NOT_HANDLED)
         if head.is_labelled or (request.resource == "pods" and self._may_take(head)):
-            return None
+            return Outcome.of(refuse_too_large(request.body), None)
         return Outcome(Reason.NOT_LABELLED)
-
-    def resolved(self, head: Head) -> ResolvedPolicy | None:
-        """Return the policy and queue of a pod by its head; None if unknown."""
-        queue_name, queue_id = head.queue
-        try:
-            found = self._resolver.find(head.request.namespace, queue_name, queue_id)
-        except NoPoliciesError:
-            return None
-        return None if isinstance(found, Denial) else found
 
     def _may_take(self, head: Head) -> bool:
         """Whether an unlabelled pod may use another system's syntax that a policy accepts."""
-        resolved = self.resolved(head)
-        if resolved is not None and not resolved.policy.aliases:
+        try:
+            resolved = self._resolver.find(head.request.namespace, *head.queue)
+        except NoPoliciesError:
+            resolved = None
+        if isinstance(resolved, ResolvedPolicy) and not resolved.policy.aliases:
             return False
         return not is_surely_without_aliases(head.request.body)
 
@@ -174,21 +163,7 @@ def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
 
 def broken(request: Request, error: Exception) -> Outcome:
     """Deny without text of the pod: only the type of the error and its line of code."""
-    if isinstance(error, MemoryError):
-        return Outcome.of(TOO_COSTLY, None)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
-    if isinstance(error, UnsoundPatchError):
-        place = f"a patch was not sent: {error}"
     text = f"internal error ({type(error).__name__}) in review {request.uid}: try again or tell your admin"
     return Outcome(Reason.INTERNAL, denial=Denial.of(Reason.INTERNAL, text), error=place)
-
-
-def undecided(head: Head, denial: Denial, error: str | None = None) -> Outcome:
-    """Return the outcome for an object that could not be decided: a request for a share is denied.
-
-    Updates are left to the API server, which itself rejects what would be denied here.
-    """
-    if head.request.operation == "UPDATE":
-        return Outcome(Reason.NOT_HANDLED, error=error)
-    return Outcome(denial.reason, denial=denial, error=error)

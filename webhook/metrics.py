@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -53,35 +52,12 @@ class ReviewTally(Collector):
         )
 
 
-WorkerEnd = Literal["decided", "over-budget", "busy", "failed"]
-
-
-class WorkerMetrics:
-    """Metrics of workers."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        reviews = Counter(
-            "fraction_injector_worker_reviews",
-            "Reviews left to a worker process: decided, over-budget (the worker was killed), busy (none was"
-            " free in time), or failed.",
-            ["end"],
-            registry=registry,
-        )
-        self.reviews = {end: reviews.labels(end) for end in get_args(WorkerEnd)}
-        self.cpu_seconds = Counter(
-            "fraction_injector_worker_cpu_seconds",
-            "CPU seconds that worker processes have used.",
-            registry=registry,
-        )
-
-
 class WebhookMetrics:
     """The webhook's metrics, every series at zero from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.reviews = ReviewTally()
         registry.register(self.reviews)
-        self.workers = WorkerMetrics(registry)
         self.unreadable = Counter(
             "fraction_injector_unreadable_requests",
             "Requests that were not an AdmissionReview, answered with 4xx.",

@@ -24,7 +24,6 @@ from web.source import About, LocalSource
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
-from webhook.checked_rules import CheckedRules
 from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
@@ -40,7 +39,6 @@ from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.policy_reports import PolicyReports
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
-from webhook.worker.workers import Workers
 
 if TYPE_CHECKING:
     from web.page import Page
@@ -88,9 +86,7 @@ class WebhookProcess:
         self._reports: DenialReports | None = None
         placer = self._placer(ledger)
         observe, self._page = self._observer(ledger)
-        self._workers = Workers(self._metrics.workers)
-        decider = PatchCache(CheckedRules(Rules()))
-        reviewer = Reviewer(lambda: self._policies.current, decider, placer, observe, self._workers)
+        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules()), placer, observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -107,10 +103,7 @@ class WebhookProcess:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         stop = self._page.stop if self._page is not None else lambda: None
-        with self._workers.budget.enforced():
-            await self._process.serve(
-                self._listeners, self._tasks(), on_stopping=stop, last=self._workers.gone
-            )
+        await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
 
     def _make_page(self, ledger: Ledger, denials: RecentDenials, admitted: AdmittedPods) -> Page:
         """Make the page of the ledger in this process."""

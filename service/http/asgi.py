@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from starlette.types import Send
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from starlette.types import Scope, Send
 
 JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 CLOSE = (b"connection", b"close")
 """Tells the client that the connection ends with this answer."""
+
+ON_LOST = "on lost"
+"""Key of a scope's state: a set of functions that are called when the connection is lost."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -17,3 +24,25 @@ async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> 
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def while_connected(scope: Scope) -> Iterator[None]:
+    """Cancel the current task's work inside when the client leaves; the task continues after it."""
+    on_lost: set[Callable[[], object]] = scope["state"][ON_LOST]
+    task, has_left = asyncio.current_task(), False
+
+    def leave() -> None:
+        nonlocal has_left
+        has_left = True
+        if task is not None:
+            task.cancel()
+
+    on_lost.add(leave)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not has_left:
+            raise
+    finally:
+        on_lost.discard(leave)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.http.asgi import ON_LOST
 from service.http.buffered_bytes import BufferedBytes
 from service.http.client_names import forbid
 from service.http.limits import Limits
@@ -18,6 +19,7 @@ from service.http.sockets import has_unread_data
 
 _RETRY = b"retry-after: 1\r\n"
 """Makes an API server retry its request by itself, within its own timeout."""
+_CROWDED = "too many large requests are in progress: retry"
 _moments = itertools.count()
 _UNREAD_SECONDS = 0.1
 """Time after which data that waits in the kernel has certainly been read."""
@@ -38,7 +40,7 @@ class Connection(HttpToolsProtocol):
     | sends more than 100 headers, or a head over 32 KiB | 431 |
     | needs more than 2 s for a head or 2 s more for a body | 408 |
     | sends something that is not HTTP | 400 |
-    | sends a large body while the limit for all bodies is reached | 503, with `Retry-After` |
+    | sends a large body while all bodies are at their limit, or the app does not read it in time | 503 |
     | does not read its answer for 10 s, stays idle for 120 s | the connection closes |
     | is not admitted by name | 403 |
 
@@ -79,6 +81,9 @@ class Connection(HttpToolsProtocol):
         self.is_open = False
         """Whether the handshake is complete."""
         self.is_admitted = True
+        self._lost_calls: set[Callable[[], object]] = set()
+        """Called when the connection is lost, for requests in progress."""
+        self.app_state[ON_LOST] = self._lost_calls
         self.on_lost: Callable[[], None] = lambda: None
         """Called when the connection is lost."""
         self.served = 0
@@ -127,6 +132,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything; a timer would keep the connection alive, with 256 KiB of TLS buffer."""
         super().connection_lost(exc)
+        for call in tuple(self._lost_calls):
+            call()
         self._release()
         self._end_unread()
         self._overdue = None
@@ -210,7 +217,7 @@ class Connection(HttpToolsProtocol):
     def shed(self) -> None:
         """Answer the request that is arriving with 503: an API server retries after a second."""
         self._is_held = False
-        self._refuse(503, "too many bytes are being received: retry", _RETRY)
+        self._refuse(503, _CROWDED, _RETRY)
 
     # For connections that answer at once
 
@@ -260,7 +267,10 @@ class Connection(HttpToolsProtocol):
             self._expect(self._limits.body_seconds, self._late_body)
 
     def _late_body(self) -> None:
-        self._refuse(408, f"body incomplete after {self._limits.body_seconds} s")
+        if self.flow.read_paused:
+            self._refuse(503, _CROWDED, _RETRY)
+        else:
+            self._refuse(408, f"body incomplete after {self._limits.body_seconds} s")
 
     def _late_for_good(self) -> None:
         self._refuse(503, "this process is stopping: retry", _RETRY)

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from service.http.asgi import JSON, send_whole
+from service.http.asgi import JSON, send_whole, while_connected
 from service.http.connection import Connection
 
 KNOWN_UVICORN = "0.54."
@@ -43,7 +43,7 @@ def protocol_of(route: FastPathRoute | None, uvicorn_version: str) -> Callable[.
 
 
 class FastPathConnection(Connection):
-    """A connection that answers a complete request at once, if its answer needs no waiting.
+    """A connection that answers a small complete request at once, if its answer needs no waiting.
 
     Such a request needs no task, scope or events, and its answer is one write. Everything else is uvicorn's
     work: requests that arrive in parts, errors, the end.
@@ -89,7 +89,8 @@ class FastPathConnection(Connection):
         if held is not None:
             self.end_request()
             body = b"".join(held)
-            app = self._answer(body) if self.parser.should_keep_alive() else self.app
+            is_small = len(body) <= self._limits.small_bytes
+            app = self._answer(body) if is_small and self.parser.should_keep_alive() else self.app
             if app is None:
                 return
             self._begin_cycle(app)
@@ -136,7 +137,8 @@ class FastPathConnection(Connection):
 
 
 async def _answer_later(
-    answering: Coroutine[Any, Any, bytes], _scope: Scope, _receive: Receive, send: Send
+    answering: Coroutine[Any, Any, bytes], scope: Scope, _receive: Receive, send: Send
 ) -> None:
     """An app that sends the answer when it is ready."""
-    await send_whole(send, 200, [JSON], await answering)
+    with while_connected(scope):
+        await send_whole(send, 200, [JSON], await answering)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 KIB = 1024
 MIB = 1024 * KIB
+SMALL_BYTES = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +34,5 @@ class Limits:
     """For a client to answer TLS's close; many never do."""
     held_bytes: int = 24 * MIB
     """Of unanswered requests, over all connections of a process."""
-    small_bytes: int = 64 * KIB
+    small_bytes: int = SMALL_BYTES
     """Requests up to this size are not counted, so a large body never displaces a small one."""

@@ -139,10 +139,13 @@ def test_100_mib_in_chunks_get_a_413_long_before_their_end(running, http):
     assert is_alive(http)
 
 
-def test_a_pod_of_a_mebibyte_is_injected_like_any(http):
-    found = pod(containers=[container(args=["x" * MIB])], metadata={"annotations": {"a/b~c": "y" * 1000}})
+@pytest.mark.parametrize(("size", "allowed"), [(MIB // 4, True), (MIB, False)])
+def test_a_labelled_pod_of_a_quarter_mebibyte_is_injected_like_any_and_a_larger_one_denied(
+    http, size, allowed
+):
+    found = pod(containers=[container(args=["x" * size])], metadata={"annotations": {"a/b~c": "y" * 1000}})
     answer = http.post("/mutate", json=review_of(found, dryRun=True)).json()["response"]
-    assert (answer["allowed"], "patch" in answer) == (True, True)
+    assert (answer["allowed"], "patch" in answer) == (allowed, allowed)
 
 
 @pytest.mark.parametrize(

@@ -123,13 +123,6 @@ def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Oper
     return operations
 
 
-def binds_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> bool:
-    """Whether each required term but empty ones, which match nothing, has all requirements of a placement."""
-    required = _required(placement, kinds)
-    terms = [term for term in required_terms(spec) or () if not term.is_empty]
-    return bool(terms or not required) and all(_demands(term, *one) for term in terms for one in required)
-
-
 def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_there: bool) -> list[Operation]:
     """Return the node affinity for a pod that has none."""
     node_affinity: dict[str, Any] = {}

@@ -270,4 +270,4 @@ def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], their
     return "; ".join(words + [f"{HAMI_CORES} is ignored"] * share.ignores_cores)
 
 
-HAMI = System(_pod_asks, _read, HAMI_RESOURCES, (*HAMI_ANNOTATIONS, *HAMI_RESOURCES))
+HAMI = System(_pod_asks, _read, HAMI_RESOURCES)

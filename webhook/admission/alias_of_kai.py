@@ -85,4 +85,4 @@ def _are_same(asked: str, limit: str) -> bool:
     return one is not None and other is not None and one[0] * other[1] == other[0] * one[1]
 
 
-KAI = System(_asks, _read, KAI_AMOUNTS, _REWRITTEN)
+KAI = System(_asks, _read, KAI_AMOUNTS)

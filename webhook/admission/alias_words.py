@@ -42,8 +42,6 @@ class System(NamedTuple):
     """Translates such a pod."""
     words: tuple[str, ...]
     """Names of which every such pod has one."""
-    rewritten: tuple[str, ...]
-    """Annotations and resources that ours replace."""
 
 
 def denied(rule: str) -> Denial:

@@ -22,8 +22,6 @@ SYSTEMS: Mapping[str, System] = {
 }
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
 _QUOTED = tuple([f'"{name}"'.encode() for each in SYSTEMS.values() for name in each.words])
-REWRITTEN = frozenset([name for each in SYSTEMS.values() for name in each.rewritten])
-"""Annotations and resources of other systems that ours replace."""
 _SPELLED = re.compile(rb"\\(?:/|u00[267])")
 """Escapes with which JSON can write a character of these words."""
 

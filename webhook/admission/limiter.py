@@ -130,16 +130,6 @@ def refuse_mounts(
     return None
 
 
-def is_in_place(gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection) -> bool:
-    """Whether a pod has the complete limiter: library in each GPU container, init container, and caches."""
-    if limiter.library is not None:
-        name, path = _library(gpu, limiter, existing), limiter.library.mount_path
-        mounted = [{mount.name: mount.mount_path for mount in _mounts_of(ref)} for ref in gpu]
-        if name is None or any(mounts.get(name) != path for mounts in mounted):
-            return False
-    return limiter.cache is None or all(existing.cache(ref, limiter.cache) is not None for ref in gpu)
-
-
 def _library(
     gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
 ) -> str | None:

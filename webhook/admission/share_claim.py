@@ -40,11 +40,6 @@ def claim_of(validated: Validated, placement: Placement) -> ClaimedShare | None:
     return claimed_share(validated.policy, validated.fraction, validated.kinds, placement.cards)
 
 
-def has_claim(validated: Validated, placement: Placement) -> bool:
-    """Whether a pod has all that `write_claim` writes."""
-    return not write_claim(validated, placement)
-
-
 def _use(ref: ContainerRef, request: str) -> list[Operation]:
     """Return the operations by which a container uses this request of the claim."""
     resources, use = ref.container.resources, {"name": CLAIM_NAME}

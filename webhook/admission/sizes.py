@@ -15,8 +15,14 @@ from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.free_names import MAX_NAME
 from webhook.admission.json_patch import Operation, encode
+from webhook.admission.longest_field import longest_field
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
 
+MAX_BYTES = 512 * 1024
+"""Of a review. Real labelled pods have 3 to 50 kB; Argo repeats a template of up to 128 KiB three times."""
+MAX_PARTS = 40_000
+"""Lists, maps and members of maps in a review: a decoder needs 0.1 to 0.4 us for each. A variable has three,
+and ten more in managedFields."""
 MAX_CONTAINERS = 200
 """Regular and init containers."""
 MAX_VOLUMES = 500
@@ -50,6 +56,21 @@ _BYTES_OF_A_VARIABLE = len('{"name":""},')
 _BYTES_OF_A_MOUNT = len('{"name":"","mountPath":""},')
 MAX_BYTES_UNCOUNTED = min(_BYTES_OF_A_VARIABLE * MAX_VARIABLES, _BYTES_OF_A_MOUNT * MAX_MOUNTS)
 """A review of at most this size cannot have too many variables or mounts, so they need not be counted."""
+
+
+def is_too_large(body: bytes) -> bool:
+    """Whether a review is too large to be decoded whole."""
+    return len(body) > MAX_BYTES or (len(body) > MAX_PARTS and _parts(body) > MAX_PARTS)
+
+
+def refuse_too_large(body: bytes) -> Denial:
+    """Deny a labelled object whose review is too large, and name its longest field."""
+    found = f"{len(body)} bytes, more than {MAX_BYTES}"
+    if len(body) <= MAX_BYTES:
+        found = f"{_parts(body)} lists and fields, more than {MAX_PARTS}"
+    field, size = longest_field(body)
+    advice = "shorten it, or pass long values in a ConfigMap"
+    return Denial.of(Reason.TOO_LARGE, f"the request has {found}; {size} bytes are in {field}: {advice}")
 
 
 def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
@@ -92,6 +113,11 @@ def bounded(operations: list[Operation]) -> bytes | Denial:
         f"the share needs a patch of {len(patch)} bytes, more than {MAX_PATCH_BYTES}:"
         " shorten LD_PRELOAD, names and amounts",
     )
+
+
+def _parts(body: bytes) -> int:
+    # Those in texts count too: few texts have so many.
+    return body.count(b"[") + body.count(b"{") + body.count(b'":')
 
 
 def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:

@@ -12,7 +12,6 @@ from ledger.placement_request import Accounting, Placement, PlacementRequest, Re
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
 from webhook.admission.mutate import Injection, mutate
-from webhook.admission.patch_check import check_patch
 from webhook.admission.placement_request import placement_request
 from webhook.admission.sizes import (
     MAX_BYTES_UNCOUNTED,
@@ -33,7 +32,6 @@ from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Templ
 from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import accounting_of
 
-_decode = msgspec.json.Decoder().decode
 MAX_POLICIES = 64
 MAX_BYTES = 2**24
 """Approximate size of all entries; beyond it the cache is flushed, and new pods fill it again."""
@@ -63,7 +61,6 @@ class Entry:
 
     def __init__(
         self,
-        body: bytes,
         validated: Validated,
         request: PlacementRequest,
         marks: Sequence[str],
@@ -72,13 +69,11 @@ class Entry:
         """Store what the rules decided for the representative pod.
 
         Args:
-            body: the representative pod.
-            validated: what the rules found in it.
+            validated: what the rules found in the representative pod.
             request: its placement request without amounts, and without what is specific to one pod.
             marks: stand for the amounts in it.
             reserve: counts bytes of templates.
         """
-        self._body = body
         self._plan = validated
         self._reserve = reserve
         self._share, self.demands = request.share, request.demands
@@ -123,17 +118,7 @@ class Entry:
         return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
-        """Add a template with the values that were checked, once.
-
-        Raises:
-            UnsoundPatchError: the patch of the representative pod must not be sent.
-        """
         template = self._template(placement)
-        if template is not None:
-            amounts = [mark.encode() for mark in self._marks]
-            patch = template.render(self._plan.containers.chosen.container.name, placement, amounts)
-            check_patch(_decode(self._body), patch, self._plan.namespace, self._plan.policy, placement)
-        # Counted first: the review may be interrupted at any point.
         self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
         self._templates[key] = template
         return template
@@ -282,9 +267,8 @@ def _is_small(spec: PartialSpec | None) -> bool:
 
 def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -> Entry | None:
     """Decide a representative pod by the rules; None if they deny it, or if names matter to them."""
-    body = representative_body(key)
     try:
-        pod = representative_pod(body)
+        pod = representative_pod(representative_body(key))
     except (msgspec.ValidationError, RecursionError):
         return None
     validated = validate(pod, key.namespace, policy, dict)
@@ -297,7 +281,7 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
     request = placement_request(validated, Accounting(namespace=validated.namespace), NO_AMOUNTS)
     if isinstance(request, Denial):
         return None
-    return Entry(body, validated, request, marks_of(key.resources), reserve)
+    return Entry(validated, request, marks_of(key.resources), reserve)
 
 
 def _chosen_by_amounts(validated: Validated) -> bool:

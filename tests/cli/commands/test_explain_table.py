@@ -55,7 +55,7 @@ def decided(request: Request | InstanceRequest, mode: str, *products: str) -> di
     found["metadata"]["annotations"] = annotations
     [explained] = Explainer(policies, ledger).explain(found)
     if explained.allowed:
-        check_again(policies, ledger, review_of(explained.before), explained.pod, explained.outcome)
+        check_again(policies, ledger, review_of(explained.before), explained.pod)
     return explained.as_json()
 
 

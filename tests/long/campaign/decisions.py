@@ -27,12 +27,7 @@ from tests.long.campaign import hostile, instances, tampering
 from tests.long.campaign.oracle import LABEL, Expected, faults, faults_of_either
 from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, fixture_ledger, policies
-from tests.webhook.support.reviewed_again import (
-    after_a_stranger,
-    check_its_patch,
-    decide_again,
-    missing,
-)
+from tests.webhook.support.reviewed_again import after_a_stranger, decide_again, missing
 from webhook.decision import Outcome
 
 EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}
@@ -214,8 +209,6 @@ class Campaign:
         found = list(self._setting.faults(stored, self._expected)) if is_plain else []
         if found:
             raise FoundError("; ".join(found))
-        if decided.code == "injected" and not is_of_wrong_type_unread(self._by_rules(review, stored)[0]):
-            check_its_patch(review, decided.outcome)
         again = {**review, "request": {**review["request"], "object": stored}}
         second = self._send(again)
         if second.code == "pod-too-large" or is_of_wrong_type_unread(second.outcome):

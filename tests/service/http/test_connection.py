@@ -96,6 +96,19 @@ def test_trailers_are_not_kept():
     run(test)
 
 
+def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
+    async def test(served, _):
+        served.app.reads.clear()
+        client = await served.connect()
+        await client.say(post(80_000, sent=79_999))
+        answer = await client.ended()
+        assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
+        await virtual_time.until(lambda: not served.state.connections)
+        assert served.held.total == 0
+
+    virtual_time.run(test)
+
+
 @pytest.mark.parametrize(
     ("part", "limits", "text"),
     [

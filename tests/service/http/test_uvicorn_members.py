@@ -19,9 +19,10 @@ SHARED = {"flow", "headers", "on_message_begin", "on_headers_complete", "on_mess
 LEANED_ON = {
     connection: SHARED
     | {
-        "app", "cycle", "cycle.disconnected", "cycle.keep_alive", "cycle.message_event",
-        "cycle.response_complete", "cycle.response_started", "flow.pause_reading", "flow.resume_reading",
-        "loop", "on_header", "server_state", "server_state.total_requests", "transport", "url",
+        "app", "app_state", "cycle", "cycle.disconnected", "cycle.keep_alive", "cycle.message_event",
+        "cycle.response_complete", "cycle.response_started", "flow.pause_reading", "flow.read_paused",
+        "flow.resume_reading", "loop", "on_header", "server_state", "server_state.total_requests",
+        "transport", "url",
     },
     fast_path: SHARED
     | {
@@ -55,7 +56,7 @@ def members():
     protocol = HttpToolsProtocol(config, ServerState(), {}, _loop=Loop())
     server = uvicorn.Server(config)
     own = {*dir(protocol), *dir(server), "lifespan", "servers", "url"}
-    held = {"flow": [*dir(FlowControl), "write_paused"], "server_state": dir(ServerState())}
+    held = {"flow": [*dir(FlowControl), "read_paused", "write_paused"], "server_state": dir(ServerState())}
     held["cycle"] = [*dir(RequestResponseCycle), *RequestResponseCycle.__init__.__code__.co_names]
     nested = {f"{name}.{member}" for name, names in held.items() for member in names}
     return {name for name in own | nested if "__" not in name} - API

@@ -33,7 +33,7 @@ def explainer(monkeypatch):
         def review(asked):
             found = plain(asked)
             if reviewed_again.is_injected_pod(found.outcome):
-                reviewed_again.check_again(policy_set, ledger, asked, found.pod, found.outcome)
+                reviewed_again.check_again(policy_set, ledger, asked, found.pod)
             return found
 
         monkeypatch.setattr(made, "_review", review)

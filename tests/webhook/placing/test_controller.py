@@ -30,7 +30,6 @@ from webhook.placing.client import ControllerClient
 from webhook.placing.controller import LONGEST_SECONDS, ControllerPlacer, _placed
 from webhook.placing.placer import Unanswered
 from webhook.placing.running_time import TICK_SECONDS
-from webhook.worker.limits import DECIDE_SECONDS
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 ASKS_INSTANCE = request_of(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
@@ -390,11 +389,11 @@ def test_an_answer_that_is_none_fails_alone(bad):
     assert isinstance(refused, Unanswered)
 
 
-def test_a_pod_waits_less_than_any_api_server_of_the_chart_does_also_one_that_a_worker_decides():
+def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
     schema = json.loads((ROOT / "charts/fraction-injector/values.schema.json").read_text())
     waits = schema["properties"]["webhook"]["properties"]["timeoutSeconds"]["minimum"]
     late = LONGEST_SECONDS + 2 * TICK_SECONDS
-    assert max(late, claims.DEADLINE_SECONDS) < DECIDE_SECONDS < waits
+    assert max(late, claims.DEADLINE_SECONDS) < waits
 
 
 def test_a_process_that_stops_places_what_waits_for_a_slow_controller():

@@ -14,7 +14,6 @@ from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
-from webhook.checked_rules import CheckedRules
 from webhook.decision import Outcome
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
@@ -151,9 +150,7 @@ class Webhook:
         self.outcomes: list[Outcome] = []
         self._again = again
         self.placer = Recorder(LedgerPlacer(self.ledger))
-        self.reviewer = Reviewer(
-            lambda: self.policies, PatchCache(CheckedRules(Rules())), self.placer, self._observe
-        )
+        self.reviewer = Reviewer(lambda: self.policies, PatchCache(Rules()), self.placer, self._observe)
 
     def _observe(self, _request, outcome, _seconds):
         self.outcomes.append(outcome)
@@ -175,7 +172,7 @@ class Webhook:
         sent = json.loads(body)
         decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
         if self._again and is_injected_pod(outcome):
-            check_again(self.policies, self.ledger, sent, decided.stored, outcome)
+            check_again(self.policies, self.ledger, sent, decided.stored)
         return decided
 
     def decide(self, found: Any, **request) -> Decision:

@@ -1,0 +1,179 @@
+"""Of large reviews, four of a namespace and 16 in all are in progress; the others wait unread."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from service.http.asgi import ON_LOST
+from service.metrics import new_registry
+from tests.webhook.support import container, pod, review_of
+from webhook.app import WebhookApp
+from webhook.large_reviews import IN_ALL, OF_A_NAMESPACE, START_BYTES, LargeReviews
+from webhook.metrics import WebhookMetrics
+
+
+def start(namespace):
+    return b'{"request":{"uid":"u","namespace":"%s","object":{' % namespace.encode()
+
+
+class Held:
+    """Reviews that hold their places until they are ended."""
+
+    def __init__(self):
+        self.large = LargeReviews()
+        self.names = []
+
+    def begin(self, namespace):
+        return asyncio.ensure_future(self._hold(namespace))
+
+    async def _hold(self, namespace):
+        async with self.large.place(start(namespace)):
+            self.names.append(namespace)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.names.remove(namespace)
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def end(*tasks):
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await settle()
+
+
+def test_a_namespace_has_four_places_and_all_together_16():
+    async def main():
+        held = Held()
+        flood = [held.begin("team") for _ in range(64)]
+        await settle()
+        assert held.names == ["team"] * OF_A_NAMESPACE
+        others = [held.begin(f"team-{number // 4}") for number in range(64)]
+        await settle()
+        assert len(held.names) == IN_ALL
+        await end(*flood[:OF_A_NAMESPACE])
+        assert len(held.names) == IN_ALL
+        await end(*flood, *others)
+
+    asyncio.run(main())
+
+
+def test_a_review_waits_for_four_of_each_other_namespace_and_not_for_a_flood():
+    async def main():
+        held = Held()
+        flood = [held.begin(f"flood-{number % 5}") for number in range(200)]
+        await settle()
+        other = held.begin("other")
+        await settle()
+        assert "other" not in held.names
+        await end(*flood[:5])
+        assert "other" in held.names
+        await end(*flood, other)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_review_that_is_cancelled_at_any_moment_never_loses_a_place(seed):
+    chance = random.Random(seed)  # noqa: S311 repeatable
+
+    async def main():
+        held, tasks = Held(), []
+        for _ in range(300):
+            tasks.append(held.begin(chance.choice("abcdefgh")))
+            if chance.random() < 0.7:
+                chance.choice(tasks).cancel()
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
+            assert len(held.names) <= IN_ALL
+            assert all(held.names.count(name) <= OF_A_NAMESPACE for name in held.names)
+        await end(*tasks)
+        later = [held.begin(f"{number // 4}") for number in range(IN_ALL)]
+        await settle()
+        assert len(held.names) == IN_ALL
+        await end(*later)
+
+    asyncio.run(main())
+
+
+def test_a_name_of_an_object_is_not_taken_for_its_namespace():
+    named = json.dumps({"request": {"name": '","namespace":"victim', "namespace": "team"}}).encode()
+
+    async def main():
+        held = LargeReviews()
+        async with held.place(named):
+            assert list(held._own) == [b"team"]
+
+    asyncio.run(main())
+
+
+class Reviewer:
+    """Answers when it may."""
+
+    def __init__(self):
+        self.begun = 0
+        self.go = asyncio.Event()
+
+    def answer(self, _body):
+        raise NotImplementedError
+
+    async def review(self, _body):
+        self.begun += 1
+        await self.go.wait()
+        return b"{}"
+
+
+BODY = json.dumps(review_of(pod(containers=[container(args=["x" * 100_000])]))).encode()
+
+
+class Client:
+    """One request with a large body in parts of 4 KiB."""
+
+    def __init__(self, app):
+        self.sent = []
+        self.on_lost = set()
+        self._parts = [BODY[at : at + START_BYTES] for at in range(0, len(BODY), START_BYTES)]
+        self.read = 0
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(BODY))]
+        scope = {"type": "http", "method": "POST", "path": "/mutate", "headers": headers}
+        scope["state"] = {ON_LOST: self.on_lost}
+        self.task = asyncio.ensure_future(app(scope, self._receive, self._send))
+
+    async def _receive(self):
+        self.read += 1
+        return {"type": "http.request", "body": self._parts.pop(0), "more_body": bool(self._parts)}
+
+    async def _send(self, message):
+        self.sent.append(message)
+
+    def leave(self):
+        for call in tuple(self.on_lost):
+            call()
+
+
+def test_a_review_without_a_place_is_not_read_and_its_clients_end_gives_the_place_to_the_next():
+    async def main():
+        reviewer = Reviewer()
+        app = WebhookApp(reviewer, WebhookMetrics(new_registry()))
+        clients = [Client(app) for _ in range(OF_A_NAMESPACE + 2)]
+        for _ in range(20):
+            await settle()
+        *first, gone, last = clients
+        assert (reviewer.begun, gone.read, last.read) == (OF_A_NAMESPACE, 1, 1)
+        gone.leave()
+        first[0].leave()
+        for _ in range(20):
+            await settle()
+        assert (reviewer.begun, gone.sent, first[0].sent) == (OF_A_NAMESPACE + 1, [], [])
+        reviewer.go.set()
+        await asyncio.gather(*(client.task for client in clients))
+        assert [bool(client.sent) for client in clients] == [False, True, True, True, False, True]
+
+    asyncio.run(main())

@@ -1,1 +1,0 @@
-"""Reviews that may take long, each decided in a separate process that can be killed."""
