@@ -58,7 +58,7 @@ bench-docs: bench ## Run all benches and write docs/internals/performance.md and
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
 PLOT = $(if $(RESULTS),--plot docs/images/packing.svg)
 
-bench-handler: $(READY) ## Measure a review without a server, against json.loads, also for the worst pods of 3 MiB
+bench-handler: $(READY) ## Measure a review without a server, against json.loads, also for the worst pods of 512 KiB
 	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
 	$(BIN)/python -m bench.worst $(call TO,worst)
 

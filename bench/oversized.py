@@ -291,6 +291,39 @@ def _long_preload(size: int) -> bytes:
     return compact(review)
 
 
+def _many_of_all(size: int) -> bytes:
+    """An injected pod with almost as many parts of each kind as it may have."""
+    review = _injected()
+    metadata, spec = review["request"]["object"]["metadata"], review["request"]["object"]["spec"]
+    metadata["annotations"].update({f"a{number}": "" for number in range(900)})
+    spec["volumes"] += [
+        {"name": f"v{number}", "hostPath": {"path": "/data/" + "a/../" * 30}} for number in range(450)
+    ]
+    spec["tolerations"] = [{"key": f"k{number}", "operator": "Exists"} for number in range(90)]
+    _reach(spec, "affinity.nodeAffinity." + _TERMS, list)[:] = [_expressions(number) for number in range(90)]
+    for number in range(180):
+        spec["containers"].append(_crowded(number, each=13 if size >= SIZE else 2))
+    return compact(review)
+
+
+_TERMS = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+def _expressions(term: int) -> Any:
+    model = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
+    values = [str(number) for number in range(10)]
+    more = [{"key": f"k{term}-{at}", "operator": "In", "values": values} for at in range(9)]
+    return {"matchExpressions": [model, *more]}
+
+
+def _crowded(number: int, each: int) -> Any:
+    names = [f"CUDA_MPS_{at}" if at % 2 else f"V{at}" for at in range(each)]
+    mounts = [{"name": f"v{at}", "mountPath": f"/x/{'a/../' * 12}{at}"} for at in range(5)]
+    amounts = {f"example.com/{number}-{at}": "1" for at in range(5)}
+    limits = {"resources": {"limits": amounts}, "volumeMounts": mounts}
+    return {"name": f"c{number}", "env": [{"name": name} for name in names], **limits}
+
+
 _CAREFUL: Mapping[str, Callable[[int], bytes]] = {
     "init containers that fill many libraries": _libraries,
     "libraries that one container fills": _one_writer,
@@ -299,4 +332,5 @@ _CAREFUL: Mapping[str, Callable[[int], bytes]] = {
     "our init container with many tokens": _our_tokens,
     "a long LD_PRELOAD": _long_preload,
     "a long name whose numbers are taken": _long_name,
+    "many of all": _many_of_all,
 }

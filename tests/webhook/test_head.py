@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.webhook.support import FIXTURES, LABEL, as_body, pod, review_of
+from tests.webhook.support import FIXTURES, LABEL, Webhook, as_body, container, pod, policies, review_of
+from webhook.admission import sizes
 from webhook.admission.aliases import is_surely_without_aliases
 from webhook.admission_request import PodObject
 from webhook.admission_review import UnreadableReviewError, decode, decode_head
@@ -105,3 +106,65 @@ KAI = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
 )
 def test_words_of_other_systems_are_found_however_json_writes_them(body, is_sure):
     assert is_surely_without_aliases(body) is is_sure
+
+
+def of_size(size, found):
+    """A review of so many bytes: its object has a long argument."""
+    review = json.dumps(review_of({**found, "spec": {"containers": [container(args=["@"])]}}))
+    return review.replace("@", "x" * (size - len(review) + 1)).encode()
+
+
+def with_parts(count):
+    """A review with so many lists, maps and members."""
+    review = json.dumps(review_of(pod(metadata={"managedFields": "@"})))
+    missing = count - sizes._parts(review.encode())
+    return review.replace('"@"', f"[{','.join(['0'] * 50_000 + ['[]'] * (missing - 1))}]").encode()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "too_large", "found"),
+    [
+        (
+            of_size(sizes.MAX_BYTES, pod()),
+            of_size(sizes.MAX_BYTES + 1, pod()),
+            "524289 bytes, more than 524288; 523788 bytes are in spec.containers[0].args",
+        ),
+        (
+            with_parts(sizes.MAX_PARTS),
+            with_parts(sizes.MAX_PARTS + 1),
+            "40001 lists and fields, more than 40000; 219893 bytes are in metadata.managedFields",
+        ),
+    ],
+    ids=["bytes", "parts"],
+)
+def test_a_labelled_object_is_denied_beyond_a_size_and_told_what_to_shorten(allowed, too_large, found):
+    webhook = Webhook()
+    webhook.reviewer.answer(allowed)
+    assert webhook.outcomes[-1].reason == "injected"
+    webhook.reviewer.answer(too_large)
+    assert webhook.outcomes[-1].reason == "pod-too-large"
+    advice = "shorten it, or pass long values in a ConfigMap"
+    assert webhook.outcomes[-1].denial.message == f"the request has {found}: {advice}"
+
+
+JOB = {"resource": {"group": "batch", "version": "v1", "resource": "jobs"}}
+
+
+@pytest.mark.parametrize(
+    ("found", "request_", "reason"),
+    [
+        (pod(fraction=None), {}, "not-labelled"),
+        (KAI, {}, "pod-too-large"),
+        (pod(), {"operation": "UPDATE"}, "not-handled"),
+        (pod(), {"subResource": "status"}, "not-handled"),
+        (pod(), JOB, "pod-too-large"),
+        (pod(fraction=None), JOB, "not-labelled"),
+    ],
+    ids=["unlabelled", "alias", "update", "subresource", "job", "unlabelled job"],
+)
+def test_of_3_mib_the_head_alone_decides(found, request_, reason):
+    webhook = Webhook(policies("aliases: {kai: true}"))
+    size = 3 * 2**20
+    filled = {**found, "spec": {"containers": [container(args=["x" * size])]}}
+    webhook.reviewer.answer(as_body(review_of(filled, **request_)))
+    assert webhook.outcomes[-1].reason == reason

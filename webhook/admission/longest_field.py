@@ -22,8 +22,8 @@ def _unread(*names: str) -> Any:
 
 _METADATA = _unread("annotations", "finalizers", "labels", "managedFields", "ownerReferences")
 _SPEC = _unread(
-    "affinity", "containers", "hostAliases", "initContainers", "resourceClaims", "template", "tolerations",
-    "topologySpreadConstraints", "volumes",
+    "affinity", "containers", "hostAliases", "initContainers", "nodeSelector", "resourceClaims", "template",
+    "tolerations", "topologySpreadConstraints", "volumes",
 )  # fmt: skip
 _CONTAINER = _unread(
     "args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "ports", "readinessProbe", "resources",

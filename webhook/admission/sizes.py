@@ -26,7 +26,7 @@ and ten more in managedFields."""
 MAX_CONTAINERS = 200
 """Regular and init containers."""
 MAX_VOLUMES = 500
-MAX_VARIABLES = 5000
+MAX_VARIABLES = 2500
 """Of all containers together, like the other limits."""
 MAX_MOUNTS = 1000
 """Also of block devices."""
@@ -34,7 +34,7 @@ MAX_PATH_CHARACTERS = 100_000
 """Of all mounts and hostPaths, because each rule about paths normalises them all."""
 MAX_CAPABILITIES = 100
 """Of one container; Linux has 41."""
-MAX_AMOUNTS = 2000
+MAX_AMOUNTS = 1000
 """Resource amounts in limits, requests and overhead."""
 MAX_ANNOTATIONS = 1000
 MAX_GATES = 100

@@ -176,7 +176,7 @@ def test_no_more_containers_than_real_pods_have_are_looked_up_among_the_sidecars
     assert decide(pod(containers=list(map(container, names)))).code == code
 
 
-@pytest.mark.parametrize("text", ["a", "*/a" * 2_000, "x" * 10_000, "1/" * 128])
+@pytest.mark.parametrize("text", ["a", "*/a" * 700, "x" * 2_000, "1/" * 128])
 @pytest.mark.parametrize("count", [32, 200])
 def test_many_containers_with_long_images_and_many_patterns_take_bounded_work(text, count):
     own = ", ".join(f'{{name: "*1-*-{number}*-", image: "*1/*/*{number}"}}' for number in range(50))

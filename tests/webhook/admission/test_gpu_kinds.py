@@ -211,8 +211,8 @@ def bound_to_models(*values_of_terms):
     "values_of_terms",
     [
         [["a" + 250_000 * "-a"]],
-        [[f"{number}-{29 * '-b'}-a" for number in range(1000)] for _ in range(10)],
-        [[f"{term}-{number}{28 * '-b'}-a" for number in range(100)] for term in range(100)],
+        [[f"{number}-{29 * '-b'}-a" for number in range(1000)] for _ in range(5)],
+        [[f"{term}-{number}{28 * '-b'}-a" for number in range(100)] for term in range(50)],
     ],
     ids=["one long value", "the same values in each term", "many values"],
 )

@@ -13,7 +13,7 @@ ONE_OF_EACH_GROUP = {shape.group: shape.name for shape in SHAPES.values()}
 
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_GROUP.values())
-def test_a_pod_of_3_mib_gets_one_short_answer_after_a_bounded_amount_of_work(name):
+def test_a_pod_of_512_kib_gets_one_short_answer_after_a_bounded_amount_of_work(name):
     check(SHAPES[name].make(SIZE), reviews=1)
 
 

@@ -10,7 +10,7 @@ from tests.webhook.support import (
     policies,
 )
 
-LONG = "x" * 2**20
+LONG = "x" * 2**17
 
 
 QUEUES = ["clearml-agent-queue-name", "clearml-agent-queue"]

@@ -37,7 +37,7 @@ def expression(**fields):
     return {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"], **fields}]}
 
 
-LONG = "x" * 2**20
+LONG = "x" * 2**17
 
 
 @pytest.mark.parametrize(

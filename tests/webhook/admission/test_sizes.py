@@ -152,7 +152,8 @@ def test_a_patch_of_too_many_operations_is_denied_and_nothing_stays_reserved():
     assert not any(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus)
 
 
-def test_a_patch_of_too_many_bytes_is_denied():
+def test_a_patch_of_too_many_bytes_is_denied(monkeypatch):
+    monkeypatch.setattr(sizes, "MAX_PATCH_BYTES", 10_000)
     preload = [{"name": "LD_PRELOAD", "value": "x" * sizes.MAX_PATCH_BYTES}]
     decided = decide(pod(containers=[container(env=preload)]))
     assert decided.code == "pod-too-large"
