@@ -379,7 +379,10 @@ REMAINS = {
 
 def test_what_the_controller_may_write_is_limited_by_its_policy_or_in_the_threat_model(helm):
     values = yaml.safe_load(CI["everything"].read_text())
-    rendered = helm.rendered(values | {"policies": values["policies"] | CLAIMED_AND_WAITING})
+    policies, agent = values["policies"] | CLAIMED_AND_WAITING, {"enabled": True, "podMetrics": True}
+    rendered = helm.rendered(
+        values | {"policies": policies, "agent": agent, "devicePlugin": {}, "nameOverride": ""}
+    )
     found = {(each["kind"], each["metadata"]["name"]): each for each in rendered}
     name = f"{RELEASE}-controller"
     rules = [rule for kind in ("Role", "ClusterRole") for rule in found[kind, name]["rules"]]

@@ -58,7 +58,7 @@ def test_the_first_pods_of_a_namespace_that_is_made_later_run(control_plane, nam
     control_plane.create_namespace(fresh)
     try:
         for name in ("one", "two"):
-            control_plane.api.create(labelled_pod(name, "0.25"), fresh)
+            control_plane.api.create(labelled_pod(name, "0.125"), fresh)
         eventually(lambda: running(control_plane, fresh) == {"one", "two"}, "both run")
         assert len(templates(control_plane, fresh)) == 1
     finally:

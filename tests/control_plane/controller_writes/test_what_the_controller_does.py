@@ -27,7 +27,6 @@ from testbed.gpu_nodes import schedulable
 from testbed.mounts import SecretMounts
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.events import KeptEvents
 from tests.control_plane.agent_reports import forget, report
 from tests.control_plane.controller_writes.support import (
     AFTER,
