@@ -19,10 +19,6 @@ from service.yielding import TimeSlice
 
 MAX_WRITTEN = 10_000
 """Events that are remembered, so that not every step writes them."""
-MAX_POD_EVENTS = 10
-"""Events on pods in one step: a tenant may have any number of pods that need one."""
-MAX_NAMESPACE_EVENTS = 2
-"""Events on pods of one namespace in one step."""
 _UNUSED = (
     f"instances were free for it for {USE_SECONDS:.0f} s, and the scheduler has another reason not to bind "
     f"it: see its Events; nothing is divided for it for {FIRST_DEFERRAL_SECONDS / 60:.0f} minutes or more"
@@ -36,14 +32,10 @@ class Reports:
         self._events = events
         self._written: dict[tuple[str, ...], None] = {}
         self._now = datetime.now(UTC)
-        self._left = 0
-        self._of_namespace = Counter[str]()
 
     def begin(self) -> None:
-        """Begin a step, which writes a limited number of Events on pods; later steps write the rest."""
+        """Begin a step."""
         self._now = datetime.now(UTC)
-        self._left = MAX_POD_EVENTS
-        self._of_namespace.clear()
 
     async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
         """Write on pods why they can never run, or why no card is divided for them now."""
@@ -65,12 +57,9 @@ class Reports:
 
     def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
         namespace, name = pod.fact.key
-        if pod.mig is None or not self._left or self._of_namespace[namespace] >= MAX_NAMESPACE_EVENTS:
-            return
-        involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
-        if self._write(involved, reason, message):
-            self._left -= 1
-            self._of_namespace[namespace] += 1
+        if pod.mig is not None:
+            involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
+            self._write(involved, reason, message)
 
     def not_divided(self, node: ClusterNode, problem: str) -> None:
         """Write on a node why it is not divided."""
@@ -95,18 +84,17 @@ class Reports:
         reason: str,
         message: str,
         kind: Literal["Normal", "Warning"] = "Warning",
-    ) -> bool:
-        """Write an Event; return False if it was written before."""
+    ) -> None:
+        """Write an Event, unless it was written before."""
         # An API server keeps Events for an hour: what is still true is written again every hour.
         identity = involved["uid"], reason, message, f"{self._now:%Y-%m-%dT%H}"
         if identity in self._written:
-            return False
+            return
         name = event_name(involved["name"], " ".join(identity))
         self._events.write(event(involved, reason, message, name=name, now=self._now, kind=kind))
         self._written[identity] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]
-        return True
 
 
 def _why_not(found: Unserved, pause_end: Callable[[str], str]) -> str | None:

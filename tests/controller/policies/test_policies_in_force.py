@@ -29,7 +29,7 @@ class Api:
         self.version = "7"
         self.error = None
 
-    async def request(self, method, path, *, body=None):
+    async def request(self, method, path, *, body=None, seconds=None):
         if self.error is not None:
             raise self.error
         if method == "GET":

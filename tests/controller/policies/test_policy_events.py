@@ -28,7 +28,7 @@ class Api:
         self.managed = [managed("helm", "Apply", {"f:default.yaml": {}})]
         self.error = None
 
-    async def request(self, method, path, *, body=None):
+    async def request(self, method, path, *, body=None, seconds=None):
         if self.error is not None:
             raise self.error
         if method == "GET":
