@@ -114,15 +114,19 @@ class _Output:
 
     def _empty(self, wait_ms: int) -> None:
         """Write what waits, as far as standard error takes it within `wait_ms`."""
-        if self.lost > self._reported and len(self._waiting) < MAX_WAITING_BYTES // 2:
-            lines, self._reported = self.lost - self._reported, self.lost
-            self._add(_fields("warning", "log", "log lines were lost", {"lines": lines}))
         # The reader of the log may be gone.
         with contextlib.suppress(OSError):
-            while self._waiting and _is_writable(wait_ms):
-                del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
+            self._write_out(wait_ms)
+            if self.lost > self._reported and len(self._waiting) < MAX_WAITING_BYTES // 2:
+                lines, self._reported = self.lost - self._reported, self.lost
+                self._add(_fields("warning", "log", "log lines were lost", {"lines": lines}))
+                self._write_out(wait_ms)
             return
         self._waiting.clear()
+
+    def _write_out(self, wait_ms: int) -> None:
+        while self._waiting and _is_writable(wait_ms):
+            del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
 
 
 def _is_writable(wait_ms: int) -> bool:
