@@ -23,7 +23,6 @@ FIRING = {
     "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "400000x120"),
     "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x110 1x10"),
     "Degraded": ("fraction_injector_degraded_placements_total", "0+1x120"),
-    "ReviewsUndecided": ('fraction_injector_worker_reviews_total{end="over-budget"}', "0x110 1x10"),
     "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "1x100"),
     "WebhookUnreachable": (
         f'{REJECTIONS}error_type="calling_webhook_error",rejection_code="0"}}',
@@ -64,7 +63,6 @@ QUIET = {
     "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "0x120"),
     "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x10 1x110"),
     "Degraded": ("fraction_injector_degraded_placements_total", "0x117 1x3"),
-    "ReviewsUndecided": ('fraction_injector_worker_reviews_total{end="decided"}', "0+5x120"),
     "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "0x120"),
     "WebhookUnreachable": (
         f'{REJECTIONS}error_type="no_error",rejection_code="403"}}',
