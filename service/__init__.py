@@ -14,6 +14,7 @@ PUBLIC = (
     "health",
     "http.asgi",
     "http.fast_path",
+    "http.limits",
     "http.plain_http",
     "http.serving",
     "http.sockets",

@@ -55,6 +55,7 @@ def test_every_series_is_at_zero_from_the_start():
     assert {key[0] for key in counters} == {
         "fraction_injector_unreadable_requests_total",
         "fraction_injector_degraded_placements_total",
+        "fraction_injector_log_lines_lost_total",
     }
     assert all(samples[key] == 0.0 for key in counters)
     assert {samples[key] for key in counters} == {0.0}
