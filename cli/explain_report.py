@@ -76,6 +76,7 @@ def _diff(explanation: Explanation) -> Iterator[str]:
 def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if not explanation.allowed:
         yield facts["message"]
+    yield from facts["notes"]
     if facts["code"] == Reason.NO_SHARE:
         by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
         yield f"{by} gives no share: label and GPU limits are removed"

@@ -18,6 +18,7 @@ from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
 from modes.claim import template_name, template_spec
 from policies.loading.policy_set import PolicySet
+from policies.model.pod_keys import misplaced_keys
 from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.placing.placer import LedgerPlacer
@@ -40,6 +41,14 @@ class Explanation:
     """The object as it would be stored."""
     kinds: Sequence[dict[str, Any]] = ()
     """Kinds of GPU that the pod may get."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What an admitted pod's author may have meant: keys of ours that have no effect."""
+        labels, annotations = (_keys(self.before, field) for field in ("labels", "annotations"))
+        if not self.allowed:
+            return []
+        return [f"{kind} {key} {rule}" for kind, key, rule in misplaced_keys(labels, annotations)]
 
     @property
     def allowed(self) -> bool:
@@ -76,6 +85,7 @@ class Explanation:
             "model": injection.placement.model if injection is not None else None,
             "kinds": list(self.kinds),
             "alias": injection.alias if injection is not None else None,
+            "notes": self.notes,
             "patch": self.patch,
             "pod": self.pod,
         }
@@ -115,6 +125,13 @@ class Explanation:
             return False
         gpus, rest = divmod(injection.slices, policy.slices_per_gpu)
         return not rest and len(injection.placement.indices) in {0, gpus}
+
+
+def _keys(found: Any, field: str) -> list[str]:
+    """Return the keys of an object's labels or annotations, whatever a file has in their place."""
+    for step in ("metadata", field):
+        found = found.get(step) if isinstance(found, dict) else None
+    return [*map(str, found)] if isinstance(found, dict) else []
 
 
 def owner_of(pod: dict[str, Any]) -> str | None:

@@ -15,6 +15,7 @@ from cluster.object_reader import ObjectReader, refuse
 from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
 from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.resource_names import ResourceNames
+from policies.model.pod_keys import misplaced_keys
 
 MAX_CONTAINERS = 200
 MAX_SHOWN = 80
@@ -71,7 +72,7 @@ class Uninjected:
     pod: str
     node: str | None
     why: str
-    """How it uses GPUs, or which label has no effect."""
+    """How it uses GPUs, or which label or annotation has no effect."""
 
 
 async def list_uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
@@ -98,10 +99,7 @@ def _uninjected(pod: _Pod, names: ResourceNames) -> Uninjected | None:
 
 def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
     """Yield why a pod is listed, the most important reason first."""
-    labels = pod.metadata.labels or {}
-    for label in ASKING_LABELS:
-        if label in labels:
-            yield f'label {label} "{labels[label][:MAX_SHOWN]}" has no effect: delete it and create it again'
+    yield from _without_effect(pod.metadata)
     containers = [*pod.spec.containers, *(pod.spec.init_containers or ())][:MAX_CONTAINERS]
     for container in containers:
         for amounts in (container.resources.limits, container.resources.requests):
@@ -112,6 +110,16 @@ def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
         for variable in container.env or ():
             if variable.name == VISIBLE_DEVICES and variable.value not in NO_DEVICES:
                 yield f"container {container.name} has {VISIBLE_DEVICES}={variable.value[:MAX_SHOWN]}"
+
+
+def _without_effect(metadata: _Metadata) -> Iterator[str]:
+    """Yield labels and annotations of ours that gave the pod nothing."""
+    labels = metadata.labels or {}
+    for label in ASKING_LABELS:
+        if label in labels:
+            yield f'label {label} "{labels[label][:MAX_SHOWN]}" has no effect: delete it and create it again'
+    for kind, key, rule in misplaced_keys(labels, metadata.annotations or ()):
+        yield f"{kind} {key[:MAX_SHOWN]} {rule}"
 
 
 def _is_gpu(resource: str, names: ResourceNames) -> bool:

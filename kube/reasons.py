@@ -16,6 +16,7 @@ class Reason(StrEnum):
     MIRROR_POD = "mirror-pod"
 
     LABEL = "label-not-allowed"
+    KEY = "key-unknown"
     ALIAS = "alias-not-allowed"
     GPUS = "gpus-not-allowed"
     GPU_KIND = "gpu-kind"

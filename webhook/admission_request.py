@@ -33,7 +33,7 @@ class Labels(msgspec.Struct, gc=False):
 class ObjectMetadata(msgspec.Struct, gc=False):
     """Labels, and the names of annotations."""
 
-    labels: Labels | None = None
+    labels: dict[str, str] | None = None
     annotations: dict[str, msgspec.Raw] | None = None
 
 
@@ -43,12 +43,10 @@ class PodObject(msgspec.Struct, gc=False):
     metadata: ObjectMetadata | None = None
 
     @property
-    def labels(self) -> Labels | None:
+    def labels(self) -> dict[str, str] | None:
         """The labels of a pod that requests a share by label; None for any other pod."""
         labels = self.metadata.labels if self.metadata is not None else None
-        if labels is None or (labels.fraction is msgspec.UNSET and labels.memory is msgspec.UNSET):
-            return None
-        return labels
+        return labels if labels and (LABEL in labels or MEMORY_LABEL in labels) else None
 
 
 class _PodRequest(msgspec.Struct, gc=False):

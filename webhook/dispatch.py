@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from kube.names import ASKING_LABELS
@@ -70,6 +70,10 @@ class Dispatcher:
             return Outcome.of(refuse_too_large(request.body), None)
         return Outcome(Reason.NOT_LABELLED)
 
+    def _find(self, request: Request, labels: Mapping[str, str]) -> ResolvedPolicy | Denial:
+        queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
+        return self._resolver.find(request.namespace, queue_name, queue_id)
+
     def _may_take(self, head: Head) -> bool:
         """Whether an unlabelled pod may use another system's syntax that a policy accepts."""
         try:
@@ -93,8 +97,7 @@ class Dispatcher:
         labels = (job.metadata.labels if job.metadata is not None else None) or {}
         if labels.keys().isdisjoint(ASKING_LABELS):
             return Outcome(Reason.NOT_LABELLED)
-        queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        resolved = self._resolver.find(request.namespace, queue_name, queue_id)
+        resolved = self._find(request, labels)
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
         policy = resolved.policy
@@ -111,7 +114,7 @@ class Dispatcher:
             return Outcome(Reason.NOT_HANDLED)
         if _is_mirror(request, metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
-        resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
+        resolved = self._find(request, labels)
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
         if not resolved.policy.gives_share:
@@ -121,12 +124,10 @@ class Dispatcher:
 
     def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
         """Decide an unlabelled pod by the policy's aliases; admit it unchanged if there are none."""
-        labels = pod.metadata.labels if pod.metadata is not None else None
-        names = (None, None) if labels is None else (labels.queue_name, labels.queue_id)
         if pod.metadata is None or request.resource != "pods":
             return Outcome(Reason.NOT_LABELLED)
         try:
-            resolved = self._resolver.find(request.namespace, *names)
+            resolved = self._find(request, pod.metadata.labels or {})
         except NoPoliciesError:
             # Such a pod is sent only if a policy accepts this syntax: it must not start without its limit.
             if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):

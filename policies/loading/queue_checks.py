@@ -18,6 +18,7 @@ from policies.loading.clearml_chart import READ_ANNOTATIONS, ChartQueue, takes_d
 from policies.model.effective import EffectivePolicy
 from policies.model.gpu_count import fraction_on_gpus
 from policies.model.label_advice import label_advice, memory_problem
+from policies.model.pod_keys import misplaced_keys
 from policies.model.problems import Problem, quoted
 
 
@@ -26,6 +27,7 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
     label = queue.label
     at = ("labels", queue.asks_by)
     fraction = queue.fraction(policy)
+    yield from _misplaced(queue)
     if label is None:
         yield from _unlabelled(queue)
     elif not isinstance(label, str):
@@ -45,6 +47,13 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
             first, second = sorted(queue.instances)[:2]
             rule = f"{first} and {second} are two MIG instances, but a share is one: keep one"
             yield queue.problem(rule, "resources", "limits", second)
+
+
+def _misplaced(queue: ChartQueue) -> Iterator[Problem]:
+    """Yield keys of ours that have no effect."""
+    # YAML may have keys of other types.
+    found = misplaced_keys([*map(str, queue.labels)], [*map(str, queue.annotations)])
+    return (queue.problem(rule, f"{kind}s", key) for kind, key, rule in found)
 
 
 def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:

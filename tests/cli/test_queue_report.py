@@ -184,3 +184,29 @@ def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
     assert code == 0
     assert "share: none, its pods run without a GPU: label and GPU limits are removed" in out
     assert "MiB" not in out
+
+
+MISPLACED = """\
+agentk8sglue:
+  queue: half
+  basePodTemplate:
+    annotations: {clearml-injector/fraction: "0.500"}
+    labels:
+      clearml-injector/gpu-modell: H100
+"""
+
+
+def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_line(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(MISPLACED)
+    code, _, err = run("check", values)
+    at = "agentk8sglue.basePodTemplate"
+    as_label = "has no effect as an annotation: write it as a label"
+    meant = "is unknown: did you mean the annotation clearml-injector/gpu-model?"
+    assert (code, err.splitlines()) == (
+        1,
+        [
+            f'{values}:4: {at}.annotations."clearml-injector/fraction": {as_label}',
+            f'{values}:6: {at}.labels."clearml-injector/gpu-modell": {meant}',
+        ],
+    )

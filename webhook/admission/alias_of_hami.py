@@ -71,14 +71,24 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         return self.is_whole or (not self.mib and not other.mib and self.percent >= other.percent)
 
 
-def _pod_asks(_: ObjectMeta, spec: PodSpec) -> bool:
-    """Whether a container requests a share in this syntax."""
-    return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
+def _pod_asks(metadata: ObjectMeta, spec: PodSpec) -> bool:
+    """Whether a container requests a share in this syntax, or the pod does so in the wrong place."""
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    return any(map(_asks, every)) or _refuse_misplaced(metadata) is not None
+
+
+def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
+    """Refuse amounts that are labels or annotations: HAMi reads resources of containers."""
+    for kind, keys in (("annotation", metadata.annotations), ("label", metadata.labels)):
+        for name in HAMI_RESOURCES:
+            if name in (keys or ()):
+                return denied(f"{kind} {name} has no effect: write it in resources.limits of a container")
+    return None
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
     """Return the translated pod."""
-    container = _asking_container(spec)
+    container = _refuse_misplaced(metadata) or _asking_container(spec)
     if isinstance(container, Denial):
         return container
     share = _pod_share(container, spec, policy)

@@ -22,24 +22,29 @@ from webhook.admission.denial import Denial
 from webhook.admission.other_systems import (
     KAI_AMOUNTS,
     KAI_CONTAINER,
+    KAI_CONTAINERS,
     KAI_FRACTION,
     KAI_GPUS,
     KAI_LIMITS,
     KAI_MEMORY,
     KAI_MPS,
 )
-from webhook.admission.pod import ObjectMeta, Pod, PodSpec
+from webhook.admission.pod import MEMORY_LABEL, ObjectMeta, Pod, PodSpec
 
 _REWRITTEN = (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER)
 
 
 def _asks(metadata: ObjectMeta, _: PodSpec) -> bool:
-    """Whether a pod requests a share in this syntax, or the limit of one."""
-    return not (metadata.annotations or {}).keys().isdisjoint(KAI_AMOUNTS)
+    """Whether a pod requests a share in this syntax, or the limit of one, if only in the wrong place."""
+    theirs = metadata.annotations or {}
+    return _refuse_misplaced(metadata) is not None or not theirs.keys().isdisjoint(KAI_AMOUNTS)
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
     """Return the translated pod."""
+    misplaced = _refuse_misplaced(metadata)
+    if misplaced is not None:
+        return misplaced
     theirs = metadata.annotations or {}
     fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
     if fraction is not None and mib is not None:
@@ -60,6 +65,18 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     present = [name for name in _REWRITTEN if name in theirs]
     changed, operations = rewritten(metadata, label, ours, present)
     return Alias(Pod(changed, spec), operations, words_of(amount, label))
+
+
+def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
+    """Refuse amounts that would have no effect: labels, and annotations of single containers."""
+    for name in KAI_AMOUNTS:
+        if name in (metadata.labels or ()):
+            return denied(f"label {name} has no effect: write it as an annotation")
+    for name in metadata.annotations or ():
+        if name.startswith(KAI_CONTAINERS):
+            advice = f"use {KAI_MEMORY} or {KAI_FRACTION}, or the label {MEMORY_LABEL}"
+            return denied(f"annotation {name} is not supported: {advice}")
+    return None
 
 
 def _refuse_limits(theirs: Mapping[str, str]) -> Denial | None:
@@ -85,4 +102,4 @@ def _are_same(asked: str, limit: str) -> bool:
     return one is not None and other is not None and one[0] * other[1] == other[0] * one[1]
 
 
-KAI = System(_asks, _read, KAI_AMOUNTS)
+KAI = System(_asks, _read, (*KAI_AMOUNTS, KAI_CONTAINERS))

@@ -41,7 +41,7 @@ class System(NamedTuple):
     read: Callable[[ObjectMeta, PodSpec, EffectivePolicy], Alias | Denial]
     """Translates such a pod."""
     words: tuple[str, ...]
-    """Names of which every such pod has one."""
+    """Names of which every such pod has one; one that ends in a dot is the beginning of a name."""
 
 
 def denied(rule: str) -> Denial:

@@ -21,7 +21,13 @@ SYSTEMS: Mapping[str, System] = {
     "hami": HAMI,
 }
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
-_QUOTED = tuple([f'"{name}"'.encode() for each in SYSTEMS.values() for name in each.words])
+_QUOTED = tuple(
+    [
+        (f'"{name}' if name.endswith(".") else f'"{name}"').encode()
+        for each in SYSTEMS.values()
+        for name in each.words
+    ]
+)
 _SPELLED = re.compile(rb"\\(?:/|u00[267])")
 """Escapes with which JSON can write a character of these words."""
 

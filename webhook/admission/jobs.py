@@ -18,6 +18,7 @@ from webhook.admission.gpu_resources import (
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import Asked, asked_of, read_label
+from webhook.admission.own_keys import refuse_misplaced_keys
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, ObjectMeta
 from webhook.admission.sizes import bounded, refuse_oversized
 
@@ -31,15 +32,16 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     template = job.spec.template if job.spec is not None else None
     if template is None or template.spec is None:
         return b""
-    oversized = refuse_oversized(template.metadata, template.spec)
-    if oversized is not None:
-        return oversized
-    asked = asked_of(template.metadata)
-    if asked is None:
-        labels = (job.metadata.labels if job.metadata is not None else None) or {}
-        return label_not_on_template("Job", "spec.template", labels)
-    labelled = read_label(asked, policy)
     metadata = template.metadata or ObjectMeta()
+    refused = refuse_oversized(metadata, template.spec)
+    asked = asked_of(metadata)
+    if refused is None and asked is None:
+        labels = (job.metadata.labels if job.metadata is not None else None) or {}
+        refused = label_not_on_template("Job", "spec.template", labels)
+    refused = refused or refuse_misplaced_keys(metadata)
+    if refused is not None or asked is None:
+        return refused or b""
+    labelled = read_label(asked, policy)
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction

@@ -11,6 +11,8 @@ KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-na
 KAI_LIMITS = {KAI_FRACTION: "gpu-fraction-limit", KAI_MEMORY: "gpu-memory-limit"}
 """Run:ai's annotations: from a guaranteed amount to the limit up to which a pod may grow."""
 KAI_MPS = "mps"
+KAI_CONTAINERS = NVIDIA_DOMAIN + "container."
+"""Prefix of KAI's newer annotations, which have an amount for each container."""
 KAI_AMOUNTS = (KAI_FRACTION, KAI_MEMORY, *KAI_LIMITS.values())
 """A pod with one of them requests a share."""
 

@@ -28,6 +28,7 @@ from webhook.admission.instances import named_instance, refuse_instances
 from webhook.admission.kept_claim import kept_claim
 from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
+from webhook.admission.own_keys import refuse_misplaced_keys
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.quota_gate import has_gate, refuse_gate
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
@@ -92,7 +93,8 @@ def validate(
     asked = asked_of(metadata)
     if metadata is None or asked is None or spec is None or not spec.containers:
         return Denial.of(Reason.UNREADABLE, f"a pod with the label {LABEL} needs spec.containers: add one")
-    existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
+    refused = refuse_oversized(metadata, spec) or refuse_misplaced_keys(metadata)
+    existing = refused or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
     wanted = _wanted(metadata, asked, policy)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from kube.names import ASKING_LABELS
 from policies.model.allowances import OVERRIDE_ENV
 from policies.model.effective import EffectivePolicy
 from policies.model.reserved import is_reserved
@@ -20,6 +21,7 @@ from webhook.admission.environment import PRELOAD
 from webhook.admission.host_paths import is_at_or_below, normalised, touches
 from webhook.admission.limiter import MAX_CONTAINER_NAME, OUR_NAMES
 from webhook.admission.placeholders import uses_namespace
+from webhook.admission.pod import LABEL, MEMORY_LABEL
 from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.patch_cache.harmless_names import HarmlessNames
@@ -94,6 +96,8 @@ class KeyReader:
             and (_ANNOTATIONS.issuperset(annotations) or _ANNOTATIONS.learn(annotations))
         ):
             return None
+        if labels and not (_LABELS.issuperset(labels) or _LABELS.learn(labels)):
+            return None
         names: set[str] = set()
         resources: list[msgspec.Raw] = []
         init = self._containers(spec.init_containers, names, resources) if spec.init_containers else ()
@@ -103,8 +107,8 @@ class KeyReader:
         return (
             self._policy,
             namespace if self._uses_namespace else "",
-            labels.fraction if labels is not None else msgspec.UNSET,
-            labels.memory if labels is not None else msgspec.UNSET,
+            labels.get(LABEL, msgspec.UNSET) if labels else msgspec.UNSET,
+            labels.get(MEMORY_LABEL, msgspec.UNSET) if labels else msgspec.UNSET,
             annotations is not None,
             of_spec,
             init,
@@ -167,5 +171,6 @@ def _is_one_of(path: str, places: Sequence[str]) -> bool:
     return touches(path, OVERRIDE_ENV) or any(is_at_or_below(path, place) for place in places)
 
 
+_LABELS = HarmlessNames(lambda name: name.startswith(PREFIX) and name not in ASKING_LABELS)
 _ANNOTATIONS = HarmlessNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
 _CAPABILITIES = HarmlessNames(lambda name: refused_capability(name) is not None)

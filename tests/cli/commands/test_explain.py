@@ -15,7 +15,7 @@ ROOM_OF_INVENTORY = 15
 """Pods of 0.750: one for each of its GPUs."""
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
 OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds", "alias"]
-OURS += ["profile", "claim", "prefer", "passedOver", "hasRoom"]
+OURS += ["profile", "claim", "prefer", "passedOver", "hasRoom", "notes"]
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +85,7 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "owner": None,
         "model": None,
         "kinds": [],
+        "notes": [],
         "alias": None,
         "patch": [],
         "pod": found,
@@ -353,3 +354,12 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
     lines = list(map(str.strip, run("explain", *options).stdout.splitlines()))
     asked = [lines[lines.index(f"request gpu-{number}:") + 1] for number in range(2)]
     assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("40Gi", "20Gi")]
+
+
+def test_an_unlabelled_pod_with_a_key_of_ours_is_told_that_it_has_no_effect():
+    found = pod(fraction=None, metadata={"annotations": {LABEL: "0.500"}}, labels={"app": "a"})
+    facts = facts_of(as_yaml(found))
+    wrong = f"annotation {LABEL} has no effect as an annotation: write it as a label"
+    assert (facts["code"], facts["message"], facts["notes"]) == ("not-labelled", "", [wrong])
+    assert wrong in explain("-", text=as_yaml(found)).stdout
+    assert facts_of(as_yaml(pod()))["notes"] == []

@@ -57,6 +57,10 @@ def ask(monkeypatch):
     ("found", "why"),
     [
         (
+            pod("a", annotations={LABEL: "0.500"}),
+            f"annotation {LABEL} has no effect as an annotation: write it as a label",
+        ),
+        (
             pod("a", labels={LABEL: "0.500"}),
             f'label {LABEL} "0.500" has no effect: delete it and create it again',
         ),

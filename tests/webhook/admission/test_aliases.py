@@ -11,6 +11,7 @@ from tests.webhook.support.bounded_work import check
 KAI, HAMI = policies("aliases: {kai: true}"), policies("aliases: {hami: true}")
 GPU, MEM, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
+OF_A_CONTAINER = "nvidia.com/container.main.gpu-memory.request"
 
 
 def webhook_of(policy_set):
@@ -238,3 +239,38 @@ def test_explain_says_what_was_rewritten_to_what():
     ledger.set_node(gpu_node("a", 4))
     [explanation] = Explainer(KAI, ledger).explain(kai(fraction="0.5"))
     assert explanation.as_json()["alias"] == f'gpu-fraction 0.5 is {LABEL} "0.500"'
+
+
+@pytest.mark.parametrize(
+    ("policy_set", "metadata", "message"),
+    [
+        (
+            KAI,
+            {"labels": {"gpu-fraction": "0.5"}},
+            "label gpu-fraction has no effect: write it as an annotation",
+        ),
+        (
+            KAI,
+            {"annotations": {OF_A_CONTAINER: "8Gi"}},
+            (
+                f"annotation {OF_A_CONTAINER} is not supported: use gpu-memory or gpu-fraction, or the label"
+                f" {MEMORY_LABEL}"
+            ),
+        ),
+        (
+            HAMI,
+            {"annotations": {MEM: "4096"}},
+            f"annotation {MEM} has no effect: write it in resources.limits of a container",
+        ),
+        (
+            HAMI,
+            {"labels": {PERCENT: "50"}},
+            f"label {PERCENT} has no effect: write it in resources.limits of a container",
+        ),
+    ],
+)
+def test_an_amount_in_the_wrong_place_is_denied_where_the_syntax_is_accepted(policy_set, metadata, message):
+    found = pod(fraction=None, metadata=metadata)
+    decided = webhook_of(policy_set).decide(found)
+    assert (decided.code, decided.message) == ("alias-not-allowed", message)
+    assert webhook_of(None).decide(found).code == "not-labelled"

@@ -11,7 +11,7 @@ from webhook.review import Reviewer
 from webhook.rules import Rules
 
 UNREAD = re.compile(
-    r"metadata\.(name|labels\[\.\.\.\]|annotations\[\.\.\.\])"
+    r"metadata\.(name|annotations\[\.\.\.\])"
     r"|spec\.(initContainers|containers)\[[0-9]+\]\.(image|env\[[0-9]+\]\.(value|valueFrom))"
 )
 """Where the cache does not look, and a wrong type goes unseen. No API server sends one: it has decoded
@@ -84,7 +84,8 @@ def entry_of(reviewer, policies, body):
     pod = request.object
     if not isinstance(pod, PartialPod) or pod.labels is None:
         return None
-    policy = policies.resolve(request.namespace, pod.labels.queue_name, pod.labels.queue_id)
+    queue = pod.labels.get("clearml-agent-queue-name"), pod.labels.get("clearml-agent-queue")
+    policy = policies.resolve(request.namespace, *queue)
     return cache.find(pod, request.namespace, policy)
 
 

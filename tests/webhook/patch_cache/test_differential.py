@@ -57,7 +57,6 @@ FULL = pod(
     ("path", "value"),
     [
         (("metadata", "name"), 5),
-        (("metadata", "labels", "a"), 5),
         (("metadata", "annotations", "a"), None),
         (("spec", "containers", 0, "image"), 5),
         (("spec", "containers", 0, "env", 0, "value"), 5),
