@@ -13,10 +13,10 @@ from agent.limits import conflict, mounts, variables
 from agent.options import DeviceListStrategy
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of
+from kube.device_keys import VISIBLE_DEVICES
 
 SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
 """Annotation of each answer: the kubelet stores it with the allocation, and runtimes ignore it."""
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 VISIBLE_MOUNTS = "/var/run/nvidia-container-devices"
 """NVIDIA's runtime reads the entries of this folder as a list of GPUs."""
 

@@ -14,8 +14,8 @@ from agent.limits import variables
 from agent.settings import AgentPolicy, LimiterPart
 from agent.shares import Share, memory_mib
 from baremetal.task import GPUS, Task
+from kube.device_keys import is_reserved
 from policies.model.effective import EffectiveLimiter
-from policies.model.reserved import is_reserved
 
 MARK = "FRACTION_INJECTOR_TASK"
 """Variable that tells whose task a process is: store, number and attempt."""

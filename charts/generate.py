@@ -1,6 +1,8 @@
 # ruff: noqa: INP001 - a script, not part of a package
 """`make chart`: generates values.schema.json and the table of the chart's README from values.yaml.
 
+What comes from the list of device keys is in device_keys.py.
+
 The comment directly above a key describes it; `@schema {...}` in it adds JSON Schema. If a key's children
 have comments too, other children are errors. The schema of policies comes from the product's own model.
 """
@@ -16,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from charts import device_keys
 from policies.loading.reference import DRAFT, json_schema
 
 CHART = Path(__file__).with_name("fraction-injector")
@@ -140,6 +143,8 @@ def generated() -> dict[Path, str]:
     return {
         CHART / "values.schema.json": json.dumps(make_schema(keys), indent=2) + "\n",
         readme: f"{prose}{MARKER}\n\n{make_table(keys)}\n",
+        device_keys.TEMPLATE: device_keys.make_template() + "\n",
+        device_keys.PAGE: device_keys.make_page(),
     }
 
 

@@ -12,6 +12,7 @@ import msgspec
 from cluster.kube_client import ApiServer
 from cluster.listing import Resource, list_all
 from cluster.object_reader import ObjectReader, refuse
+from kube.device_keys import VISIBLE_DEVICES
 from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
 from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.resource_names import ResourceNames
@@ -20,7 +21,6 @@ from policies.model.pod_keys import misplaced_keys
 MAX_CONTAINERS = 200
 MAX_SHOWN = 80
 """Characters of an amount or value that a user wrote."""
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = frozenset({"", "void", "none"})
 """Values for which NVIDIA's runtime gives a container no device files."""
 

@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "container_status",
+    "device_keys",
     "dra",
     "events",
     "matching",

@@ -16,8 +16,8 @@ PUBLIC = (
     "model.gpu_count",
     "model.label_advice",
     "model.placeholders",
+    "model.pod_keys",
     "model.problems",
-    "model.reserved",
     "model.schema",
     "model.sidecars",
 )

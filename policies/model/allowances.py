@@ -14,6 +14,7 @@ HostPath = Literal[
     "/etc/nvidia-container-runtime",
     "/run/cri-dockerd.sock",
     "/usr/local/nvidia",
+    "/tmp/nvidia-mps",  # noqa: S108 a path of a node, not of this machine
     "/sys",
     "/var/lib/containerd",
     "/var/lib/docker",
@@ -25,8 +26,8 @@ HostPath = Literal[
     "/dev/fuse",
 ]
 """Normalised paths of a node that lead to GPUs outside the share, and that some legitimate pods need:
-credentials, settings, sockets and files of runtimes and drivers, the kernel's own tree, devices other than
-GPUs."""
+credentials, settings, sockets and files of runtimes and drivers, MPS servers, the kernel's own tree, devices
+other than GPUs."""
 HOST_PATHS: tuple[HostPath, ...] = get_args(HostPath)
 
 Capability = Literal["SYS_ADMIN", "ALL"]

@@ -171,8 +171,9 @@ class Allow(Part):
     host_paths: list[HostPath] = Field(default_factory=list)
     """Paths that hostPath volumes may reach, out of `/etc/kubernetes`, `/var/lib/kubelet`, \
 `/etc/containerd`, `/etc/crio`, `/etc/rancher`, `/etc/nvidia-container-runtime`, `/run/cri-dockerd.sock`, \
-`/usr/local/nvidia`, `/sys`, `/var/lib/containerd`, `/var/lib/docker`, `/var/lib/containers`, \
-`/var/lib/k0s`, `/var/lib/rancher`, `/var/snap/microk8s`, `/dev/infiniband` and `/dev/fuse`."""
+`/usr/local/nvidia`, `/tmp/nvidia-mps`, `/sys`, `/var/lib/containerd`, `/var/lib/docker`, \
+`/var/lib/containers`, `/var/lib/k0s`, `/var/lib/rancher`, `/var/snap/microk8s`, \
+`/dev/infiniband` and `/dev/fuse`."""
     capabilities: list[Capability] = Field(default_factory=list)
     """Capabilities that GPU containers may add, out of `SYS_ADMIN` and `ALL`."""
     override_env: bool = False

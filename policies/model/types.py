@@ -9,13 +9,13 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from kube.device_keys import is_reserved
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, MAX_CEL_NAME, MAX_DRIVER, NVIDIA_DRIVER
 from kube.names import MAX_NAME
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
 from policies.model.allowances import claim_name
 from policies.model.problems import quoted
-from policies.model.reserved import is_reserved
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _GPU_CLASS_WORDS = frozenset({"gpu", "mig"})

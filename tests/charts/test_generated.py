@@ -14,7 +14,6 @@ from modes.registry import MODES
 from policies.loading.build import effective_limiter
 from policies.loading.sources import presets
 from webhook.admission.denial import Reason
-from webhook.admission.refusals import DEVICE_ANNOTATIONS
 
 CHART = generate.CHART
 FILES = CHART / "files"
@@ -98,11 +97,6 @@ def test_the_locks_limiter_paths_are_the_presets():
         name: paths(effective_limiter(limiter, "per-gpu")) for name, (limiter, _) in presets().items()
     }
     assert table_of("presetPaths") == {name: found for name, found in expected.items() if found}
-
-
-def test_the_locks_device_annotations_are_the_webhooks():
-    table = table_of("deviceAnnotations")
-    assert sorted(table["everyPod"] + table["labelled"]) == sorted(DEVICE_ANNOTATIONS)
 
 
 def test_the_agents_libraries_are_the_presets():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from policies.model.reserved import is_reserved
+from kube.device_keys import VISIBLE_DEVICES, is_removed, is_reserved
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, EnvEntry
 
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 HIDDEN = {VISIBLE_DEVICES: "void"}
 """Variables of a container without a share."""
 PRELOAD = "LD_PRELOAD"
@@ -47,13 +46,15 @@ def limit_env(ref: ContainerRef, wanted: Mapping[str, str], preload: str | None)
     return [*operations, *_rewrite(ref, stale, missing)]
 
 
-def hide_gpus(ref: ContainerRef) -> list[Operation]:
-    """Set NVIDIA_VISIBLE_DEVICES=void in a container without a share: its image may request all GPUs."""
-    copies = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == VISIBLE_DEVICES]
-    if not copies:
-        return _add(ref, HIDDEN)
-    missing = _missing(ref.container.env or [], HIDDEN)
-    return _rewrite(ref, set(copies) if missing else set(), missing)
+def clear_env(ref: ContainerRef, *, hides_gpus: bool) -> list[Operation]:
+    """Remove variables that no container of the pod may set, from a container without a share.
+
+    With `hides_gpus` also set NVIDIA_VISIBLE_DEVICES=void: its image may request all GPUs.
+    """
+    existing = ref.container.env or []
+    missing = _missing(existing, HIDDEN) if hides_gpus else {}
+    stale = {at for at, entry in enumerate(existing) if is_removed(entry.name) or entry.name in missing}
+    return _rewrite(ref, stale, missing)
 
 
 def _is_ours(name: str) -> bool:

@@ -7,34 +7,10 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
+from kube import device_keys
 from policies.model.allowances import HOST_PATHS, HostPath
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 a path of the node, not of this machine
-
-PROTECTED = (
-    "/dev",
-    "/proc",
-    "/etc/cdi",
-    "/run/cdi",
-    "/run/nvidia",
-    "/run/containerd",
-    "/run/crio",
-    "/run/docker",
-    "/run/docker.sock",
-    "/run/dockershim.sock",
-    "/run/k0s",
-    "/run/k3s/containerd",
-    "/run/nri",
-    "/usr/local/vgpu",
-    "/var/lib/kubelet/device-plugins",
-    "/var/lib/k0s/kubelet/device-plugins",
-    "/var/lib/clearml-injector",
-    "/var/snap/microk8s/common/run",
-    "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
-)
-"""Device files (also through /proc/1/root), CDI specifications, driver and limiter files, sockets of runtimes
-and of their plugins (NRI), and the kubelet's device-plugin sockets. /run includes /var/run, which links to
-it."""
 
 
 def protected_place(
@@ -55,7 +31,7 @@ def protected_place(
     if not _index(further).may_touch(normal):
         return None
     own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
-    for place in PROTECTED:
+    for place in device_keys.HOST_PATHS:
         if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
             return place
     shut = (each for each in (*HOST_PATHS, *further) if each not in allowed)
@@ -87,7 +63,7 @@ class _Index(NamedTuple):
 
 @lru_cache(maxsize=100)
 def _index(further: tuple[str, ...]) -> _Index:
-    places = frozenset((*PROTECTED, *HOST_PATHS, *further))
+    places = frozenset((*device_keys.HOST_PATHS, *HOST_PATHS, *further))
     above = {place[:at] for place in places for at, sign in enumerate(place) if sign == "/"}
     depth = max(place.count("/") for place in places)
     return _Index(places, frozenset({"/"} | above | places), depth)

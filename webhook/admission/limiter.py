@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kube.device_keys import VISIBLE_DEVICES
 from policies.model.effective import EffectiveLimiter, InitContainer, LibraryVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.environment import VISIBLE_DEVICES
 from webhook.admission.existing_injection import ExistingInjection
 from webhook.admission.free_names import MAX_NAME, FreeNames
 from webhook.admission.host_paths import is_at_or_below, normalised

@@ -10,7 +10,7 @@ from policies.model.effective import NO_LIMITER
 from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.environment import hide_gpus, limit_env
+from webhook.admission.environment import clear_env, limit_env
 from webhook.admission.gpu_resources import replace_amounts, take_out_amounts
 from webhook.admission.images import choose_image
 from webhook.admission.json_patch import Operation, add, append
@@ -125,9 +125,9 @@ def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:
 
 
 def _others(validated: Validated) -> list[Operation]:
-    if not validated.policy.hide_gpus_from_others:
-        return []
-    return [operation for ref in validated.containers.others for operation in hide_gpus(ref)]
+    hides_gpus = validated.policy.hide_gpus_from_others
+    others = validated.containers.others
+    return [operation for ref in others for operation in clear_env(ref, hides_gpus=hides_gpus)]
 
 
 def _pod(validated: Validated) -> list[Operation]:

@@ -6,7 +6,7 @@ from kube.names import ASKING_LABELS, NO_SHARE_ANNOTATION
 from policies.model.effective import EffectivePolicy
 from webhook.admission.container_refs import container_refs
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.environment import hide_gpus
+from webhook.admission.environment import clear_env
 from webhook.admission.gpu_resources import take_out_amounts
 from webhook.admission.json_patch import merge, pointer, remove
 from webhook.admission.pod import LABEL, Pod
@@ -30,5 +30,5 @@ def without_share(pod: Pod, policy: EffectivePolicy) -> bytes | Denial:
     operations += merge("/metadata/annotations", metadata.annotations, said)
     for ref in container_refs(spec, policy.mode):
         operations += take_out_amounts(ref)
-        operations += hide_gpus(ref) if policy.hide_gpus_from_others else []
+        operations += clear_env(ref, hides_gpus=policy.hide_gpus_from_others)
     return bounded(operations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kube.device_keys import DEVICE_LIST_MOUNT, gives_devices
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.claims import refuse_claims
@@ -13,28 +14,6 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
 from webhook.admission.other_systems import OURS_INSTEAD
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
-
-DEVICE_ANNOTATIONS = frozenset(
-    {
-        "cdi.k8s.io",
-        "nvidia.cdi.k8s.io",
-        "cdi.nri.io",
-        "devices.nri.io",
-        "cdi-devices.nri.io",
-        "mounts.nri.io",
-        "devices.noderesource.dev",
-        "cdi-devices.noderesource.dev",
-        "mounts.noderesource.dev",
-        "devices.gke.io",
-        "devices.crio.io",
-        "io.kubernetes.cri-o.Devices",
-    }
-)
-"""Annotations with which runtimes, NVIDIA's toolkit and NRI plugins inject devices, or mounts that select
-them. They read the name without a suffix, and with /pod, /container.<name> or another suffix."""
-
-DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
-"""With the volume-mounts strategy, the container toolkit reads device IDs from mounts below this path."""
 
 
 def refuse_pod(
@@ -119,7 +98,7 @@ def refuse_annotation(name: str) -> Denial | None:
         ours = OURS_INSTEAD[name]
         advice = f"use {ours} instead" if ours is not None else None
         return _other_system(f"annotation {name}", advice)
-    if name.partition("/")[0] in DEVICE_ANNOTATIONS:
+    if gives_devices(name):
         return Denial.of(
             Reason.CDI_ANNOTATION,
             f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
@@ -209,7 +188,7 @@ def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
 def _refuse_device_lists(every: Sequence[ContainerRef]) -> Denial | None:
     for ref in every:
         for path, normal in ref.paths:
-            if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
+            if normal.startswith(DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
                     f'container "{ref.container.name}" mounts {path}, which selects GPUs in'

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import msgspec
 
+from kube.device_keys import DEVICE_LIST_MOUNT, is_reserved
 from kube.names import ASKING_LABELS
 from policies.model.allowances import OVERRIDE_ENV
 from policies.model.effective import EffectivePolicy
-from policies.model.reserved import is_reserved
 from webhook.admission.annotations import PREFIX
 from webhook.admission.environment import PRELOAD
 from webhook.admission.host_paths import is_at_or_below, normalised, touches
 from webhook.admission.limiter import MAX_CONTAINER_NAME, OUR_NAMES
 from webhook.admission.placeholders import uses_namespace
 from webhook.admission.pod import LABEL, MEMORY_LABEL
-from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
+from webhook.admission.refusals import refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.patch_cache.harmless_names import HarmlessNames
 from webhook.patch_cache.partial_pod import (
@@ -74,7 +74,7 @@ class KeyReader:
         limiter = policy.written_limiter
         variables = limiter.env + policy.env
         names = {variable.name for variable in variables} | {PRELOAD}
-        places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *limiter.mount_paths)]
+        places = [normalised(path) for path in limiter.mount_paths]
         self._policy = f"{policy.marker} {policy.queue or ''}"
         self._variables = HarmlessNames(lambda name: name in names or is_reserved(name))
         self._paths = HarmlessNames(lambda path: _is_one_of(normalised(path), places))
@@ -168,7 +168,9 @@ def _are_harmless_volumes(volumes: Sequence[PartialVolume]) -> bool:
 
 
 def _is_one_of(path: str, places: Sequence[str]) -> bool:
-    return touches(path, OVERRIDE_ENV) or any(is_at_or_below(path, place) for place in places)
+    if touches(path, OVERRIDE_ENV) or path.startswith(DEVICE_LIST_MOUNT):
+        return True
+    return any(is_at_or_below(path, place) for place in places)
 
 
 _LABELS = HarmlessNames(lambda name: name.startswith(PREFIX) and name not in ASKING_LABELS)

@@ -227,27 +227,6 @@ what a queue says for one namespace alone stands under policy/namespace.
 ['clearml-agent-queue-name', 'clearml-agent-queue']
 {{- end -}}
 
-{{/*
-Annotations by which runtimes and their plugins give devices, bare or with a suffix: refused of every pod, and those that
-only a labelled one may not have, because pods of others need them.
-*/}}
-{{- define "fraction-injector.deviceAnnotations" -}}
-everyPod: [cdi.k8s.io, nvidia.cdi.k8s.io, cdi.nri.io, devices.nri.io, cdi-devices.nri.io, devices.noderesource.dev, cdi-devices.noderesource.dev]
-labelled: [mounts.nri.io, mounts.noderesource.dev, devices.gke.io, devices.crio.io, io.kubernetes.cri-o.Devices]
-{{- end -}}
-
-{{/* CEL: whether k is an annotation that no pod may have. */}}
-{{- define "fraction-injector.celGivesDevices" -}}
-{{- $names := include "fraction-injector.deviceAnnotations" . | fromYaml -}}
-k.split('/')[0] in {{ $names.everyPod | toJson | replace "\"" "'" }}
-{{- end -}}
-
-{{/* CEL: the same for a labelled pod. */}}
-{{- define "fraction-injector.celGivesLabelledDevices" -}}
-{{- $names := include "fraction-injector.deviceAnnotations" . | fromYaml -}}
-k.split('/')[0] in {{ concat $names.everyPod $names.labelled | toJson | replace "\"" "'" }}
-{{- end -}}
-
 {{/* Paths of a node that the agent uses, for protectedHostPaths of every policy, as JSON. */}}
 {{- define "fraction-injector.placesOfAgent" -}}
 {{- $agent := .Values.agent -}}

@@ -114,6 +114,8 @@ def test_an_injected_pod_cannot_enter_a_queue_later(injected, control_plane, nam
         "devices.gke.io/container.injected",
         "devices.crio.io",
         "io.kubernetes.cri-o.Devices",
+        "nvidia.com/container.train.gpus.devices",
+        "gpu-fractioning.nvidia.com/a",
         "gpu-fraction",
         "gpu-memory",
     ],
@@ -224,6 +226,10 @@ BROUGHT = {
     ),
     "devices by the bare name": (
         {"annotations": {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}},
+        NO_DEVICES,
+    ),
+    "devices by KAI's node agent": (
+        {"annotations": {"nvidia.com/container.task.gpus.devices": "all"}},
         NO_DEVICES,
     ),
     "an NRI plugin's devices": (

@@ -27,6 +27,15 @@ def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control
         debug(control_plane.api, namespace, "injected", env)
 
 
+@pytest.mark.parametrize(
+    "name", ["CUDA_MPS_PIPE_DIRECTORY", "NVIDIA_GPU_MEMORY_LIMITS", "NVIDIA_IMEX_CHANNELS"]
+)
+def test_an_ephemeral_container_that_could_change_limits_is_refused(injected, control_plane, namespace, name):
+    message = f"ephemeral container debug sets {name}, which no container of this pod may set: remove it"
+    with refused("ephemeral-containers", message):
+        debug(control_plane.api, namespace, "injected", [VOID, {"name": name, "value": "x"}])
+
+
 def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected, control_plane, namespace):
     debug(control_plane.api, namespace, "injected", [VOID])
     made = debug(control_plane.api, namespace, "injected", [VOID], "second")
@@ -86,6 +95,7 @@ def test_an_ephemeral_container_may_not_have_the_limiters_volumes(of_volumes, co
 DEVICE_LISTS = [
     "/var/run/nvidia-container-devices",
     "/run/nvidia-container-devices/all",
+    "/run/nvidia-container-devicesall",
     "var/run/nvidia-container-devices/0",
     "/var//run/nvidia-container-devices/0",
     "/var/run/./nvidia-container-devices/0",

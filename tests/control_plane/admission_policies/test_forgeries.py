@@ -17,7 +17,7 @@ from tests.control_plane.admission_policies.forged import (
     task,
     variable,
 )
-from tests.control_plane.admission_policies.support import asking, refused, takes_devices, unlabelled_pod
+from tests.control_plane.admission_policies.support import asking, refused, unlabelled_pod
 from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL, NOT_INJECTED
 
 
@@ -280,9 +280,54 @@ def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(no_webhook, cont
     control_plane.api.delete("Pod", "gated", "lock-default")
 
 
-def test_a_labelled_pod_may_not_take_devices_while_the_webhook_is_away(no_webhook, control_plane):
-    forged = no_webhook["half"]
-    said = {**forged["metadata"]["annotations"], "nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}
-    forged = {**forged, "metadata": {**forged["metadata"], "annotations": said}}
-    with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
-        control_plane.api.create(forged, "lock-default", dry_run=True)
+TAKES_DEVICES = (
+    "annotations that give devices, such as nvidia.cdi.k8s.io: a pod with the label may not have them:"
+    " remove them"
+)
+SELECTS = "volumeMounts: a path that begins with /run/nvidia-container-devices selects GPUs: remove the mount"
+BYPASSES = (
+    "env: NVIDIA_VISIBLE_DEVICES of GPU containers, and in others variables such as"
+    f" CUDA_MPS_PIPE_DIRECTORY, bypass the share: {ADVICE}"
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mounts.nri.io", "devices.crio.io/a", "nvidia.com/container.a.gpus.devices", "gpu-fractioning.a/b"],
+)
+def test_a_forged_pod_may_not_have_annotations_that_give_devices(no_webhook, control_plane, name):
+    pod = copy.deepcopy(no_webhook["half"])
+    said(pod)[name] = "all"
+    with refused("injected", TAKES_DEVICES):
+        control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+def test_one_of_two_policies_refuses_what_no_pod_may_have(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    said(pod)["nvidia.cdi.k8s.io"] = "nvidia.com/gpu=all"
+    with pytest.raises(ApiError, match="devices"):
+        control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+def test_a_forged_pod_may_not_select_devices_by_a_mount(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    task(pod)["volumeMounts"].append(
+        {"name": task(pod)["volumeMounts"][0]["name"], "mountPath": "/var/run/nvidia-container-devicesall"}
+    )
+    with refused("injected", SELECTS):
+        control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("containers", "NVIDIA_VISIBLE_DEVICES"),
+        ("initContainers", "CUDA_MPS_PIPE_DIRECTORY"),
+        ("initContainers", "NVIDIA_GDS"),
+    ],
+)
+def test_a_forged_pod_may_not_have_variables_that_bypass_the_share(no_webhook, control_plane, place, name):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["spec"][place][0]["env"].append({"name": name, "value": "all"})
+    with refused("injected", BYPASSES):
+        control_plane.api.create(pod, "lock-default", dry_run=True)

@@ -20,16 +20,24 @@ PREFIX = "clearml-injector/"
 LIBRARY_PATH = "/usr/local/vgpu"
 LIBRARY = f"{LIBRARY_PATH}/libvgpu.so"
 CACHE_PATH = "/usr/local/vgpu-cache"
+REMOVED = re.compile(
+    "NVIDIA_GPU_MEMORY_.*|CUDA_MPS_.*|NVIDIA_(IMEX_CHANNELS|NVSWITCH|GDS|GDRCOPY|MOFED|MIG_.*)"
+    "|DOCKER_RESOURCE_GPU"
+)
 RESERVED = re.compile(
-    "NVIDIA_VISIBLE_DEVICES|NVIDIA_GPU_MEMORY_.*|CUDA_DEVICE_MEMORY_LIMIT.*|CUDA_DEVICE_SM_LIMIT.*"
+    "NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_MEMORY_LIMIT.*|CUDA_DEVICE_SM_LIMIT.*"
     "|CUDA_DEVICE_MEMORY_SHARED_CACHE|CUDA_REDIRECT|CUDA_DISABLE_CONTROL|CUDA_OVERSUBSCRIBE"
-    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|CUDA_MPS_.*|LIBCUDA_LOG_LEVEL|LD_AUDIT"
+    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|LIBCUDA_LOG_LEVEL|LD_AUDIT"
+    f"|{REMOVED.pattern}"
 )
 OTHER_GPU = re.compile(
     r"nvidia\.com/.*|clear\.ml/fraction-.*|deviceclass\.resource\.kubernetes\.io/.*|amd\.com/gpu"
 )
 PROTECTED = (
     "/dev",
+    "/etc/nri",
+    "/opt/nri",
+    "/tmp/nvidia-mps",  # noqa: S108 a path of a node, not of this machine
     "/proc",
     "/etc/cdi",
     "/etc/containerd",
@@ -62,6 +70,7 @@ PROTECTED = (
 DEVICE_ANNOTATION = re.compile(
     r"((nvidia\.)?cdi\.k8s\.io|cdi\.nri\.io|(cdi-)?devices\.(nri\.io|noderesource\.dev)"
     r"|mounts\.(nri\.io|noderesource\.dev)|devices\.(gke|crio)\.io|io\.kubernetes\.cri-o\.Devices)(/.*)?"
+    r"|nvidia\.com/container\..*|gpu-fractioning\..*"
 )
 OURS = {
     "image": "docker.io/projecthami/hamicore:v2.10.0",

@@ -2,28 +2,16 @@
 
 import pytest
 
+from kube.device_keys import ENVIRONMENT, names_of
 from tests.webhook.support import container, decide, pod, policies
 
-RESERVED = [
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_GPU_MEMORY_REQUEST",
-    "NVIDIA_GPU_MEMORY_LIMIT",
-    "CUDA_DEVICE_MEMORY_LIMIT",
-    "CUDA_DEVICE_MEMORY_LIMIT_0",
-    "CUDA_DEVICE_MEMORY_LIMIT_7",
-    "CUDA_DEVICE_SM_LIMIT",
-    "CUDA_DEVICE_SM_LIMIT_0",
-    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
-    "CUDA_REDIRECT",
-    "CUDA_DISABLE_CONTROL",
-    "CUDA_OVERSUBSCRIBE",
-    "GPU_CORE_UTILIZATION_POLICY",
-    "ACTIVE_OOM_KILLER",
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    "LIBCUDA_LOG_LEVEL",
-    "LD_AUDIT",
-]
+
+def examples(*decisions):
+    return [name.replace("*", "X") for name in names_of(ENVIRONMENT, *decisions)]
+
+
+RESERVED, REMOVED = examples("removed", "removed-from-gpu-containers"), examples("removed")
+KEPT = [name for name in examples("kept") if name != "LD_PRELOAD"]
 OURS = [
     ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/usr/local/vgpu-cache/train.cache"),
     ("LIBCUDA_LOG_LEVEL", "1"),
@@ -44,6 +32,22 @@ def env_after(*entries, policy_set=None):
 def test_all_copies_of_a_reserved_name_go_and_ours_stands_once(name):
     env = variables(("A", "1"), (name, "x"), ("B", "2"), (name, "y"), ("C", "3"), (name, "z"))
     assert env_after(*env) == [("A", "1"), ("B", "2"), ("C", "3"), *OURS, PRELOAD]
+
+
+@pytest.mark.parametrize("hides", ["true", "false"])
+def test_what_no_container_may_set_goes_from_those_without_a_share_too(hides):
+    env = variables(("A", "1"), *[(name, "x") for name in REMOVED], ("CUDA_REDIRECT", "y"))
+    found = pod(containers=[container(limits={"nvidia.com/gpu": "1"}), container("side", env=env)])
+    hidden = [("NVIDIA_VISIBLE_DEVICES", "void")] if hides == "true" else []
+    decided = decide(found, policies(f"hideGpusFromOthers: {hides}"))
+    assert decided.env("side") == [("A", "1"), ("CUDA_REDIRECT", "y"), *hidden]
+    decided = decide(found, policies(f"share: none\nhideGpusFromOthers: {hides}"))
+    assert decided.env("side") == [("A", "1"), ("CUDA_REDIRECT", "y"), *hidden]
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_gives_no_device_stays(name):
+    assert env_after(*variables((name, "x"))) == [(name, "x"), *OURS, PRELOAD]
 
 
 def test_a_reserved_name_from_a_reference_goes_too():

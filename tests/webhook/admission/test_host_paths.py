@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube.device_keys import HOST_PATHS as NEVER
 from policies.model.allowances import HOST_PATHS
 from tests.webhook.support import decide, pod, policies
-from webhook.admission.host_paths import PROTECTED, normalised, protected_place, touches
+from webhook.admission.host_paths import normalised, protected_place, touches
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,10 @@ from webhook.admission.host_paths import PROTECTED, normalised, protected_place,
         ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
         ("/run/dockershim.sock", "/run/dockershim.sock"),
         ("/run/nri/nri.sock", "/run/nri"),
+        ("/opt/nri/plugins", "/opt/nri"),
+        ("/opt", "/opt/nri"),
+        ("/etc/nri/conf.d", "/etc/nri"),
+        ("/tmp", "/tmp/nvidia-mps"),  # noqa: S108 a path of a pod, not of this machine
         ("/var/run/nri", "/run/nri"),
         ("/var/run/dockershim.sock", "/run/dockershim.sock"),
         ("/var/lib/clearml-injector/library", "/var/lib/clearml-injector"),
@@ -130,22 +135,22 @@ def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path)
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("/opt/agent", "/opt/agent"),
-        ("/opt/agent/library/x", "/opt/agent"),
-        ("/opt", "/opt/agent"),
-        ("//opt/./agent/", "/opt/agent"),
+        ("/srv/agent", "/srv/agent"),
+        ("/srv/agent/library/x", "/srv/agent"),
+        ("/srv", "/srv/agent"),
+        ("//srv/./agent/", "/srv/agent"),
         ("/run/other.sock", "/run/other.sock"),
         ("/var/run/other.sock", "/run/other.sock"),
     ],
 )
 def test_a_policy_shuts_further_places(path, place):
-    shut = policies("protectedHostPaths: [/opt/agent, /var/run/other.sock]")
+    shut = policies("protectedHostPaths: [/srv/agent, /var/run/other.sock]")
     decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]), shut)
     assert decided.code == "host-path"
     assert decided.message == (
         f'volume "host": hostPath {path} exposes {place} and bypasses the share: remove the volume'
     )
-    assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": "/opt/agent2"}}]), shut).allowed
+    assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": "/srv/agent2"}}]), shut).allowed
 
 
 def test_what_a_policy_shuts_and_opens_by_the_same_name_is_open():
@@ -156,12 +161,12 @@ def test_what_a_policy_shuts_and_opens_by_the_same_name_is_open():
     assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/sys]}}")).code == "host-path"
 
 
-FURTHER = ("/opt/agent", "/x/dev/lib/run/kubelet/etc")
-PARTS = sorted({part for place in (*PROTECTED, *HOST_PATHS, *FURTHER) for part in place.split("/")} | {"."})
+FURTHER = ("/srv/agent", "/x/dev/lib/run/kubelet/etc")
+PARTS = sorted({part for place in (*NEVER, *HOST_PATHS, *FURTHER) for part in place.split("/")} | {"."})
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=8).map("/".join))
 def test_a_path_is_protected_if_it_touches_a_place_and_only_then(path):
-    places = (*PROTECTED, *HOST_PATHS, *FURTHER)
+    places = (*NEVER, *HOST_PATHS, *FURTHER)
     touched = any(touches(normalised(path), place) for place in places)
     assert (protected_place(path, further=FURTHER) is not None) is touched

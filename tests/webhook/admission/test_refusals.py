@@ -2,22 +2,14 @@
 
 import pytest
 
+from kube.device_keys import ANNOTATIONS
 from tests.webhook.support import LABEL, container, decide, pod, policies
 
 PRIVILEGED = {"privileged": True}
 DEVICE_ANNOTATIONS = [
-    "cdi.k8s.io",
-    "nvidia.cdi.k8s.io",
-    "cdi.nri.io",
-    "devices.nri.io",
-    "cdi-devices.nri.io",
-    "mounts.nri.io",
-    "devices.noderesource.dev",
-    "cdi-devices.noderesource.dev",
-    "mounts.noderesource.dev",
-    "devices.gke.io",
-    "devices.crio.io",
-    "io.kubernetes.cri-o.Devices",
+    key.name.replace("*", "main.gpus.devices")
+    for key in ANNOTATIONS
+    if key.decision in ("denied", "denied-to-every-pod")
 ]
 
 
@@ -180,6 +172,8 @@ def test_annotations_by_which_a_runtime_or_its_plugins_give_devices_are_denied(n
         "io.kubernetes.cri-o.ShmSize",
         "io.kubernetes.cri-o.userns-mode",
         "shm-size.crio.io",
+        "nvidia.com/containers",
+        "my.gpu-fractioning.a",
     ],
 )
 def test_annotations_that_give_no_device_are_left_alone(name):
@@ -203,6 +197,7 @@ def test_the_nodes_ipc_namespace_is_denied_unless_the_policy_says_so():
         "/var/run/nvidia-container-devices/all",
         "/run/nvidia-container-devices",
         "//var/run/nvidia-container-devices/0",
+        "/var/run/nvidia-container-devicesall",
     ],
 )
 def test_device_lists_by_mounts_are_denied_in_any_container(path):

@@ -83,7 +83,7 @@ def test_a_recorded_review_is_reviewed_twice_more(reviewed):
 BROKEN = {
     "amounts": (mutate, "replace_amounts"),
     "variables": (mutate, "limit_env"),
-    "other containers": (mutate, "hide_gpus"),
+    "other containers": (mutate, "clear_env"),
     "annotations": (mutate, "write_annotations"),
     "affinity": (mutate, "bind_node"),
     "limiter": (mutate, "_limiter_volumes"),
@@ -96,6 +96,8 @@ def test_the_harness_sees_a_rule_that_writes_nothing_the_first_time(rule, monkey
     webhook, plain = Webhook(), getattr(module, name)
     # The cache and the rules decide alike, so that only what comes after them can tell.
     broken = [True] * 2
-    monkeypatch.setattr(module, name, lambda *args: [] if broken and broken.pop() else plain(*args))
+    monkeypatch.setattr(
+        module, name, lambda *args, **more: [] if broken and broken.pop() else plain(*args, **more)
+    )
     with pytest.raises(AssertionError):
         webhook.decide(pod(containers=[container(limits={"nvidia.com/gpu": "1"}), container("side")]))

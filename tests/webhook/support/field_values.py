@@ -35,6 +35,9 @@ RESERVED = [
     "LIBCUDA_LOG_LEVEL",
     "LD_AUDIT",
     "LD_PRELOAD",
+    "NVIDIA_IMEX_CHANNELS",
+    "NVIDIA_MIG_CONFIG_DEVICES",
+    "DOCKER_RESOURCE_GPU",
 ]
 OF_POLICIES = ["WHERE", "SHARE", "QUOTED"]
 VARIABLES = [*RESERVED, *OF_POLICIES, "PATH", "ld_preload", "LD_PRELOAD ", "CUDA_", "x" * 200, *TEXTS]
@@ -61,6 +64,7 @@ PATHS = [
 HOST_PATHS = ["/data", "/dev", "//dev/./x", "/", "/var", "/var/run/nvidia", "/proc/1/root", ""]
 HOST_PATHS += ["/dev//shm", "/etc/kubernetes", "/var/lib/kubelet/pods", "/var/run/cri-dockerd.sock"]
 HOST_PATHS += ["/var/lib/clearml-injector", "/opt/agent/x", "/etc/rancher"]
+HOST_PATHS += ["/opt/nri/plugins", "/etc/nri", "/tmp/nvidia-mps"]  # noqa: S108 paths of a node
 HOST_PATHS += ["/sys/class", "/dev/infiniband/uverbs0", "/dev/fuse", "/var/lib/containerd"]
 COUNTS = ["1", "2", "4", "8", "16", "0", 1, 3, "500m", "-1", "", "%b", "x"]
 OTHERS = [

@@ -7,10 +7,15 @@ import copy
 import hashlib
 import re
 
+REMOVED = re.compile(
+    "NVIDIA_GPU_MEMORY_.*|CUDA_MPS_.*|NVIDIA_(IMEX_CHANNELS|NVSWITCH|GDS|GDRCOPY|MOFED|MIG_.*)"
+    "|DOCKER_RESOURCE_GPU"
+)
 RESERVED = re.compile(
-    "NVIDIA_VISIBLE_DEVICES|NVIDIA_GPU_MEMORY_.*|CUDA_DEVICE_MEMORY_LIMIT.*|CUDA_DEVICE_SM_LIMIT.*"
+    "NVIDIA_VISIBLE_DEVICES|CUDA_DEVICE_MEMORY_LIMIT.*|CUDA_DEVICE_SM_LIMIT.*"
     "|CUDA_DEVICE_MEMORY_SHARED_CACHE|CUDA_REDIRECT|CUDA_DISABLE_CONTROL|CUDA_OVERSUBSCRIBE"
-    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|CUDA_MPS_.*|LIBCUDA_LOG_LEVEL|LD_AUDIT"
+    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|LIBCUDA_LOG_LEVEL|LD_AUDIT"
+    f"|{REMOVED.pattern}"
 )
 OURS = ("injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation")
 LIBRARY = "/usr/local/vgpu/libvgpu.so"
@@ -106,8 +111,9 @@ def _stands_once(env, name, value):
 
 
 def _hide(container):
-    env = container.get("env") or []
+    env = [entry for entry in container.get("env") or [] if not REMOVED.fullmatch(entry["name"])]
     if _stands_once(env, "NVIDIA_VISIBLE_DEVICES", "void"):
+        container["env"] = env
         return
     others = [entry for entry in env if entry["name"] != "NVIDIA_VISIBLE_DEVICES"]
     container["env"] = [*others, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
