@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kube.device_keys import VISIBLE_DEVICES
+from kube.names import GPU_MEMORY_LABEL
 from policies.model.effective import EffectiveLimiter, InitContainer, LibraryVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
@@ -127,6 +128,28 @@ def refuse_mounts(
             for at, (path, normal) in enumerate(ref.paths):
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
                     return _mount_taken(ref.container, path)
+    return None
+
+
+def refuse_copy(
+    gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
+) -> Denial | None:
+    """Refuse an edited copy of an admitted pod in one line: else each part would be denied after the other.
+
+    A pod that is marked as injected is no such copy: its parts are recognised.
+    """
+    if not existing.is_empty:
+        return None
+    places = [normalised(path) for path in limiter.mount_paths]
+    for ref in gpu_containers:
+        for mount in ref.container.volume_mounts or ():
+            at_ours = any(is_at_or_below(normalised(mount.mount_path), each) for each in places)
+            if at_ours and mount.name.startswith(OUR_NAMES):
+                return Denial.of(
+                    Reason.MOUNT_PATH,
+                    "the pod is an edited copy of an admitted one: leave out its GPU amounts, the affinity to"
+                    f" {GPU_MEMORY_LABEL}, and containers, volumes and mounts {OUR_NAMES}*",
+                )
     return None
 
 

@@ -27,7 +27,7 @@ from webhook.admission.gpus import on_each_gpu
 from webhook.admission.instances import named_instance, refuse_instances
 from webhook.admission.kept_claim import kept_claim
 from webhook.admission.label import Asked, asked_of, read_label
-from webhook.admission.limiter import refuse_mounts
+from webhook.admission.limiter import refuse_copy, refuse_mounts
 from webhook.admission.own_keys import refuse_misplaced_keys
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.quota_gate import has_gate, refuse_gate
@@ -181,7 +181,8 @@ def _existing_injection(
 
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
-    refused = refuse_privileged(containers, validated.policy) or refuse_instances(containers)
+    refused = refuse_copy(containers.gpu, validated.limiter, validated.existing_injection)
+    refused = refused or refuse_privileged(containers, validated.policy) or refuse_instances(containers)
     refused = refused or refuse_compute(validated.metadata, validated.fraction, containers, validated.policy)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
