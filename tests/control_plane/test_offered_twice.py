@@ -173,6 +173,6 @@ def test_a_cluster_that_serves_no_resource_slices_is_followed_quietly(
         for line in controller.plain("/metrics").splitlines()
         if line.startswith("fraction_injector_watch_errors_total") and "resourceslices" in line
     ]
-    assert len(troubles) == 3
+    assert len(troubles) == 4
     assert all(line.endswith(" 0.0") for line in troubles)
     assert ("does not serve it" in controller.log.read_text()) is not HAS_RESOURCE_CLAIMS

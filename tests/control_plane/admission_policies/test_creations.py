@@ -241,7 +241,7 @@ def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_co
     lock, control_plane, namespace
 ):
     env = [{"name": f"VARIABLE_{number}", "value": "x" * 100} for number in range(100)]
-    sidecars = [{"name": f"sidecar-{n}", "image": "example.com/sidecar:1", "env": env} for n in range(40)]
+    sidecars = [{"name": f"sidecar-{n}", "image": "example.com/sidecar:1", "env": env} for n in range(22)]
     pod = labelled_pod("large", "0.500")
     [task] = pod["spec"]["containers"]
     pod["spec"]["containers"] = [
