@@ -115,9 +115,11 @@ class BackgroundTasks:
 
     async def _run(self, task: BackgroundTask) -> None:
         def heartbeat() -> None:
-            self._last_heartbeat[task] = self._now
+            # What a task has started may go on after its end.
+            if task in self._last_heartbeat:
+                self._last_heartbeat[task] = self._now
 
-        heartbeat()
+        self._last_heartbeat[task] = self._now
         _heartbeat.set(heartbeat)
         try:
             # In a task of its own: a task group that fails may leave its task marked as cancelled.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import os
 import select
 import sys
+import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -20,8 +23,8 @@ MAX_WAITING_BYTES = 2**20
 """Bytes of lines that wait while standard error takes none."""
 _STDERR = 2
 _RETRY_SECONDS = 0.1
-_LAST_MS = 1000
-"""How long a line outside of an event loop waits: at the end of a process, nothing else is served."""
+_LAST_SECONDS = 1.0
+"""How long lines wait outside of an event loop and at the end of a process, where nothing else is served."""
 _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
@@ -84,6 +87,8 @@ class _Output:
         self.lost = 0
         self._reported = 0
         self._waiting = bytearray()
+        self._lock = threading.RLock()
+        """Of `_waiting`: threads log beside the loop. Never held while standard error is waited for."""
         self._due_in: asyncio.AbstractEventLoop | None = None
 
     def write(self, said: Line | dict[str, Any]) -> None:
@@ -92,7 +97,7 @@ class _Output:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._empty(_LAST_MS)
+            self.empty(_LAST_SECONDS)
             return
         if self._due_in is not loop:
             self._due_in = loop
@@ -100,40 +105,48 @@ class _Output:
 
     def _add(self, said: Line | dict[str, Any]) -> None:
         line = self.render(said)
-        if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
-            self.lost += 1
-        else:
-            self._waiting += line + b"\n"
+        with self._lock:
+            if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
+                self.lost += 1
+            else:
+                self._waiting += line + b"\n"
 
     def _end_round(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._empty(0)
+        self.empty(0.0)
         if self._waiting:
             loop.call_later(_RETRY_SECONDS, self._end_round, loop)
         else:
             self._due_in = None
 
-    def _empty(self, wait_ms: int) -> None:
-        """Write what waits, as far as standard error takes it within `wait_ms`."""
+    def empty(self, seconds: float) -> None:
+        """Write what waits, as far as standard error takes it within `seconds`."""
         # The reader of the log may be gone.
         with contextlib.suppress(OSError):
-            self._write_out(wait_ms)
+            end = time.monotonic() + seconds
+            self._write_out(end)
             if self.lost > self._reported and len(self._waiting) < MAX_WAITING_BYTES // 2:
                 lines, self._reported = self.lost - self._reported, self.lost
                 self._add(_fields("warning", "log", "log lines were lost", {"lines": lines}))
-                self._write_out(wait_ms)
+                self._write_out(end)
             return
-        self._waiting.clear()
+        with self._lock:
+            self._waiting.clear()
 
-    def _write_out(self, wait_ms: int) -> None:
-        while self._waiting and _is_writable(wait_ms):
-            del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
+    def _write_out(self, end: float) -> None:
+        while True:
+            with self._lock:
+                while self._waiting and _is_writable(0.0):
+                    del self._waiting[: os.write(_STDERR, self._waiting[: select.PIPE_BUF])]
+            left = end - time.monotonic()
+            if not self._waiting or left <= 0 or not _is_writable(left):
+                return
 
 
-def _is_writable(wait_ms: int) -> bool:
-    """Whether a write of at most PIPE_BUF bytes does not block."""
+def _is_writable(seconds: float) -> bool:
+    """Whether a write of at most PIPE_BUF bytes does not block, now or within `seconds`."""
     poll = select.poll()
     poll.register(_STDERR, select.POLLOUT)
-    return bool(poll.poll(wait_ms))
+    return bool(poll.poll(seconds * 1000))
 
 
 def lost_lines() -> int:
@@ -168,6 +181,12 @@ def _printable(value: Any) -> str:
 
 
 _output = _Output()
+
+
+@atexit.register
+def write_rest() -> None:
+    """Write the lines that still wait, as far as standard error takes them soon."""
+    _output.empty(_LAST_SECONDS)
 
 
 def configure_logging(level: LogLevel = "info", form: LogFormat = "auto") -> None:

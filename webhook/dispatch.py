@@ -66,8 +66,11 @@ class Dispatcher:
             return Outcome.of(request.object, None)
         if request.operation != "CREATE" or request.sub_resource:
             return Outcome(Reason.NOT_HANDLED)
-        if head.is_labelled or (request.resource == "pods" and self._may_take(head)):
-            return Outcome.of(refuse_too_large(request.body), None)
+        try:
+            if head.is_labelled or (request.resource == "pods" and self._may_take(head)):
+                return Outcome.of(refuse_too_large(request.body), None)
+        except Exception as error:  # noqa: BLE001 as above
+            return broken(request, error)
         return Outcome(Reason.NOT_LABELLED)
 
     def _find(self, request: Request, labels: Mapping[str, str]) -> ResolvedPolicy | Denial:
@@ -79,10 +82,11 @@ class Dispatcher:
         try:
             resolved = self._resolver.find(head.request.namespace, *head.queue)
         except NoPoliciesError:
-            resolved = None
-        if isinstance(resolved, ResolvedPolicy) and not resolved.policy.aliases:
+            return not is_surely_without_aliases(head.request.body)
+        if isinstance(resolved, Denial):
             return False
-        return not is_surely_without_aliases(head.request.body)
+        aliases = resolved.policy.aliases
+        return bool(aliases) and not is_surely_without_aliases(head.request.body, aliases)
 
     def _change(self, request: Request) -> Outcome:
         """Deny an update of a labelled pod that Kubernetes would reject; allow all other updates."""

@@ -22,6 +22,8 @@ from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL
 from service.log import get_logger
 from service.turns import Turns
 
+WRITE_SECONDS = 3.0
+"""Timeout of a request: nodes that hang must not use up a step."""
 STEP_SECONDS = 1.0
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 60.0
 """Until a request for a node that failed is repeated."""
@@ -135,7 +137,8 @@ class TaintLoop:
             return
         body = hold_patch(node.taints) if place is None else release_patch(place)
         try:
-            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body=body, content_type=JSON_PATCH)
+            path = f"/api/v1/nodes/{name}"
+            await self._api.request("PATCH", path, body=body, content_type=JSON_PATCH, seconds=WRITE_SECONDS)
         except ApiError as error:
             self._say_refused(name, error)
         except TRANSPORT_ERRORS as error:

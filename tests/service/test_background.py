@@ -130,6 +130,19 @@ def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
     kept(test, 20)
 
 
+def test_what_a_task_has_started_is_no_heartbeat_of_it_after_its_end():
+    tasks = Kept()
+
+    async def test():
+        async with tasks.running(20):
+            pass
+        tasks.heartbeat()
+        tasks.pass_time(361)
+        return tasks.tasks.stuck
+
+    assert asyncio.run(test()) is None
+
+
 def test_a_short_period_counts_as_ten_seconds():
     def test(tasks):
         tasks.pass_time(30)

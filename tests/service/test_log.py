@@ -160,3 +160,57 @@ def test_lines_that_waited_come_in_order_and_those_that_were_lost_are_said():
         "print(last['event'], len(lines) + last['lines'])\n"
     )
     assert printed(program) == ["True", "log lines were lost 2000"]
+
+
+def test_the_last_lines_are_written_at_the_end_though_the_pipe_was_full_for_a_moment():
+    program = (
+        "import atexit, threading\n"
+        "from service import log as module\n"
+        "def read():\n"
+        "    while b'the last' not in b''.join(parts):\n"
+        "        parts.append(os.read(reader, 100_000))\n"
+        "async def main():\n"
+        "    for number in range(1000):\n        log.info('review', number=number, text='x' * 200)\n"
+        "    await asyncio.sleep(0)\n"
+        "    log.error('the last')\n"
+        "parts = []\n"
+        "module._LAST_SECONDS = 100.0\n"
+        "asyncio.run(main())\n"
+        "reading = threading.Thread(target=read)\n"
+        "reading.start()\n"
+        "module.write_rest()\n"
+        "reading.join()\n"
+        "lines = b''.join(parts).splitlines()\n"
+        "print(len(lines), b'the last' in lines[-1])\n"
+    )
+    assert printed(program) == ["1001 True"]
+
+
+def test_lines_of_threads_and_of_the_loop_are_whole_and_each_there_once():
+    program = (
+        "import json, threading\n"
+        "from service import log as module\n"
+        "def read():\n"
+        "    while sum(part.count(b'\\n') for part in parts) < 4000:\n"
+        "        parts.append(os.read(reader, 5000))\n"
+        "def say(first):\n"
+        "    for number in range(first, first + 2000):\n"
+        "        log.info('said', number=number, text='x' * 50)\n"
+        "async def main():\n"
+        "    beside = asyncio.create_task(asyncio.to_thread(say, 2000))\n"
+        "    for first in range(0, 2000, 10):\n"
+        "        for number in range(first, first + 10):\n            log.info('said', number=number)\n"
+        "        await asyncio.sleep(0)\n"
+        "    await beside\n"
+        "parts = []\n"
+        "module.MAX_WAITING_BYTES = 10**7\n"
+        "reading = threading.Thread(target=read)\n"
+        "reading.start()\n"
+        "asyncio.run(main())\n"
+        "module._LAST_SECONDS = 100.0\n"
+        "module.write_rest()\n"
+        "reading.join()\n"
+        "numbers = [json.loads(line)['number'] for line in b''.join(parts).splitlines()]\n"
+        "print(sorted(numbers) == list(range(4000)))\n"
+    )
+    assert printed(program) == ["True"]

@@ -102,10 +102,17 @@ KAI = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
         (as_body(review_of(pod(args=["--gpu-fraction", "a gpu-memory", "é\n<"]))), True),
         (json.dumps({"nvidia.com/gpumem": "1"}).encode(), False),
         (rb'{"nvidia.com\/gpumem-percentage": "1"}', False),
+        (rb'{"args": ["a \u0026\u0026 b \u003e c"]}', True),
+        (rb'{"gpu\u002Dfraction": "0.5"}', False),
     ],
 )
 def test_words_of_other_systems_are_found_however_json_writes_them(body, is_sure):
     assert is_surely_without_aliases(body) is is_sure
+
+
+def test_only_words_of_the_systems_that_a_policy_accepts_count():
+    body = json.dumps({"nvidia.com/gpumem": "1"}).encode()
+    assert [is_surely_without_aliases(body, {system}) for system in ("kai", "hami")] == [True, False]
 
 
 def of_size(size, found):

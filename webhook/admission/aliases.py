@@ -7,7 +7,7 @@ decide that pod: they do not know other systems.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_of_hami import HAMI
@@ -21,15 +21,12 @@ SYSTEMS: Mapping[str, System] = {
     "hami": HAMI,
 }
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
-_QUOTED = tuple(
-    [
-        (f'"{name}' if name.endswith(".") else f'"{name}"').encode()
-        for each in SYSTEMS.values()
-        for name in each.words
-    ]
-)
-_SPELLED = re.compile(rb"\\(?:/|u00[267])")
-"""Escapes with which JSON can write a character of these words."""
+_QUOTED = {
+    key: tuple([(f'"{name}' if name.endswith(".") else f'"{name}"').encode() for name in system.words])
+    for key, system in SYSTEMS.items()
+}
+_SPELLED = re.compile(rb"\\(?:/|u00(?:2[def]|3[0-9]|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a]))", re.IGNORECASE)
+"""Escapes with which JSON can write a character of these words. Go's writes others, such as &, as escapes."""
 
 
 def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
@@ -48,6 +45,7 @@ def asks_in_other_words(pod: Pod) -> bool:
     return any(each.asks(metadata, spec) for each in SYSTEMS.values())
 
 
-def is_surely_without_aliases(body: bytes) -> bool:
-    """Whether a review contains none of these words, and no escape that could spell one."""
-    return not any(word in body for word in _QUOTED) and _SPELLED.search(body) is None
+def is_surely_without_aliases(body: bytes, systems: Collection[str] = SYSTEMS.keys()) -> bool:
+    """Whether a review contains no word of these systems, and no escape that could spell one."""
+    words = (word for key in systems for word in _QUOTED[key])
+    return not any(word in body for word in words) and _SPELLED.search(body) is None

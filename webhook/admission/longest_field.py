@@ -45,7 +45,7 @@ def longest_field(body: bytes) -> tuple[str, int]:
     """
     path, text = "metadata", body
     try:
-        found = _review.decode(body).request.object
+        found = getattr(_review.decode(body).request, "object", None) or _OBJECT()
         path, text = _longest({**_fields("metadata", found.metadata), **_fields("spec", found.spec)})
         if path in {"spec.containers", "spec.initContainers"} and text.count(b"{") <= _MAX_OBJECTS:
             every = {f"{path}[{at}]": bytes(each) for at, each in enumerate(_list.decode(text))}

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.kube_client import REQUEST_SECONDS
+from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
 from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
@@ -17,6 +19,7 @@ from modes.resource_names import ResourceNames
 from testbed.process import WAIT_S
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
 from tests.cluster.objects import node, pod, read_object
+from tests.service.virtual_time import VirtualTimeLoop
 
 TAINT = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
 ON_GPUS = read_agent_pods(
@@ -223,6 +226,28 @@ def test_without_the_right_it_says_once_what_to_run_and_asks_later(capfd):
 def test_a_node_that_may_not_be_changed_stops_no_other(status):
     cluster = Cluster().add("a").add("b")
     assert cluster.patches(refusal(status), reply({})) == [("a", "add"), ("b", "add")]
+
+
+def test_nodes_that_hang_do_not_use_up_a_step():
+    cluster, patched = Cluster(), []
+    for name in "abcd":
+        cluster.add(name)
+
+    class Hangs:
+        async def request(self, _method, path, *, seconds=REQUEST_SECONDS, **_):
+            if path[-1] != "d":
+                await asyncio.sleep(seconds)
+                raise TimeoutError
+            patched.append(path[-1])
+
+    async def step():
+        given = Hangs(), cluster.store, Leading(), NodeAgentMetrics(cluster.registry), cluster.agents
+        async with asyncio.timeout(BUDGET_SECONDS):
+            await TaintLoop(*given, health=cluster.health, clock=lambda: 0.0).step()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(step())
+    assert patched == ["d"]
 
 
 def test_held_nodes_are_counted():

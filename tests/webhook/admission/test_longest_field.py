@@ -25,3 +25,7 @@ LONG = "x" * 1000
 def test_the_longest_field_is_named(found, field):
     path, size = longest_field(as_body(review_of(found)))
     assert (path, size > 1000 or found is None) == (field, True)
+
+
+def test_a_review_without_an_object_has_no_longest_field():
+    assert longest_field(b'{"request": {"uid": "u"}}')[0] == "metadata"
