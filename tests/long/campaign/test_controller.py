@@ -14,7 +14,6 @@ from ledger.quota_usage import QuotaUsage
 from ledger.reservations import Reservations
 from tests.long.campaign.controller import asks, campaign, epoch
 from tests.long.campaign.controller.campaign import run
-from web.stream import Streams
 
 
 def test_a_short_campaign_against_the_controller_finds_nothing():
@@ -59,15 +58,6 @@ def _divides_cards_in_use(monkeypatch):
     monkeypatch.setattr(Room, "open_cards", lambda room, **_: tuple(range(len(room.geometries))))
 
 
-def _shows_all_to_everybody(monkeypatch):
-    serve = Streams.serve
-
-    async def as_admin(self, scope, receive, send, _token, namespace):
-        await serve(self, scope, receive, send, "admin", namespace)
-
-    monkeypatch.setattr(Streams, "serve", as_admin)
-
-
 DEFECTS = {
     _forgets_no_pod: "not the one made of lists",
     _counts_no_quota: "held,",
@@ -75,7 +65,6 @@ DEFECTS = {
     _keeps_what_was_deleted: "not those of the API server",
     _never_ends_a_reservation: "is left",
     _divides_cards_in_use: "in use",
-    _shows_all_to_everybody: "sees pods of|was let in",
 }
 
 

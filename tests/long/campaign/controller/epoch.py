@@ -40,7 +40,7 @@ from tests.long.campaign.controller.invariants import (
 )
 from tests.long.campaign.controller.page import no_claim
 from tests.long.campaign.controller.watched_objects import NAMES, WatchedObjects
-from tests.long.campaign.search.meter import LineCounts
+from tests.long.campaign.line_counts import LineCount
 
 HAPPENINGS = (
     ("ask", 30),
@@ -94,10 +94,10 @@ class Epoch(WatchedObjects):
         happen: Callable[[], int] = getattr(self, f"_{name}")
         self._counts[name] += 1
         if self.dice.random() < 0.01:
-            with LineCounts() as lines:
+            with LineCount() as lines:
                 made = happen()
-            if lines.counts.total() > MOST_LINES:
-                raise FoundError(f"{lines.counts.total()} lines for {name}")
+            if lines.total > MOST_LINES:
+                raise FoundError(f"{lines.total} lines for {name}")
             return made
         return happen()
 
