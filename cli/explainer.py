@@ -45,9 +45,9 @@ class Explanation:
     @property
     def notes(self) -> list[str]:
         """What an admitted pod's author may have meant: keys of ours that have no effect."""
-        labels, annotations = (_keys(self.before, field) for field in ("labels", "annotations"))
         if not self.allowed:
             return []
+        labels, annotations = (_keys(self.before, field) for field in ("labels", "annotations"))
         return [f"{kind} {key} {rule}" for kind, key, rule in misplaced_keys(labels, annotations)]
 
     @property

@@ -336,7 +336,7 @@ class ControllerProcess:
     def _page_listeners(self) -> list[Listener]:
         if self._page is None or self._page_socket is None:
             return []
-        return [Listener(self._page, self._page_socket, None, role="page")]
+        return [Listener(self._page, self._page_socket, role="page")]
 
     def _role(self) -> str:
         leadership = self._leadership

@@ -1,7 +1,7 @@
 """Run a tier beside `make test`: build what it needs, run its files, and a file that failed once more, alone.
 
 `python -m tests.run_tier cluster|nodes|long`, and what else pytest shall know. A file that passes alone is
-named at the end; whoever sees a file there twice in ten runs mends it, or takes it out of the tier.
+named at the end. If it is named twice in ten runs, repair it or take it out of the tier.
 """
 
 from __future__ import annotations

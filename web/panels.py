@@ -12,6 +12,7 @@ from itertools import islice
 
 import msgspec
 
+from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
 from modes.units import Profile, unit_of
@@ -64,16 +65,6 @@ class QuotaUse(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
-class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Denials by reason and namespace; those a viewer may not see are one sum without name and text."""
-
-    reason: str
-    pods: int
-    namespace: str = ""
-    message: str = ""
-    """The message of the latest denial."""
-
-
 class CardFigures(msgspec.Struct, frozen=True, gc=False):
     """Sums of the cards that DRA drivers offer."""
 
@@ -88,7 +79,7 @@ class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
 
     containers: tuple[UnlimitedPrograms, ...]
     in_all: int
-    """Containers; those that a viewer may not see by name are counted."""
+    """Containers; of many, only the first are listed."""
 
 
 class Panels(msgspec.Struct, frozen=True, gc=False):
@@ -104,7 +95,7 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     waiting: tuple[WaitingRow, ...]
     waiting_in_all: int
     quotas: tuple[QuotaUse, ...]
-    denials: tuple[DeniedPods, ...] | None
+    denials: tuple[DenialCount, ...] | None
     unlimited: UnlimitedPanel
     cards: CardFigures | None = None
     """None without cards."""
@@ -221,12 +212,9 @@ class PanelMaker:
             if limit is not None
         ]
 
-    def _denials(self) -> tuple[DeniedPods, ...] | None:
+    def _denials(self) -> tuple[DenialCount, ...] | None:
         found = self._about.denials()
-        if found is None:
-            return None
-        latest = found[:MAX_DENIALS]
-        return tuple([DeniedPods(each.reason, each.pods, each.namespace, each.message) for each in latest])
+        return tuple(found[:MAX_DENIALS]) if found is not None else None
 
     def _unlimited(self) -> UnlimitedPanel:
         found, count = self._about.unlimited()

@@ -29,7 +29,7 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Part of the GPU's memory; 0 if its size is unknown."""
     created: str = ""
     pods: int = 0
-    """Number of pods that the share sums up; 0 for a single pod, or if the number is not shown."""
+    """Number of pods that the share sums up; 0 for a single pod."""
     used: int | None = None
     """MiB of GPU memory that the pod uses of it; None if that is not measured."""
     peak: int = 0

@@ -110,14 +110,13 @@ class _Spec(msgspec.Struct):
 
     def class_of(self, request: str) -> str:
         """Return the DeviceClass of a request, or of `REQUEST/ALTERNATIVE`; empty if there is none."""
-        name, _, alternative = request.partition("/")
+        found: dict[str, str] = {}
         for each in self.devices.requests or ():
-            if each.name == name and not alternative:
-                return each.exactly.device_class_name if each.exactly is not None else ""
-            if each.name == name:
-                named = (one for one in each.first_available or () if one.name == alternative)
-                return next((one.device_class_name for one in named), "")
-        return ""
+            if each.exactly is not None:
+                found[each.name] = each.exactly.device_class_name
+            for one in each.first_available or ():
+                found[f"{each.name}/{one.name}"] = one.device_class_name
+        return found.get(request, "")
 
 
 class _Object(msgspec.Struct):

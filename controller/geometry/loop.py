@@ -243,7 +243,6 @@ class GeometryLoop:
         self._metrics.show(len(cluster.waiting), decision, self._pauses.count(self._clock()))
         if not self._leadership.leads:
             return
-        self._reports.begin()
         for node in cluster.nodes:
             if node.fact.is_ours and node.view.problem is not None:
                 self._reports.not_divided(node, node.view.problem)

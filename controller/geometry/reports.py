@@ -31,11 +31,6 @@ class Reports:
     def __init__(self, events: EventWriter) -> None:
         self._events = events
         self._written: dict[tuple[str, ...], None] = {}
-        self._now = datetime.now(UTC)
-
-    def begin(self) -> None:
-        """Begin a step."""
-        self._now = datetime.now(UTC)
 
     async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
         """Write on pods why they can never run, or why no card is divided for them now."""
@@ -87,11 +82,12 @@ class Reports:
     ) -> None:
         """Write an Event, unless it was written before."""
         # An API server keeps Events for an hour: what is still true is written again every hour.
-        identity = involved["uid"], reason, message, f"{self._now:%Y-%m-%dT%H}"
+        now = datetime.now(UTC)
+        identity = involved["uid"], reason, message, f"{now:%Y-%m-%dT%H}"
         if identity in self._written:
             return
         name = event_name(involved["name"], " ".join(identity))
-        self._events.write(event(involved, reason, message, name=name, now=self._now, kind=kind))
+        self._events.write(event(involved, reason, message, name=name, now=now, kind=kind))
         self._written[identity] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]

@@ -29,7 +29,6 @@ def report(events, *steps):
         for now, pods in enumerate(steps):
             waiting = {each.mig.uid: each for each in pods}
             decision = demand.decide(waiting, [offer("n0"), offer("n1")], [IN_USE, FREE_LATER], float(now))
-            reports.begin()
             await reports.waiting(Cluster([], waiting), decision, lambda _: "later")
 
     asyncio.run(run())
