@@ -134,7 +134,6 @@ def _ledger() -> Placer:
     ledger = Ledger()
     ledger.replace(*read_inventory(INVENTORY, ResourceNames()))
     # As cli/options.py makes it for a webhook without a watch.
-    ledger.doubts_reservations = False
     return LedgerPlacer(ledger)
 
 

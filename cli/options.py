@@ -203,6 +203,5 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
         fail(str(error))
     # Without a cluster there are only reservations, so none may be dropped.
     ledger = Ledger(most_reservations=sys.maxsize)
-    ledger.doubts_reservations = False
     ledger.replace(nodes, pods)
     return ledger

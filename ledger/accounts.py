@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from ledger.crowd import CROWDED, Crowd
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.pool_cards import left_on_cards
 from modes.facts import NodeFact
@@ -79,15 +78,11 @@ class NodeAccount:
         "_fact",
         "claims",
         "cpu_free",
-        "crowd",
         "left",
         "memory_free",
         "name",
         "node_class",
         "offered",
-        "rank",
-        "reserved",
-        "stale",
         "taken",
         "unbound",
     )
@@ -96,8 +91,6 @@ class NodeAccount:
         self.name = name
         self._fact: NodeFact | None = None
         self.claims: dict[ClaimKey, Claim] = {}
-        self.crowd: Crowd | None = None
-        """The same claims sorted, if there are more than CROWDED."""
         self.offered: dict[Unit, int] = {}
         """What the node offers; nothing while it is unknown."""
         self.taken: dict[Unit, int] = {}
@@ -112,12 +105,6 @@ class NodeAccount:
         """The node's class; None until the index has sorted the node in."""
         self.memory_free = 0
         """Bytes of memory that claims leave free; negative while the node is unknown."""
-        self.reserved: dict[ClaimKey, Claim] = {}
-        """Only the reservations among `claims`."""
-        self.stale: dict[Unit, int] = {}
-        """What reservations name that are too old to take room."""
-        self.rank = name
-        """Sort key that decides between nodes that are equally good for a pod: the lowest wins."""
 
     @property
     def fact(self) -> NodeFact | None:
@@ -144,46 +131,16 @@ class NodeAccount:
     def take(self, key: ClaimKey, claim: Claim) -> None:
         """Allocate a claim's amounts; the inverse of `give_back`."""
         self.claims[key] = claim
-        if claim.is_reserved:
-            self.reserved[key] = claim
         self._book(claim, 1)
         if claim.node is None:
             add_amounts(self.unbound, claim)
-        if self.crowd is not None:
-            self.crowd.add(key, claim)
-        elif len(self.claims) > CROWDED:
-            self.crowd = Crowd(self.claims)
 
     def give_back(self, key: ClaimKey) -> None:
         """Free a claim's amounts; the inverse of `take`."""
         claim = self.claims.pop(key)
-        if claim.is_reserved:
-            del self.reserved[key]
         self._book(claim, -1)
         if claim.node is None:
             add_amounts(self.unbound, claim, -1)
-        if self.crowd is not None:
-            self.crowd.remove(key, claim)
-            if len(self.claims) <= CROWDED // 2:
-                self.crowd = None
-
-    def add_stale(self, claim: Claim, sign: int = 1) -> None:
-        """Add a reservation that no longer takes room; a sign of -1 removes it."""
-        add_amounts(self.stale, claim, sign)
-        # No character of a node's name sorts after the tilde.
-        self.rank = f"~{sum(self.stale.values()):012}{self.name}" if self.stale else self.name
-
-    def without_reservations(self, but_of: str | None) -> NodeAccount:
-        """Return the account with pods, and with reservations of only one namespace."""
-        account = NodeAccount(self.name)
-        account._fact, account.node_class, account.claims = self._fact, self.node_class, self.claims
-        account.left, account.taken, account.offered = dict(self.left), dict(self.taken), self.offered
-        account.rank, account.stale = self.rank, self.stale
-        account.cpu_free, account.memory_free = self.cpu_free, self.memory_free
-        for claim in self.reserved.values():
-            if claim.namespace != but_of:
-                account._book(claim, -1)
-        return account
 
     def held(self, unit: Unit) -> int:
         """What bound pods hold of one unit."""

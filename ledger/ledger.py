@@ -93,15 +93,6 @@ class Ledger(LedgerWriter):
             self._end(oldest)
         self._begin(reservation_of(accounting, allocated, name, now, self._need(allocated)))
 
-    @property
-    def doubts_reservations(self) -> bool:
-        """Whether a pod prefers to wait for slices that are only reserved. False without a watch."""
-        return self._contested.is_on
-
-    @doubts_reservations.setter
-    def doubts_reservations(self, doubts: bool) -> None:
-        self._contested.is_on = doubts
-
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
         """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
         if request.demands.is_gated:

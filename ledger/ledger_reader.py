@@ -131,10 +131,11 @@ class LedgerReader:
 
     def reserved(self, node: str | None) -> list[Claim]:
         """Return what is reserved on a node, or for pods without one, the oldest first."""
+        account = self._node_index.accounts.get(node) if node is not None else None
+        claims = account.claims if account is not None else {}
         if node is None:
-            return [claim for claim in self._pending.claims.values() if claim.is_reserved]
-        account = self._node_index.accounts.get(node)
-        return list(account.reserved.values()) if account is not None else []
+            claims = self._pending.claims
+        return [claim for claim in claims.values() if claim.is_reserved]
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node, of owners that were requested recently."""

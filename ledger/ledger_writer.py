@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
 
 import msgspec
 
@@ -14,12 +13,9 @@ from ledger.instance_worth import with_instance_worth
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
-from ledger.placement.contested import Contested
 from ledger.reservations import MAX_RESERVATIONS, Reservation, Reservations
 from modes.facts import NodeFact, PodFact, PodKey
 
-QUIET_SECONDS = 75.0
-"""A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 MAX_ENDED_AT_ONCE = 256
 """Reservations that one decision ends first: if more end at once, the rest must not delay it."""
 COUNTED_AT_ONCE = 128
@@ -43,12 +39,9 @@ class LedgerWriter(LedgerReader):
         """Those of them that are to be counted again, because other sizes of cards are offered."""
         self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index, self._values)
-        self._contested = Contested(
-            self._node_index, self._pending, self._values, self._reservations.are_kept
-        )
-        self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._contested)
+        self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._pending)
         self.on_promise = on_promise
-        """Called with the node (None: no node) of each reservation that begins or stops taking room."""
+        """Called with the node (None: no node) of each reservation that begins or ends."""
 
     def set_node(self, fact: NodeFact) -> None:
         """Add or change a node; the inverse of `remove_node`."""
@@ -191,25 +184,18 @@ class LedgerWriter(LedgerReader):
     def expire(self, now: float, known_until: float | None = None) -> bool:
         """End expired reservations, at most `MAX_ENDED_AT_ONCE`; return whether more may be left.
 
-        Reservations whose pods should have appeared by now stop taking room, and quotas stop counting them.
-
         Args:
             now: seconds of any monotonic clock.
-            known_until: up to when the cluster's state is known, if not `now`. A reservation neither ends nor
-                frees its room while its pod may exist unreported.
+            known_until: up to when the cluster's state is known, if not `now`. A reservation does not end
+                while its pod may exist unreported.
         """
         known_until = now if known_until is None else known_until
-        counting = now if now - known_until <= QUIET_SECONDS else known_until
-        for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
-            self._usage.remove(late, late.gpu_memory)
-        aged = ended = 0
-        for late in islice(self._reservations.stop_holding(known_until), MAX_ENDED_AT_ONCE):
-            self._age(late)
-            aged += 1
-        while ended < MAX_ENDED_AT_ONCE and (over := self._reservations.first_expired(known_until)):
+        for _ in range(MAX_ENDED_AT_ONCE):
+            over = self._reservations.first_expired(known_until)
+            if over is None:
+                return False
             self._end(over)
-            ended += 1
-        return MAX_ENDED_AT_ONCE in {aged, ended}
+        return True
 
     def release(self, reservation: str) -> None:
         """Give back the reservation of a name, if it still exists."""
@@ -234,24 +220,9 @@ class LedgerWriter(LedgerReader):
         self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
-        was_counted, held = self._reservations.remove(reservation)
-        if was_counted:
-            self._usage.remove(reservation, reservation.gpu_memory)
-        if held:
-            self._remove_claim(reservation.key, reservation)
-            self._notify(reservation)
-        elif reservation.promised_node is not None:
-            self._node_index.remove_stale(reservation.promised_node, reservation)
-        else:
-            self._pending.add_stale(reservation, -1)
-
-    def _age(self, reservation: Reservation) -> None:
-        """Stop a reservation from taking room: its pod should have appeared by now."""
+        self._reservations.remove(reservation)
+        self._usage.remove(reservation, reservation.gpu_memory)
         self._remove_claim(reservation.key, reservation)
-        if reservation.promised_node is not None:
-            self._node_index.add_stale(reservation.promised_node, reservation)
-        else:
-            self._pending.add_stale(reservation)
         self._notify(reservation)
 
     def _notify(self, reservation: Reservation) -> None:

@@ -1,9 +1,8 @@
-"""Placements reserved at admission, until their pods appear or the reservations expire."""
+"""Placements reserved at admission, until their pods appear or the reservations end."""
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict
 
 import msgspec
 
@@ -15,15 +14,12 @@ from modes.claim import NamedShare
 from modes.facts import PodFact
 from modes.units import Amounts
 
-LIFETIME_SECONDS = 30.0
+LIFETIME_SECONDS = 5.0
+"""How long a reservation without a pod takes room and counts for quotas. After that the API server has
+probably rejected the pod."""
 MAX_RESERVATIONS = 2**14
 """Of all pods under a quota, and of all others: the latest are kept. A client of the webhook can name any
 number of pods: a namespace that has its share of them, or more, only ends its own."""
-MAX_OVERDUE = 128
-"""Overdue reservations of one namespace; if it has more, none of its reservations is believed."""
-COUNTED_SECONDS = 5.0
-"""How long a reservation without a pod takes room and counts for quotas. After that the API server has
-probably rejected the pod; until it expires, the reservation only breaks ties and identifies its pod."""
 
 
 ReservationKey = tuple[str, str, Amounts, tuple[NamedShare, ...]]
@@ -88,11 +84,6 @@ class Reservations:
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._names = {False: _Names(), True: _Names()}
         """By whether a quota counts them."""
-        self._counted: OrderedDict[str, Reservation] = OrderedDict()
-        self._holding: OrderedDict[str, Reservation] = OrderedDict()
-        """Reservations that take room."""
-        self._stale: Counter[str] = Counter()
-        """Number of reservations that no longer take room, by namespace."""
         self._matched_in: dict[str, str] = {}
         """The review in which a reservation matched, by its name."""
 
@@ -117,42 +108,14 @@ class Reservations:
 
     def add(self, reservation: Reservation) -> None:
         """Add a reservation that expires last; the inverse of `remove`."""
-        name = reservation.name
-        self._by_name[name] = self._counted[name] = self._holding[name] = reservation
+        self._by_name[reservation.name] = reservation
         self._names[reservation.has_quota].add(reservation)
 
-    def remove(self, reservation: Reservation) -> tuple[bool, bool]:
-        """Remove a reservation; the inverse of `add`.
-
-        Return whether quotas counted it until now, and whether it took room.
-        """
+    def remove(self, reservation: Reservation) -> None:
+        """Remove a reservation; the inverse of `add`."""
         del self._by_name[reservation.name]
         self._names[reservation.has_quota].remove(reservation)
         self._matched_in.pop(reservation.name, None)
-        was_counted = self._counted.pop(reservation.name, None) is not None
-        held = self._holding.pop(reservation.name, None) is not None
-        if not held:
-            _count(self._stale, reservation.namespace, -1)
-        return was_counted, held
-
-    def stop_counting(self, now: float) -> Iterator[Reservation]:
-        """Yield reservations that quotas stop counting now."""
-        return _taken_until(self._counted, now)
-
-    def stop_holding(self, now: float) -> Iterator[Reservation]:
-        """Yield reservations that stop taking room now."""
-        for late in _taken_until(self._holding, now):
-            _count(self._stale, late.namespace, 1)
-            yield late
-
-    def are_kept(self, namespace: str) -> bool:
-        """Whether a namespace's reservations usually become pods.
-
-        They do not if more of them are overdue than still awaited, or more than `MAX_OVERDUE`.
-        """
-        stale = self._stale.get(namespace, 0)
-        all_of_it = sum([len(names.of_namespace.get(namespace, ())) for names in self._names.values()])
-        return stale <= MAX_OVERDUE and 2 * stale <= all_of_it
 
     def matches(self, name: str | None, pod: ReservationKey, review: str | None) -> bool:
         """Whether a reservation belongs to a pod that was reviewed before. It matches in one review only.
@@ -161,7 +124,7 @@ class Reservations:
         match.
         """
         reservation = self.get(name)
-        if reservation is None or reservation.reservation_key != pod or reservation.name not in self._counted:
+        if reservation is None or reservation.reservation_key != pod:
             return False
         former = self._matched_in.get(reservation.name)
         if review is not None and former is None:
@@ -192,24 +155,6 @@ class _Names:
         del own[reservation.name]
         if not own:
             del self.of_namespace[reservation.namespace]
-
-
-def _taken_until(begun: OrderedDict[str, Reservation], now: float) -> Iterator[Reservation]:
-    """Remove and yield reservations that were made at least `COUNTED_SECONDS` before now."""
-    until = now + LIFETIME_SECONDS - COUNTED_SECONDS
-    while begun:
-        first = next(iter(begun.values()))
-        if first.expires_at > until:
-            return
-        del begun[first.name]
-        yield first
-
-
-def _count(counts: Counter[str], namespace: str, by: int) -> None:
-    """Count up or down, and remove a zero."""
-    counts[namespace] += by
-    if not counts[namespace]:
-        del counts[namespace]
 
 
 def reservation_of(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Literal
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.accounts import Claim, NodeAccount
+from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.card_view import CardView
-from ledger.crowd import Crowd
 from modes.facts import PodFact
 from modes.units import POOL, Gpu, Unit, index_of, unit_name, unit_of, unit_order
 
@@ -205,14 +205,19 @@ _Shares = tuple[tuple[Holding, ...], Unlisted | None]
 
 def _holdings(account: NodeAccount, units: Sequence[Unit]) -> dict[Unit, _Shares]:
     """Return the largest shares of each unit, and a sum of the others."""
-    crowd = account.crowd or Crowd(account.claims)
+    found: dict[Unit, list[tuple[int, ClaimKey]]] = {}
+    for key, claim in account.claims.items():
+        for unit, amount in claim.takes:
+            if amount:
+                found.setdefault(unit, []).append((-amount, key))
     most = max(1, MAX_SHARES // max(1, len(units)))
-    return {unit: _shares(account, crowd, unit, most) for unit in units}
+    return {unit: _shares(account, found.get(unit, []), unit, most) for unit in units}
 
 
-def _shares(account: NodeAccount, crowd: Crowd, unit: Unit, most: int) -> _Shares:
-    listed = tuple([_holding(account.claims[key], unit) for key in sorted(crowd.first(unit, most))])
-    more = crowd.count(unit) - len(listed)
+def _shares(account: NodeAccount, found: Sequence[tuple[int, ClaimKey]], unit: Unit, most: int) -> _Shares:
+    largest = [key for _, key in nsmallest(most, found)]
+    listed = tuple([_holding(account.claims[key], unit) for key in sorted(largest)])
+    more = len(found) - len(listed)
     if not more:
         return listed, None
     used = account.taken.get(unit, 0) - sum([share.slices for share in listed])

@@ -22,13 +22,13 @@ from cluster.leadership import Leadership
 from controller.policies.watched_policies import WatchedPolicies
 from controller.quota_gates.gate_removal import GateRemoval, Outcome, is_rejection
 from controller.watch.ledger_store import LedgerStore
-from ledger.reservations import COUNTED_SECONDS
+from ledger.reservations import LIFETIME_SECONDS
 from modes.facts import PodFact, PodKey, QuotaWait
 from service.log import get_logger
 from service.turns import Turns
 
 STEP_SECONDS = 0.25
-SETTLE_SECONDS = COUNTED_SECONDS
+SETTLE_SECONDS = LIFETIME_SECONDS
 """Until then, a new leader lets no pod go: a pod that its predecessor admitted or let go may not have
 appeared yet, and a request that it sent may still be in progress."""
 MAX_AT_ONCE = 100

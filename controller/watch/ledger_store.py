@@ -29,6 +29,8 @@ from service.yielding import FACTS_AT_ONCE, CooperativeYield
 
 Clock = Callable[[], float]
 """Seconds of a monotonic clock."""
+QUIET_SECONDS = 75.0
+"""A watch reports at least once a minute. After a longer silence, pods may exist that it has not reported."""
 PodListener = Callable[[SeenPod | None, SeenPod], None]
 """Called for each added or changed pod, with its previous and its current state."""
 
@@ -143,7 +145,7 @@ class LedgerStore:
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
         """Place one request in the ledger."""
-        return self.ledger.place(ask, self._clock(), self._pods_known_until())
+        return self.ledger.place(ask, self._clock(), self._known_until())
 
     def release(self, reservation: str) -> None:
         """Give back a reservation."""
@@ -154,8 +156,13 @@ class LedgerStore:
 
         Return whether more may be left.
         """
-        is_left = self.ledger.expire(self._clock(), self._pods_known_until())
+        is_left = self.ledger.expire(self._clock(), self._known_until())
         return self.ledger.count_again() or is_left
+
+    def _known_until(self) -> float:
+        """Return up to when pods are known: now, unless the watch has been silent for too long."""
+        now, reported = self._clock(), self._pods_known_until()
+        return now if now - reported <= QUIET_SECONDS else reported
 
     def node_state(self, name: str) -> NodeState | None:
         """One node with GPUs, without cards of DRA drivers; None if there is none of this name."""

@@ -21,16 +21,13 @@ def best_gpus(
 ) -> tuple[int, ...]:
     """Return the GPUs of a node with room that cost least, by the prices of free slices.
 
-    Among GPUs that cost the same, those that span the fewest NUMA nodes come first, then those without stale
-    reservations, then the lowest indices. For containers that must use different GPUs, the result has the GPU
-    of each container.
+    Among GPUs that cost the same, those that span the fewest NUMA nodes come first, then the lowest indices.
+    For containers that must use different GPUs, the result has the GPU of each container.
     """
     fraction, left, worth = request.share.fraction, mode.choosable(account.left), account.worth(prices)
     if not left:
         return ()
     left = _taken_by(request, account, left, worth)
-    if account.stale:
-        left = {index: left[index] for index in sorted(left, key=lambda index: account.stale.get(index, 0))}
     if fraction.is_apart:
         chosen = gpus_of_split(tuple(left.values()), fraction, worth) or ()
         return tuple([list(left)[position] for position in chosen])

@@ -8,7 +8,6 @@ from ledger.owners import GpuModel, Owners
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import best, score
 from ledger.placement.candidates import CandidateFinder, Candidates
-from ledger.placement.contested import Contested
 from ledger.placement.gpu_kind_filter import models_of, no_such_kind
 from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
@@ -18,6 +17,7 @@ from ledger.placement.node_index import NodeIndex
 from ledger.placement.odd_nodes import NO_HOSTS, Hosts, OddNodes
 from ledger.placement.offered_twice import OfferedTwice
 from ledger.placement.packing import UNIT
+from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
 from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
@@ -40,16 +40,15 @@ class Choice:
         finder: CandidateFinder,
         owners: Owners,
         values: MemoryValues,
-        contested: Contested,
+        pending: PendingPods,
     ) -> None:
         self._node_index = node_index
         self._finder = finder
         self._owners = owners
-        self._pending = contested.pending
+        self._pending = pending
         self._values = values
         self._odd_nodes = OddNodes(node_index)
         self._offered_twice = OfferedTwice()
-        self._contested = contested
 
     def add_node(self, node: NodeFact) -> None:
         """Record a node with GPUs that some pods must avoid; the inverse of `remove_node`."""
@@ -218,15 +217,11 @@ class Choice:
             placed = self._placed(request, indices, model_of(node), node.name)
             placed = placed if candidates.is_bound_by_memory else _by_card(placed, node)
             return self._on_hosts(placed, request, candidates)
-        return self._wait(candidates, request, prices)
+        return self._wait(candidates, request)
 
-    def _wait(
-        self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
-    ) -> Placement | Unschedulable:
+    def _wait(self, candidates: Candidates, request: PlacementRequest) -> Placement | Unschedulable:
         """Return the placement of a pod that waits: the best kind of GPU that some node can give it later."""
-        is_gated = request.demands.is_gated
-        contested = self._contested.pick(candidates, request, prices) if not is_gated else None
-        answer = self._waits(contested, request, candidates) if contested is not None else None
+        answer: Placement | Unschedulable | None = None
         kinds = dict(candidates.kinds)
         while kinds and not isinstance(answer, Placement):
             wait = pick_index(kinds, request, self._pending, self._values)

@@ -155,8 +155,8 @@ class NodeGroups:
         self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = counting(mode).score
         self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}
-        self._positions: dict[str, tuple[Group, int, str]] = {}
-        """By name of the node: its group, and its free CPU and rank at insertion."""
+        self._positions: dict[str, tuple[Group, int]] = {}
+        """By name of the node: its group, and its free CPU at insertion."""
         self._occupied = 0
         self._slice_cost = 0
         self._worth: ShadowPrices | None = None
@@ -196,10 +196,9 @@ class NodeGroups:
         if name in self._positions:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)
-        rank = account.rank
-        self._positions[name] = group, cpu_free, rank
-        position = bisect_left(group.nodes, (cpu_free, rank))
-        group.nodes.insert(position, (cpu_free, rank, account))
+        self._positions[name] = group, cpu_free
+        position = bisect_left(group.nodes, (cpu_free, name))
+        group.nodes.insert(position, (cpu_free, name, account))
         group.infeasible = None
         if position == 0:
             if len(group.nodes) == 1:
@@ -209,8 +208,8 @@ class NodeGroups:
 
     def remove(self, name: str) -> None:
         """Remove a node; the inverse of `insert`."""
-        group, cpu_free, rank = self._positions.pop(name)
-        position = bisect_left(group.nodes, (cpu_free, rank))
+        group, cpu_free = self._positions.pop(name)
+        position = bisect_left(group.nodes, (cpu_free, name))
         del group.nodes[position]
         if position == 0:
             self._note_cpu(group)
@@ -325,6 +324,6 @@ def _better(group: Group, base: int, search: Search, found: Found | None) -> Fou
     if picked is None:
         return found
     score, account = base + picked[0], picked[1]
-    if found is None or score > found[0] or (score == found[0] and account.rank < found[1].rank):
+    if found is None or score > found[0] or (score == found[0] and account.name < found[1].name):
         return score, account
     return found

@@ -39,8 +39,6 @@ class NodeIndex:
         self.classes: dict[ClassKey, NodeClass] = {}
         self.labels = LabelIndex()
         self.totals = RunningTotals()
-        self.reserved: dict[str, NodeAccount] = {}
-        """Accounts with reservations, in the order in which they got the first one."""
         self.generation = 0
         """Increases with every change that affects which nodes a pod may use."""
         self.numbers: dict[str, int] = {}
@@ -80,31 +78,13 @@ class NodeIndex:
         """Add a claim to a node; the inverse of `give_back`."""
         account = self.accounts.get(name) or self._open(name)
         account.take(key, claim)
-        if claim.is_reserved:
-            self.reserved[name] = account
         self._changed[name] = account
 
     def give_back(self, name: str, key: ClaimKey) -> None:
         """Remove a claim from a node; the inverse of `take`."""
         account = self.accounts[name]
         account.give_back(key)
-        if not account.reserved:
-            self.reserved.pop(name, None)
         self._mark(account)
-
-    def add_stale(self, name: str, claim: Claim) -> None:
-        """Add a reservation that no longer takes room; the inverse of `remove_stale`."""
-        account = self.accounts.get(name) or self._open(name)
-        account.add_stale(claim)
-        self._mark(account)
-
-    def remove_stale(self, name: str, claim: Claim) -> None:
-        """Remove such a reservation; the inverse of `add_stale`."""
-        account = self.accounts.get(name)
-        # A reservation without slices does not keep the account of a deleted node.
-        if account is not None:
-            account.add_stale(claim, -1)
-            self._mark(account)
 
     def flush(self) -> None:
         """Insert every changed account into its groups."""
@@ -232,7 +212,7 @@ class NodeIndex:
         return account
 
     def _mark(self, account: NodeAccount) -> None:
-        if account.claims or account.stale or account.fact is not None:
+        if account.claims or account.fact is not None:
             self._changed[account.name] = account
             return
         if account.name in self._joined:

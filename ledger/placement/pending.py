@@ -19,29 +19,16 @@ class PendingPods:
         self._slices: dict[_Required, dict[Unit, int]] = {}
         self.claims: dict[ClaimKey, Claim] = {}
         """In the order of their arrival. Those of pods that claim cards from a DRA driver take no slices."""
-        self._by_namespace: dict[str, dict[Unit, int]] = {}
-        self.stale: dict[Unit, int] = {}
-        """Slices by unit of reservations that are too old to count."""
 
     def add(self, key: ClaimKey, claim: Claim) -> None:
         """Add a pending claim; the inverse of `remove`."""
         self.claims[key] = claim
         _count(self._slices, claim.memory_values, claim, 1)
-        _count(self._by_namespace, claim.namespace, claim, 1)
 
     def remove(self, key: ClaimKey) -> None:
         """Remove a claim that is no longer pending; the inverse of `add`."""
         claim = self.claims.pop(key)
         _count(self._slices, claim.memory_values, claim, -1)
-        _count(self._by_namespace, claim.namespace, claim, -1)
-
-    def add_stale(self, claim: Claim, sign: int = 1) -> None:
-        """Add a reservation that no longer counts; a sign of -1 removes it."""
-        add_amounts(self.stale, claim, sign)
-
-    def of_namespace(self, namespace: str) -> Mapping[Unit, int]:
-        """Slices by unit that claims of one namespace wait for."""
-        return self._by_namespace.get(namespace, {})
 
     def total(self) -> int:
         """All pending slices."""

@@ -55,19 +55,17 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
 def pick_index(
     found: Kinds, request: PlacementRequest, pending: PendingPods, values: MemoryValues
 ) -> PickedIndex:
-    """Choose what to wait for; the smallest share wins a tie, then the fewest stale reservations."""
-    fraction, stale = request.share.fraction, pending.stale
-    ranked: list[tuple[int, int, int, tuple[int, ...], int]] = []
+    """Choose what to wait for; the smallest share wins a tie."""
+    fraction = request.share.fraction
+    ranked: list[tuple[int, int, tuple[int, ...], int]] = []
     slices, gpus = fraction.slices_on_each, fraction.gpus
     for mib, kind in found.items():
         accepted = values.of_share(request, next(iter(kind.shapes.values())))
         load = _loads(kind, slices, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
-            taken = sorted([(load[index], stale.get(index, 0) if stale else 0, index) for index in indices])
-            del taken[gpus:]
-            total = sum([value for value, _, _ in taken]) if taken else load[request.share.resource_unit]
-            tie = sum([slices for _, slices, _ in taken])
-            ranked.append((total, mib, tie, tuple(sorted([index for _, _, index in taken])), gpu_mib))
+            taken = sorted([(load[index], index) for index in indices])[:gpus]
+            total = sum([value for value, _ in taken]) if taken else load[request.share.resource_unit]
+            ranked.append((total, mib, tuple(sorted([index for _, index in taken])), gpu_mib))
     *_, chosen, gpu_mib = min(ranked)
     if fraction.is_apart:
         chosen = tuple([chosen[each] for each in fraction.bins])

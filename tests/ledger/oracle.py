@@ -9,7 +9,6 @@ from kube.names import GPU_PRODUCT_LABEL
 from ledger.ledger import Ledger
 from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
-from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
 from modes.facts import NodeFact, PodFact
 from tests.ledger.checker import (
     SlowNode,
@@ -50,8 +49,7 @@ def slow_nodes(
         if name in slow and account.node_class is not None:
             slow[name].slice_cost = account.node_class.slice_cost
             slow[name].worth = account.node_class.worth
-    latest = now + LIFETIME_SECONDS - COUNTED_SECONDS
-    reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > latest]
+    reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > now]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
         if on in slow:

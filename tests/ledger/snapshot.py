@@ -15,17 +15,12 @@ def books(ledger: Ledger) -> dict[str, Any]:
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
         "backlog": (
             ledger._pending._slices,
-            ledger._pending._by_namespace,
             ledger._pending.claims,
-            ledger._pending.stale,
         ),
-        "reserved on": set(ledger._node_index.reserved),
         "usage": ledger._usage._alike,
         "usage by cells": (ledger._usage._of_cell(((), "")), ledger._usage._cells)[1],
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
-        "reservations that take room": set(ledger._reservations._holding),
-        "stale reservations": dict(ledger._reservations._stale),
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
     }
@@ -36,9 +31,7 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.fact,
         account.claims,
         account.taken,
-        account.stale,
-        account.rank,
-        account.reserved,
+        account.name,
         account.unbound,
     )
     return (*own, account.cpu_free, account.memory_free, account.state())

@@ -146,8 +146,8 @@ def test_of_too_many_reservations_the_latest_are_kept() -> None:
     answers = [ledger.place(eighths(1, namespace=f"n{n}", reservation=f"r{n}"), n / 10) for n in range(9)]
     assert all(isinstance(answer, Placement) for answer in answers)
     assert [ledger.is_reserved(f"r{n}") for n in range(9)] == [False] * 4 + [True] * 5
-    ledger.place(eighths(1, reservation="late"), 7.0)  # the others take no room any more
-    assert ledger.reservations == 5
+    ledger.place(eighths(1, reservation="late"), 7.0)  # the others have ended
+    assert ledger.reservations == 1
     ledger.expire(60.0)
     assert books(ledger) == before
 

@@ -69,10 +69,29 @@ def test_a_pod_that_only_copied_the_annotation_does_not_take_it(copied: dict[str
 def test_it_ends_with_its_time_and_not_before() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     ledger.place(eighths(8, reservation="r"), 100.0)
-    ledger.expire(129.9)
+    ledger.expire(104.9)
     assert ledger.is_reserved("r")
-    assert ledger.place(eighths(8, reservation="s"), 130.0) == Placement((0,), 81920, (), "a", "s")
+    assert ledger.place(eighths(8, reservation="s"), 105.0) == Placement((0,), 81920, (), "a", "s")
     assert not ledger.is_reserved("r")
+
+
+def test_it_stays_while_its_pod_may_exist_unreported() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ledger.place(eighths(8, reservation="r"), 100.0)
+    ledger.expire(160.0, 104.9)
+    assert ledger.totals().used == 8
+    ledger.expire(160.0, 105.0)
+    assert ledger.totals().used == 0
+
+
+def test_a_pod_that_comes_later_than_its_reservation_counts_once() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ledger.place(eighths(8, reservation="r"), 0.0)
+    ledger.expire(5.0)
+    ledger.set_pod(holder("late", None, (0, 8), reservation="r", promised_node="a"))
+    assert ledger.totals().used == 8
+    ledger.remove_pod(("default", "late"))
+    assert books(ledger) == books(ledger_of(gpu_node("a", 1)))
 
 
 def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:

@@ -26,7 +26,6 @@ from ledger.placement_request import (
     PlacementResult,
     Unschedulable,
 )
-from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
 from modes.facts import PodFact, PodKey
 from modes.units import POOL, Unit, unit_of
@@ -71,8 +70,6 @@ class Fallback:
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
         now = self._clock()
-        # Only the stream can show that pods do not come.
-        self._ledger.doubts_reservations = now - self._live_at < COUNTED_SECONDS
         uncounted = msgspec.structs.replace(accounting, quotas=())
         request = msgspec.structs.replace(request, accounting=uncounted)
         answer = self._ledger.place(request, now, self._live_at)

@@ -119,21 +119,6 @@ def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seco
     assert max(used) <= 10
 
 
-@pytest.mark.parametrize(("answers", "index"), [(True, 1), (False, 0)])
-def test_pods_wait_where_only_refused_ones_were_placed_if_the_stream_tells_that_these_do_not_come(
-    fallback, clock, answers, index
-):
-    report(fallback, {"a": node("a", pod("x", "a", 0, 8))}, [])
-    for number in range(300):
-        clock.now = number / 3
-        if answers:
-            fallback.mark_live()
-        fallback.place(request_of(HALF, namespace="evil", reservation=f"r{number}"))
-    # The index of the full GPU has less waiting for it, no matter which pod waits.
-    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (1,), 4) for i in range(200)])
-    assert placed(fallback.place(request_of(HALF, namespace="honest"))) == (None, (index,))
-
-
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
     report(fallback, {"a": node("a", gpus=1)}, [])
     for name in ("r", "s"):

@@ -24,7 +24,7 @@ from controller.watch.resources import SeenPod
 from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
 from ledger.placement_request import Placement, PlacementRequest
-from ledger.reservations import COUNTED_SECONDS
+from ledger.reservations import LIFETIME_SECONDS
 from tests.ledger.snapshot import books
 from tests.ledger.test_ledger import rebuilt
 from tests.long.campaign.controller import asks, cluster
@@ -344,7 +344,7 @@ class Epoch(WatchedObjects):
         return {
             name: each
             for name, each in self._granted.items()
-            if self.now - each.at < COUNTED_SECONDS - 0.01 and ledger._reservations.get(name) is not None
+            if self.now - each.at < LIFETIME_SECONDS - 0.01 and ledger._reservations.get(name) is not None
         }
 
     # How it is printed.
