@@ -32,7 +32,6 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
     drawn = aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
     return [
         *(drawn or [Text("no GPUs to show")]),
-        *_offered_twice(view),
         *(_waiting(waiting) for waiting in view.backlog),
     ]
 
@@ -41,7 +40,7 @@ def lines_by_node(view: LedgerView) -> list[Text]:
     """Return a line for each node instead of each GPU, for a ledger that is longer than the screen."""
     headings = [Text(heading, "bold") for heading in BY_NODE]
     rows = [_node_row(node) for node in view.nodes]
-    return [*aligned([headings, *rows]), *_offered_twice(view), *map(_waiting, view.backlog)]
+    return [*aligned([headings, *rows]), *map(_waiting, view.backlog)]
 
 
 def total(view: LedgerView) -> Text:
@@ -90,18 +89,7 @@ def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
 
 
 def _state(gpu: GpuView) -> str:
-    if gpu.offered_twice:
-        return " offered twice"
     return " cordoned" if gpu.cordoned else ""
-
-
-def _offered_twice(view: LedgerView) -> Iterator[Text]:
-    names = [node.name for node in view.nodes if any(gpu.offered_twice for gpu in node.gpus)]
-    if names:
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-        named = f"{', '.join(map(printable, names[:MAX_NAMED]))}{more}"
-        what = f"offered twice, by a device plugin and by DRA: GPUs of {named}; no new pods get them"
-        yield Text(f"{what}: turn one of the two off there", style="red")
 
 
 def _short_node(node: NodeView) -> Text:

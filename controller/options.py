@@ -10,7 +10,6 @@ import msgspec
 
 from controller.watch.agent_coverage import AgentPods, read_agent_pods
 from kube.dra import CustomCards
-from kube.names import DRA_DRIVER
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames, per_gpu_names
 from service.options import (
     LOCALHOST,
@@ -226,14 +225,6 @@ class ControllerOptions:
             parse=_agents,
         ),
     ] = None
-    dra_driver: Annotated[
-        str,
-        Flag(
-            "DRA driver of GPUs: no pods are placed on GPUs that its ResourceSlices and a device plugin both "
-            "offer. Empty to read none.",
-            metavar="NAME",
-        ),
-    ] = DRA_DRIVER
     custom_drivers: Annotated[
         tuple[CustomCards, ...],
         Flag(

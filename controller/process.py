@@ -36,7 +36,6 @@ from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import nodes, pods
 from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
@@ -58,7 +57,6 @@ Task = Literal[
     "watch of nodes",
     "watch of pods",
     "watch of cards",
-    "watch of DRA's slices",
     "watch of claimable cards",
     "watch of claims",
     "watch of claim templates",
@@ -221,7 +219,6 @@ class ControllerProcess:
             api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
         )
         tasks = [
-            *self._watch_of_dra(),
             *self._watch_of_claims(),
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
@@ -237,13 +234,6 @@ class ControllerProcess:
     @property
     def _watch_timing(self) -> Timing:
         return Timing(silence_seconds=self._options.watch_silence)
-
-    def _watch_of_dra(self) -> Iterator[BackgroundTask]:
-        driver, timing = self._options.dra_driver, self._watch_timing
-        if driver:
-            watched = self._state.watched_slices
-            watcher = Watcher(self._api, resource_slices(driver), watched, self._metrics, timing=timing)
-            yield BackgroundTask.without_period("watch of DRA's slices", watcher.run)
 
     def _watch_of_claims(self) -> Iterator[BackgroundTask]:
         if self._templates is None:
@@ -268,17 +258,13 @@ class ControllerProcess:
             group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _wait_for_slices(self) -> None:
-        """Wait until GPUs that are offered twice are known, and what claims hold of cards.
-
-        Otherwise it would place pods on such GPUs, and publish cards as free that are not.
-        """
-        state = self._state
-        awaited = [state.slices_listed] if self._options.dra_driver else []
-        awaited += [state.offers_listed, state.claims_listed] if self._templates is not None else []
+        """Wait until it is known what claims hold of cards: otherwise they would be published as free."""
+        if self._templates is None:
+            return
         try:
             async with asyncio.timeout(SLICES_SECONDS):
-                for listed in awaited:
-                    await listed.wait()
+                await self._state.offers_listed.wait()
+                await self._state.claims_listed.wait()
         except TimeoutError:
             self._log.warning("ResourceSlices and ResourceClaims are not listed yet: they do not count")
 

@@ -1,12 +1,10 @@
-"""Checks of what nodes lack to run fractions, by the nodes themselves and by their GpuLedgers. Pure."""
+"""Checks of what nodes lack to run fractions, and of their GpuLedgers. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from controller.publish import node_problems
-from controller.publish.gpu_ledger import Condition
-from controller.watch.resources import SeenNode
 from doctor.agents import gpu_nodes
 from doctor.finding import Diagnosis
 from doctor.seen import Seen
@@ -14,24 +12,11 @@ from doctor.seen import Seen
 
 def lacking(seen: Seen) -> Iterator[Diagnosis]:
     """Every node with GPUs can run fractions."""
-    ledgers = seen.ledgers.value
     for node in gpu_nodes(seen):
-        level, message = _lacking(node, ledgers.get(node.fact.name, ()))
-        if message is not None:
-            what, _, advice = message.partition(": ")
-            yield Diagnosis("failed" if level == "False" else "warning", what, advice, node.fact.name)
-
-
-def _lacking(node: SeenNode, conditions: Sequence[Condition]) -> tuple[str, str | None]:
-    """Return the condition's status and message; the node is newer than its published conditions."""
-    found = node_problems.of_fact(node.fact)
-    if found is not None:
-        return "False", node_problems.message(found, node.fact.name)
-    for each in conditions:
-        # Other conditions may be outdated, because the node itself shows them.
-        if each.type == "TakesFractions" and each.reason == "OfferedTwice":
-            return each.status, each.message
-    return "True", None
+        found = node_problems.of_fact(node.fact)
+        if found is not None:
+            what, _, advice = node_problems.message(found, node.fact.name).partition(": ")
+            yield Diagnosis("failed", what, advice, node.fact.name)
 
 
 def published(seen: Seen) -> Iterator[Diagnosis]:

@@ -178,7 +178,7 @@ class NodeAccount:
 
         None if the node lacks one of them, or takes no new pods.
         """
-        if self._fact is None or self._fact.is_offered_twice:
+        if self._fact is None:
             return None
         left = [self._left_of(unit) for unit in units]
         return max(0, min([slices for slices in left if slices is not None])) if None not in left else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -31,8 +31,6 @@ class FreeNodes:
     """Whether only nodes with a running agent were searched, because nothing else limits the pod."""
     shut_out: int = 0
     """Nodes that have all these GPUs but do not satisfy the pod's own node demands."""
-    offered_twice: int = 0
-    """Nodes that have all these GPUs but take no pods, because a DRA driver offers one of the GPUs too."""
     not_compared: int = 0
     """Nodes that have all these GPUs but were not checked against the pod's node demands, which are too long.
     If there are any, all other counts are lower bounds."""
@@ -85,9 +83,6 @@ class NodeRoom(Protocol):
     def freest(self) -> tuple[int, int] | None:
         """Return the GPU with most free slices (the lowest index wins) and their number; None without one."""
 
-    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
-        """Whether the node has all these units, and a DRA driver offers one of them too."""
-
 
 class FreeNodesSearch:
     """Collects `FreeNodes` from nodes that are added one by one.
@@ -104,7 +99,7 @@ class FreeNodesSearch:
         self._accepts = accepts
         self._takes_another = len(wanted.amounts) == 1 and isinstance(wanted.amounts[0][0], Gpu)
         self._most: list[tuple[int, str]] = []
-        self._nodes = self._shut_out = self._not_compared = self._offered_twice = 0
+        self._nodes = self._shut_out = self._not_compared = 0
         self._elsewhere: tuple[str, int, int] | None = None
         self._has_room = False
 
@@ -112,7 +107,6 @@ class FreeNodesSearch:
         """Add a node to the result, if it has room."""
         if not self._can_go(node):
             return
-        self._offered_twice += node.is_offered_twice(self._units)
         left = [node.left(unit) for unit in self._units]
         known = [slices for slices in left if slices is not None]
         has_all, is_sought = len(known) == len(left), self._takes_another and self._elsewhere is None
@@ -155,7 +149,6 @@ class FreeNodesSearch:
             has_room=self._has_room,
             by_agent=self._wanted.by_agent,
             shut_out=self._shut_out,
-            offered_twice=self._offered_twice,
             not_compared=self._not_compared,
         )
 
@@ -190,7 +183,6 @@ class _Published:
         self.memory = str(view.gpu_mib) if view.gpu_mib is not None else None
         self.agent_serves = agent_serves
         self._free = {gpu.unit: gpu.free for gpu in view.gpus if not gpu.cordoned}
-        self._twice = {gpu.unit: gpu.offered_twice for gpu in view.gpus if gpu.capacity}
 
     def left(self, unit: Unit) -> int | None:
         return self._free.get(unit)
@@ -198,6 +190,3 @@ class _Published:
     def freest(self) -> tuple[int, int] | None:
         numbered = [(-free, unit) for unit, free in self._free.items() if isinstance(unit, Gpu)]
         return (min(numbered)[1], -min(numbered)[0]) if numbered else None
-
-    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
-        return all(each in self._twice for each in units) and any(self._twice[each] for each in units)

@@ -56,13 +56,11 @@ class GpuView:
     shares: tuple[Holding, ...]
     """The largest shares, by namespace and name."""
     cordoned: bool = False
-    """Whether new pods are kept off it, by the node's annotation or as it is `offered_twice`."""
+    """Whether new pods are kept off it, by the node's annotation."""
     memory_mib: int | None = None
     """MiB of the card, if the node's agent reports them."""
     unlisted: Unlisted | None = None
     """Sum of the shares that are not in `shares`; None if all are."""
-    offered_twice: bool = False
-    """Whether a DRA driver offers it too, or may do so because it offers unknown GPUs of the node."""
     usable: bool = True
     """Whether its node takes new pods."""
 
@@ -166,13 +164,11 @@ def node_view(account: NodeAccount, cards: tuple[CardView, ...] = ()) -> NodeVie
     gpus = [
         GpuView(
             index_of(unit),
-            capacity := offered.get(unit, 0),
+            offered.get(unit, 0),
             shares,
-            fact.is_offered_twice or unit in fact.cordoned,
+            unit in fact.cordoned,
             mib_of.get(unit) if isinstance(unit, Gpu) else None,
             unlisted,
-            # The kubelet keeps reporting zero for resources whose device plugin was turned off.
-            bool(capacity) and (fact.is_offered_twice or unit in fact.offered_twice),
             fact.usable,
         )
         for unit, (shares, unlisted) in _holdings(account, units).items()

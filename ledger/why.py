@@ -290,9 +290,6 @@ def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[st
     of_agent = " and runs the agent, which must limit the pod," if free.by_agent else ""
     yield f"It needs {needed}, but no node that takes pods now{of_agent} has such GPUs."
     yield _scheduler(pod)
-    if free.offered_twice:
-        yield _offered_twice(free.offered_twice, pod.owner)
-        return
     agent = "without its agent" if free.by_agent else ""
     divided = "not divided yet" if _of(pod.fact) == _INSTANCES else ""
     reasons = _listed(filter(None, ("cordoned", "not ready", agent, "deleted", divided)))
@@ -302,12 +299,6 @@ def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[st
 def _listed(words: Iterable[str]) -> str:
     *first, last = words
     return f"{', '.join(first)} or {last}"
-
-
-def _offered_twice(nodes: int, owner: Creator | None) -> str:
-    has = "1 node has" if nodes == 1 else f"{nodes} nodes have"
-    off = "ask the admin to turn off DRA or the device plugin there"
-    return f"{has} such GPUs, but DRA offers these too, so no pods go there: {off}, then {_creation(owner)}."
 
 
 def _scheduler(pod: PodSummary) -> str:

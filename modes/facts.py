@@ -53,11 +53,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
     cordoned: frozenset[int] = frozenset()
-    """Indices taken out of placement, by the annotation clearml-injector/cordon or as `offered_twice`."""
-    offered_twice: frozenset[int] = frozenset()
-    """Those of `gpus` that a DRA driver offers too; all of them if it is not known which."""
-    is_offered_twice: bool = False
-    """Whether a DRA driver offers all GPUs of the node too, or unknown ones: the node takes no pods."""
+    """Indices taken out of placement, by the annotation clearml-injector/cordon."""
 
     @property
     def has_gpus(self) -> bool:
@@ -75,7 +71,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def takes_pods_on(self, unit: Unit) -> bool:
         """Whether new pods may get a GPU, MIG profile or pool of the node, if it has room."""
-        return self.usable and not self.is_offered_twice and unit not in self.cordoned
+        return self.usable and unit not in self.cordoned
 
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
         """MiB of the smallest of some GPUs (empty: of all), from `cards` if it has them, else `gpu_mib`."""

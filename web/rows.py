@@ -56,8 +56,6 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cordoned: bool = False
     over: int = 0
     shares: tuple[HeldShare, ...] = ()
-    twice: bool = False
-    """A DRA driver offers it too, so that it is `cordoned`."""
     unhealthy: bool = False
     """Its node's agent reports a fault. A GPU whose device plugin reports one has the capacity 0."""
     mib: int = 0
@@ -136,7 +134,6 @@ def _cell(view: NodeView, gpu: GpuView, known: _Known) -> GpuCell:
         gpu.cordoned,
         gpu.over,
         tuple(shares),
-        gpu.offered_twice,
         unhealthy=index in known.notes.unhealthy,
         mib=size[0] if profile is None and size[0] != (view.gpu_mib or 0) else 0,
     )

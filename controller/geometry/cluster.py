@@ -59,7 +59,7 @@ class ClusterNode:
     def offer(self) -> NodeOffer | None:
         """What it could offer a pod once divided; None if its cards are unknown or others divide them."""
         card, node = self.view.card, self.node
-        if card is None or not self.fact.is_ours or node.is_offered_twice:
+        if card is None or not self.fact.is_ours:
             return None
         return NodeOffer(
             node.name, card, self.view.cards, node.labels, node.taints, node.cpu_milli, node.memory_bytes

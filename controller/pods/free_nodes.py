@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -72,7 +72,6 @@ class _Kept:
         self.product = fact.labels.get(GPU_PRODUCT_LABEL)
         self.memory = fact.labels.get(GPU_MEMORY_LABEL)
         self.agent_serves = fact.agent == "serving"
-        self._fact = fact
         self._ledger = ledger
 
     def left(self, unit: Unit) -> int | None:
@@ -80,13 +79,6 @@ class _Kept:
 
     def freest(self) -> tuple[int, int] | None:
         return self._ledger.freest(self.name)
-
-    def is_offered_twice(self, units: Sequence[Unit]) -> bool:
-        fact = self._fact
-        if not fact.is_offered_twice and fact.offered_twice.isdisjoint(units):
-            return False
-        offered = fact.offered()
-        return all(offered.get(unit) for unit in units)
 
 
 def kind_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Kind:

@@ -48,8 +48,6 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
     unlisted: Unlisted | None = None
-    offered_twice: bool = False
-    """Whether a DRA driver offers it too."""
 
 
 class CardShareStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -220,7 +218,6 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
         gpu.memory_mib,
         tuple(map(_bounded_share, gpu.shares)),
         _bounded_rest(gpu.unlisted),
-        gpu.offered_twice,
     )
 
 
@@ -257,7 +254,6 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
             gpu.cordoned,
             gpu.memory_mib,
             gpu.unlisted,
-            gpu.offered_twice,
             usable,
         )
         for gpu in status.gpus
@@ -306,9 +302,6 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
     """The object with only its status, for the status subresource."""
     content = _without_none(msgspec.to_builtins(status))
     content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
-    for gpu in content["gpus"]:
-        if not gpu["offeredTwice"]:
-            del gpu["offeredTwice"]
     for share in (share for gpu in content["gpus"] for share in gpu["shares"] if not share["queue"]):
         del share["queue"]
     if not content["cards"]:
@@ -338,9 +331,6 @@ def _takes_fractions(view: NodeView) -> Condition:
     lacks = node_problems.of_view(view)
     if lacks is not None:
         return Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name))
-    twice = node_problems.offered_twice(view)
-    if twice is not None:
-        return Condition("TakesFractions", "True", "OfferedTwice", twice)
     return Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
 
 

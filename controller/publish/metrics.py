@@ -133,11 +133,6 @@ class LedgerCollector(Collector):
         yield _gauge(
             "reservations", "Reservations whose pods have not appeared yet.", self._state.reservations
         )
-        yield _gauge(
-            "nodes_offered_twice",
-            "Nodes with GPUs that both a device plugin and a DRA driver offer; no pods are placed there.",
-            len(self._state.offered_twice),
-        )
         yield from self._cards()
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 

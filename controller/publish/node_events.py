@@ -1,22 +1,20 @@
-"""Writes Events on nodes with wrong annotations, or with GPUs that are offered twice."""
+"""Writes Events on nodes with wrong annotations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 from cluster.event_writer import EventWriter
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
-from controller.publish.node_problems import offered_twice
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
 from kube.events import event, event_name
 from ledger import cordon
 from service.log import get_logger
 
-Reason = Literal["BadCordon", "OfferedTwice"]
+REASON = "BadCordon"
 SECONDS_BETWEEN_CHECKS = 10.0
 MAX_WRITTEN = 10_000
 
@@ -39,38 +37,25 @@ class NodeEvents:
         """Check the annotations of every node once."""
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
-                for reason, message in self._problems(node):
-                    self._write_event(node, reason, message)
+                indices = [index for index, _ in node.fact.gpus]
+                wrong = cordon.problem(node.cordon, indices) if node.cordon else None
+                if wrong is not None:
+                    self._write_event(node, wrong)
 
-    def _problems(self, node: SeenNode) -> Iterator[tuple[Reason, str]]:
-        wrong = cordon.problem(node.cordon, [index for index, _ in node.fact.gpus]) if node.cordon else None
-        if wrong is not None:
-            yield "BadCordon", wrong
-        if node.fact.is_offered_twice or node.fact.offered_twice:
-            view = self._state.ledger.node(node.fact.name)
-            twice = offered_twice(view) if view is not None else None
-            if twice is not None:
-                yield "OfferedTwice", twice
-
-    def _write_event(self, node: SeenNode, reason: Reason, message: str) -> None:
-        body = node_event(node, reason, message, datetime.now(UTC))
+    def _write_event(self, node: SeenNode, message: str) -> None:
+        body = node_event(node, message, datetime.now(UTC))
         name = body["metadata"]["name"]
         if name in self._written:
             return
-        self._log.warning("something is wrong with a node", node=node.fact.name, reason=reason, error=message)
+        self._log.warning("something is wrong with a node", node=node.fact.name, reason=REASON, error=message)
         self._events.write(body)
         self._written[name] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]
 
 
-def node_event(node: SeenNode, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
-    """Return the Event on a node; its name follows from node and message.
-
-    The Event on GPUs that are offered twice is repeated every hour, as long as API servers keep Events,
-    because pods stay excluded from the node.
-    """
-    hour = f" {now:%Y-%m-%dT%H}" if reason == "OfferedTwice" else ""
-    name = event_name(node.fact.name, f"{node.uid} {message}{hour}")
+def node_event(node: SeenNode, message: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on a node; its name follows from node and message."""
+    name = event_name(node.fact.name, f"{node.uid} {message}")
     involved = {"kind": "Node", "name": node.fact.name, "uid": node.uid}
-    return event(involved, reason, message, name=name, now=now)
+    return event(involved, REASON, message, name=name, now=now)

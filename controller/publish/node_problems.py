@@ -10,16 +10,13 @@ from ledger.view import NodeView
 from modes.facts import NodeFact
 from modes.units import profile_of_product
 
-NodeProblem = Literal["NoMemoryLabel", "WholeGpus", "OfferedTwice"]
+NodeProblem = Literal["NoMemoryLabel", "WholeGpus"]
 MAX_NODES_NAMED = 3
-MAX_GPUS_NAMED = 16
 _MESSAGES: Mapping[NodeProblem, str] = {
     "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or not a number of MiB: install GPU"
     f" feature discovery, or run kubectl label node NAME {GPU_MEMORY_LABEL}=<MiB of one GPU>",
     "WholeGpus": "GPUs are offered whole: divide them by the device plugin's time slicing"
     " (fraction-injector gpu-operator-values prints how)",
-    "OfferedTwice": "GPUs are offered twice, by a device plugin and by DRA, whose claims get whole GPUs: turn"
-    " one of the two off on this node (kubectl get resourceslices --field-selector spec.nodeName=NAME)",
 }
 
 
@@ -28,8 +25,7 @@ def of_view(node: NodeView) -> NodeProblem | None:
     is_pool = all(gpu.index is None for gpu in node.gpus)
     is_divided = profile_of_product(node.product or "") is not None
     is_whole = is_pool and node.slices_per_gpu == 1 and not is_divided
-    offered = [gpu.offered_twice for gpu in node.gpus if gpu.capacity]
-    return _found(is_twice=bool(offered) and all(offered), is_whole=is_whole, gpu_mib=node.gpu_mib)
+    return _found(is_whole=is_whole, gpu_mib=node.gpu_mib)
 
 
 def of_fact(node: NodeFact) -> NodeProblem | None:
@@ -38,18 +34,7 @@ def of_fact(node: NodeFact) -> NodeProblem | None:
         return None
     is_divided = profile_of_product(node.labels.get(GPU_PRODUCT_LABEL) or "") is not None
     is_whole = not node.gpus and node.pooled == node.pooled_gpus and not is_divided
-    return _found(is_twice=node.is_offered_twice, is_whole=is_whole, gpu_mib=node.gpu_mib)
-
-
-def offered_twice(node: NodeView) -> str | None:
-    """Return which GPUs of a node a DRA driver offers too, and what to do; None without such GPUs."""
-    twice = [gpu for gpu in node.gpus if gpu.offered_twice]
-    if not twice:
-        return None
-    text = message("OfferedTwice", node.name)
-    if all(gpu in twice for gpu in node.gpus if gpu.capacity):
-        return text
-    return f"of its GPUs {', '.join(gpu.name for gpu in twice[:MAX_GPUS_NAMED])}: {text}"
+    return _found(is_whole=is_whole, gpu_mib=node.gpu_mib)
 
 
 def message(found: NodeProblem, node: str) -> str:
@@ -68,9 +53,7 @@ def lacking(nodes: Iterable[NodeFact]) -> Iterator[Mapping[str, str | int]]:
         yield {"reason": lacks, "count": len(names), "nodes": named, "what": message(lacks, names[0])}
 
 
-def _found(*, is_twice: bool, is_whole: bool, gpu_mib: int | None) -> NodeProblem | None:
-    if is_twice:
-        return "OfferedTwice"
+def _found(*, is_whole: bool, gpu_mib: int | None) -> NodeProblem | None:
     if is_whole:
         return "WholeGpus"
     return "NoMemoryLabel" if gpu_mib is None else None

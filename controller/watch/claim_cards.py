@@ -12,7 +12,6 @@ import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from controller.watch.resource_slice import MAX_UUID
 from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
 from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
@@ -21,6 +20,8 @@ from service.log import get_logger
 
 MAX_DEVICES = 128
 """Kubernetes' own maximum of devices in a ResourceSlice."""
+MAX_TEXT = 64
+"""Characters of an attribute that are kept, as many as Kubernetes allows."""
 MAX_TAINT = 128
 """Characters of a taint that are kept."""
 MAX_CARD_MIB = 2**20
@@ -122,8 +123,8 @@ def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
     return ClaimableCard(
         _shown(device.name, MAX_NAME),
         mib,
-        _shown(attributes.get("uuid", _NO_TEXT).string, MAX_UUID),
-        _shown(attributes.get(names.product_name, _NO_TEXT).string, MAX_UUID),
+        _shown(attributes.get("uuid", _NO_TEXT).string, MAX_TEXT),
+        _shown(attributes.get(names.product_name, _NO_TEXT).string, MAX_TEXT),
         device.allow_multiple_allocations is True,
         _shown("=".join(filter(None, (blocking[0].key, blocking[0].value))), MAX_TAINT) if blocking else "",
     )

@@ -19,8 +19,6 @@ MAX_MODEL = 128
 """Characters, as in the resource's schema."""
 MAX_UNLIMITED = 16
 MAX_USES = 128
-MAX_UUID = 128
-"""Likewise."""
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -90,8 +88,6 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     models: tuple[str, ...] = ()
     """Model of each of `cards`, in the form of GPU feature discovery's label; empty if it is not a label
     value."""
-    uuids: tuple[str, ...] = ()
-    """UUID of each of `cards`; an empty text if unknown."""
     numa_nodes: tuple[int | None, ...] = ()
     """NUMA node of each of `cards`, as numbered by the kernel; None if unknown."""
     lists_gpus: bool = False
@@ -118,7 +114,6 @@ class _Card(msgspec.Struct, gc=False):
     index: _Index
     memory_mib: _Mib = msgspec.field(name="memoryMiB")
     model: Annotated[str, msgspec.Meta(max_length=MAX_MODEL)] = ""
-    uuid: Annotated[str, msgspec.Meta(max_length=MAX_UUID)] = ""
     held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
     held_pods: _Count = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
@@ -176,7 +171,6 @@ def _report(found: _GpuNode) -> AgentReport:
         found.metadata.name,
         tuple([(card.index, card.memory_mib) for card in shared]),
         tuple([_as_label(card.model) for card in shared]),
-        tuple([card.uuid for card in shared]),
         numa_nodes=tuple([card.numa_node for card in shared]),
         lists_gpus=bool(status.gpus),
         unhealthy=tuple([card.index for card in shared if not card.healthy]),

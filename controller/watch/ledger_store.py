@@ -14,9 +14,7 @@ import msgspec
 
 from cluster.watched_resource import WatchedResource
 from controller.watch.agent_readiness import why_not_ready
-from controller.watch.dra_offers import DraOffers, with_offers
 from controller.watch.gpu_node import AgentReport, with_report
-from controller.watch.resource_slice import DraSlice
 from controller.watch.resources import SeenNode, SeenPod
 from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
@@ -72,14 +70,6 @@ class LedgerStore:
             listed=self._agents_are_listed,
             yielding=self.yielding,
         )
-        self.watched_slices: WatchedResource[DraSlice] = WatchedResource(
-            key_of=lambda found: ("", found.name),
-            keys=lambda: [("", name) for name in self._offers.names],
-            set=self.set_slice,
-            remove=lambda key: self.remove_slice(key[1]),
-            listed=self._slices_are_listed,
-            yielding=self.yielding,
-        )
         self.watched_offers: WatchedResource[OfferedSlice] = WatchedResource(
             key_of=lambda found: ("", found.name),
             keys=lambda: [("", name) for name in self.ledger.cards.slice_names],
@@ -96,20 +86,15 @@ class LedgerStore:
             listed=self._claims_are_listed,
             yielding=self.yielding,
         )
-        self._offers = DraOffers()
-        self.slices_listed = asyncio.Event()
-        """Set once a DRA driver's offers are listed, or the API server serves no ResourceSlices."""
         self.offers_listed = asyncio.Event()
         """Set once the cards that claims can take are listed, or the API server serves no ResourceSlices."""
         self.claims_listed = asyncio.Event()
         """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self._stated: dict[str, SeenNode] = {}
-        """Each node by name, without the reports of agents and DRA drivers, which `nodes` include."""
+        """Each node by name, without the reports of agents, which `nodes` include."""
         self.agents: dict[str, AgentReport] = {}
         """Report of each node's agent; the node itself may not be known yet."""
         self.agents_listed = False
-        self.offered_twice: set[str] = set()
-        """Names of nodes with GPUs that a DRA driver offers too."""
         self._lifted: dict[PodKey, SeenPod] = {}
         """Pods whose gate is being removed, or was, as last watched with it: they count as placed pods."""
         self._readers: list[Changes] = []
@@ -209,12 +194,10 @@ class LedgerStore:
         """Add or change a node; the inverse of `remove_node`."""
         name = node.fact.name
         self._stated[name] = node
-        node = self._with_reports(node)
+        node = self._with_report(node)
         if self.nodes.get(name) == node:
             return
         self.nodes[name] = node
-        is_twice = node.fact.is_offered_twice or node.fact.offered_twice
-        (self.offered_twice.add if is_twice else self.offered_twice.discard)(name)
         self.ledger.set_node(node.fact)
         self.mark(name)
         self._update_totals()
@@ -241,16 +224,6 @@ class LedgerStore:
             for name in names:
                 self._set_again(name)
 
-    def set_slice(self, found: DraSlice) -> None:
-        """Add or change a ResourceSlice; the inverse of `remove_slice`."""
-        for name in self._offers.put(found):
-            self._set_again(name)
-
-    def remove_slice(self, name: str) -> None:
-        """Remove a ResourceSlice."""
-        for node in self._offers.remove(name):
-            self._set_again(node)
-
     def _cards_changed(self, nodes: Collection[str]) -> None:
         """Mark nodes whose cards, or the claims of these, have changed."""
         self.ledger.note_cards(nodes)
@@ -269,9 +242,6 @@ class LedgerStore:
     async def _claims_are_listed(self) -> None:
         self.claims_listed.set()
 
-    async def _slices_are_listed(self) -> None:
-        self.slices_listed.set()
-
     def _set_again(self, name: str) -> None:
         node = self._stated.get(name)
         if node is not None:
@@ -281,7 +251,6 @@ class LedgerStore:
         """Remove a node."""
         if self.nodes.pop(name, None) is not None:
             del self._stated[name]
-            self.offered_twice.discard(name)
             self.ledger.remove_node(name)
             self.mark(name)
             self._update_totals()
@@ -347,12 +316,10 @@ class LedgerStore:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
 
-    def _with_reports(self, node: SeenNode) -> SeenNode:
-        """Return the node with its agent's report, the agent's state, and a DRA driver's offers."""
-        name = node.fact.name
-        report = self.agents.get(name)
+    def _with_report(self, node: SeenNode) -> SeenNode:
+        """Return the node with its agent's report, and the agent's state."""
+        report = self.agents.get(node.fact.name)
         fact = with_report(node.fact, report, self._agent_of(node, report))
-        fact = with_offers(fact, report, self._offers.on(name))
         return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
 
     def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:

@@ -14,8 +14,7 @@ from ledger.placement.memory_values import MemoryValues
 from ledger.placement.nearest import nearest
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.odd_nodes import NO_HOSTS, Hosts, OddNodes
-from ledger.placement.offered_twice import OfferedTwice
+from ledger.placement.odd_nodes import OddNodes
 from ledger.placement.packing import UNIT
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
@@ -48,17 +47,14 @@ class Choice:
         self._pending = pending
         self._values = values
         self._odd_nodes = OddNodes(node_index)
-        self._offered_twice = OfferedTwice()
 
     def add_node(self, node: NodeFact) -> None:
         """Record a node with GPUs that some pods must avoid; the inverse of `remove_node`."""
         self._odd_nodes.add(node)
-        self._offered_twice.add(node)
 
     def remove_node(self, node: NodeFact) -> None:
         """Remove a node; `node` holds the same facts as in `add_node`."""
         self._odd_nodes.remove(node)
-        self._offered_twice.remove(node)
 
     def options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
         """Return the placements that a pod can have, the best first, or why no node can ever hold it.
@@ -209,8 +205,7 @@ class Choice:
     def _anywhere(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
         candidates = self._finder.select(request)
         if candidates.is_empty:
-            assumed = self._assumed(request)
-            return assumed if isinstance(assumed, Unschedulable) else self._kept_off(assumed, candidates)
+            return self._assumed(request)
         found = self._best(candidates, request, prices) if not request.demands.is_gated else None
         if found is not None and (node := found[1].fact) is not None:
             indices = best_gpus(found[1], candidates.mode, request, prices)
@@ -245,16 +240,9 @@ class Choice:
             hosts = pool_hosts(request, placed, self._node_of(placed), candidates)
         else:
             hosts = self._odd_nodes.hosts(request, placed, candidates)
-        return hosts if isinstance(hosts, Unschedulable) else self._kept_off(placed, candidates, hosts)
-
-    def _kept_off(
-        self, placed: Placement, candidates: Candidates, hosts: Hosts = NO_HOSTS
-    ) -> Placement | Unschedulable:
-        """Return the placement with these hosts, and without GPUs that a DRA driver offers too."""
-        found = self._offered_twice.shut_out(hosts, placed, self._node_of(placed), candidates)
-        if isinstance(found, Unschedulable):
-            return found
-        only, others = found
+        if isinstance(hosts, Unschedulable):
+            return hosts
+        only, others = hosts
         if not (only or others):
             return placed
         return msgspec.structs.replace(placed, hosts=only, other_hosts=others)

@@ -15,7 +15,6 @@ from modes.fraction import Fraction
 from modes.registry import MODES
 
 _MAX_NAME = 63
-TWICE = "a DRA driver offers the same GPUs as the device plugin"
 
 
 class Obstacle(IntEnum):
@@ -33,9 +32,8 @@ class Obstacle(IntEnum):
     NO_AGENT = 10
     CARDS = 11
     UNEQUAL = 12
-    OFFERED_TWICE = 13
-    LABELS = 14
-    TAINTS = 15
+    LABELS = 13
+    TAINTS = 14
 
 
 _WHY = {
@@ -57,8 +55,6 @@ _WHY = {
     Obstacle.CARDS: "{at} no GPU is of the requested kind and as large as the label states: request another",
     Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
     " together: request fewer",
-    Obstacle.OFFERED_TWICE: f"{{at}} {TWICE}: ask the admin to turn one of the two off"
-    " (docs/operating/other-systems.md)",
     Obstacle.LABELS: "{at} with such GPUs, the pod's node selector or affinity does not match: fix it",
     Obstacle.TAINTS: "{at} with such GPUs, the pod does not tolerate a taint: add a toleration",
 }
@@ -92,7 +88,7 @@ def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
 
 
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle in a node's GPUs: names, slices, number, memory, agent, DRA driver."""
+    """The first obstacle in a node's GPUs: names, slices, number, memory, agent."""
     share, mode, fraction = request.share, request.share.mode_type, request.share.fraction
     count = mode.gpu_count(node)
     if count is None or share.resource_unit not in mode.resource_units(node):
@@ -108,18 +104,9 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
         return Obstacle.COUNT
     by_cards = _card_obstacle(node, request) if node.cards else None
     by_memory = _memory_obstacle(node, fraction, needs_memory=share.is_bound_by_memory) or by_cards
-    return by_memory or _offer_obstacle(node, request, gpus)
-
-
-def _offer_obstacle(node: NodeFact, request: PlacementRequest, gpus: int) -> Obstacle | None:
-    if request.share.needs_agent and node.agent == "missing":
-        return Obstacle.NO_AGENT
-    twice, count = node.offered_twice, request.share.fraction.gpus
-    sets = card_sets(node, demand(request)) if twice else None
-    has_others = (
-        gpus - len(twice) >= count if sets is None else any(len(each - twice) >= count for each in sets)
-    )
-    return None if has_others and not node.is_offered_twice else Obstacle.OFFERED_TWICE
+    if by_memory is not None:
+        return by_memory
+    return Obstacle.NO_AGENT if share.needs_agent and node.agent == "missing" else None
 
 
 def _card_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:

@@ -30,7 +30,6 @@ _Shape = tuple[
     int | None,
     int,
     NodeAgent,
-    tuple[bool, tuple[int, ...]],
     Layout | None,
 ]
 ClassLabels = tuple[tuple[str, str | None], ...]
@@ -170,7 +169,7 @@ class NodeClass:
 
 
 def shape_of(fact: NodeFact) -> _Shape:
-    """Return the part of a node's facts that decides its class: GPUs, CPU, agent, DRA driver."""
+    """Return the part of a node's facts that decides its class: GPUs, CPU, agent."""
     indices = tuple(index for index, _ in fact.gpus)
     return (
         indices,
@@ -179,7 +178,6 @@ def shape_of(fact: NodeFact) -> _Shape:
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,
-        (fact.is_offered_twice, tuple(sorted(fact.offered_twice))),
         layout(fact),
     )
 

@@ -126,9 +126,8 @@ def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
 
 
 def _suits(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
-    """Whether a node has the placement's GPUs, they fit, and only the device plugin offers them."""
-    is_once = node.offered_twice.isdisjoint(placement.indices)
-    return is_once and _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
+    """Whether a node has the placement's GPUs, and they fit."""
+    return _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
 
 
 def _has_all(node: NodeFact, placement: Placement) -> bool:

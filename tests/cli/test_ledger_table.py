@@ -67,15 +67,3 @@ def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
     for drawn in (gpu, GpuView(None, capacity, ())):
         line = shown(LedgerView((node("gpu-0", drawn),), ()))[1]
         assert MAX_BLOCKS // 2 <= sum(line.count(block) for block in "█░▓") <= MAX_BLOCKS + 3
-
-
-def test_gpus_that_dra_offers_too_are_marked_and_reported_in_one_line_with_what_to_do():
-    twice = GpuView(0, 8, (), cordoned=True, offered_twice=True)
-    nodes = tuple(node(name, twice, GpuView(1, 8, ())) for name in "abcde")
-    drawn = shown(LedgerView((*nodes, node("f", GpuView(0, 8, ()))), ()))
-    assert drawn[1:3] == ["a 0 offered twice ░░░░░░░░ 0 of 8", "a 1 ░░░░░░░░ 8 of 8"]
-    assert drawn[-1] == (
-        "offered twice, by a device plugin and by DRA: GPUs of a, b, c and 2 more; no new pods get them: turn"
-        " one of the two off there"
-    )
-    assert not any("twice" in line for line in shown(LedgerView((node("f", GpuView(0, 8, ())),), ())))

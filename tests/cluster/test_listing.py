@@ -15,7 +15,6 @@ from controller.publish.gpu_ledger import gpu_ledgers
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
-from controller.watch.resource_slice import resource_slices
 from controller.watch.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from service import yielding
@@ -30,7 +29,6 @@ RESOURCES = [
     nodes(ResourceNames()),
     card_claims(),
     offered_slices(),
-    resource_slices("gpu.nvidia.com"),
     gpu_nodes(),
     gpu_ledgers(),
     templates(),

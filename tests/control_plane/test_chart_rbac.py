@@ -19,7 +19,6 @@ from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import SHORT_LEASE, gpu_ledger
 from testbed.gpu_nodes import GpuNode
-from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
 from testbed.mounts import SecretMounts
 from testbed.pod_environment import run_in_pod
 from testbed.process import Process, eventually, start_on_free_ports
@@ -34,7 +33,6 @@ CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
 LEASES = ("coordination.k8s.io", "leases")
 LEDGERS = ("clearml-injector.io", "gpuledgers")
 NODE_FACTS = ("clearml-injector.io", "gpunodes")
-DRA_SLICES = ("resource.k8s.io", "resourceslices")
 LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
 ENDPOINTS = ("discovery.k8s.io", "endpointslices")
 SECRETS = ("", "secrets")
@@ -42,7 +40,6 @@ CONFIG_MAPS = ("", "configmaps")
 CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 EVERYWHERE = {
     *((NODE_FACTS, verb) for verb in ("list", "watch")),
-    *((DRA_SLICES, verb) for verb in ("list", "watch") if HAS_RESOURCE_CLAIMS),
     (("", "nodes"), "list"),
     (("", "nodes"), "watch"),
     (("", "pods"), "list"),

@@ -109,12 +109,12 @@ class SlowSlices(ClusterApi):
             await super()._one(writer)
 
 
-def test_a_controller_leads_once_it_knows_what_a_dra_driver_offers(tmp_path, monkeypatch):
+def test_a_controller_of_claims_leads_once_it_knows_what_dra_drivers_offer(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "SLICES_SECONDS", 60)
 
     async def main():
         fake = SlowSlices([node("gpu-0")])
-        async with talking_to(fake) as api, running(api, tmp_path) as replica:
+        async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
             await fake.is_asked.wait()
             await replica._state.synced.wait()
             for _ in range(5):
@@ -132,7 +132,7 @@ def test_a_controller_leads_though_it_may_not_read_resource_slices(tmp_path, mon
     async def main():
         fake = ClusterApi([node("gpu-0")])
         fake.refused.add("resourceslices")
-        async with talking_to(fake) as api, running(api, tmp_path) as replica:
+        async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
             await until(lambda: replica.leads)
 
     asyncio.run(main())

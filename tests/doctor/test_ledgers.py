@@ -18,13 +18,6 @@ def test_what_a_node_lacks_is_said_with_what_to_do(found, what):
     assert text.startswith(f"node gpu-1: {what} -- ")
 
 
-@pytest.mark.parametrize(("status", "level"), [("False", "failed"), ("True", "warning")])
-def test_gpus_that_are_offered_twice_are_known_from_the_ledger(status, level):
-    reported = conditions(TakesFractions=(status, "OfferedTwice", "GPUs are offered twice: turn one off"))
-    [line] = lines("fractions", ledgers={"gpu-1": reported})
-    assert line == (level, "node gpu-1: GPUs are offered twice -- turn one off")
-
-
 def test_a_node_that_has_its_label_by_now_is_not_blamed_for_an_older_ledger():
     reported = conditions(TakesFractions=("False", "NoMemoryLabel", "the label is missing: set it"))
     assert lines("fractions", ledgers={"gpu-1": reported})[0][0] == "ok"

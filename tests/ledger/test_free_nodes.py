@@ -30,8 +30,6 @@ def node_facts(draw):
     mib, product = draw(st.sampled_from([None, 40960, 81920])), draw(st.sampled_from(["A100", "H100"]))
     indices = draw(st.sets(st.integers(0, 3), max_size=3))
     labels = {PRODUCT: product, "zone": draw(st.sampled_from("ab"))} | ({MEMORY: str(mib)} if mib else {})
-    twice = draw(st.sampled_from([frozenset(), frozenset(), frozenset(indices), frozenset({0} & indices)]))
-    is_twice = draw(st.booleans()) if twice == indices else False
     return NodeFact(
         name=draw(st.sampled_from("abcdef")),
         labels=labels,
@@ -42,9 +40,7 @@ def node_facts(draw):
         gpu_mib=mib,
         taints=draw(st.sampled_from([(), (), (Taint("team", "NoSchedule"),)])),
         usable=draw(st.sampled_from([True, True, False])),
-        cordoned=twice | draw(st.sets(st.integers(0, 3), max_size=1)),
-        offered_twice=twice,
-        is_offered_twice=is_twice,
+        cordoned=frozenset(draw(st.sets(st.integers(0, 3), max_size=2))),
     )
 
 
@@ -133,16 +129,3 @@ def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_c
     found = free_nodes(views, Wanted(((0, 4),)), lambda _: False)
     assert (found.most, found.has_room, found.elsewhere, found.shut_out) == ((), False, None, 3)
     assert free_nodes(views, Wanted(((0, 4),))).shut_out == 0
-
-
-def test_nodes_that_dra_offers_too_have_no_room_and_are_counted():
-    twice = GpuView(0, 8, (), cordoned=True, offered_twice=True)
-    views = [
-        NodeView(
-            "a", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(twice, GpuView(1, 8, ()))
-        ),
-        NodeView("b", usable=False, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(twice,)),
-    ]
-    assert free_nodes(views, Wanted(((0, 4),)), lambda _: False) == FreeNodes((), 0, offered_twice=1)
-    assert free_nodes(views, Wanted(((1, 4),))).offered_twice == 0
-    assert free_nodes(views, Wanted(((0, 4), (2, 4)))).offered_twice == 0

@@ -236,12 +236,3 @@ def test_a_pod_that_waits_for_a_quota_learns_the_rule_and_its_place():
 def test_kueues_gate_is_named_with_where_to_look():
     said = explained(gates=("kueue.x-k8s.io/admission",))
     assert "Kueue removes its gate when the queue has quota: see `kubectl describe workload`." in said
-
-
-def test_nodes_that_dra_offers_too_are_reported_with_what_to_do():
-    said = explained(free=FreeNodes((), 0, offered_twice=2))
-    assert said.endswith(
-        "2 nodes have such GPUs, but DRA offers these too, so no pods go there: ask the admin to turn off DRA"
-        " or the device plugin there, then delete the pod and create it again."
-    )
-    assert "cordoned" not in said

@@ -53,7 +53,6 @@ KNOWN = {
         "ledger/placement/instance_offers.py",
         "ledger/placement/node_class.py",
         "ledger/placement/node_groups.py",
-        "ledger/placement/offered_twice.py",
         "ledger/placement/pick_index.py",
         "ledger/placement/preference.py",
         "ledger/placement/shape_capacity.py",

@@ -68,7 +68,7 @@ export function statesOf(gpu, row) {
 export function notesOf(gpu, row) {
   const meanings = {
     unhealthy: gpu.taint ? `unhealthy: taint ${gpu.taint}` : gpu.unhealthy ? "unhealthy" : "offers no slices: unhealthy, or its device plugin is away",
-    cordoned: gpu.twice ? "offered to DRA too, so no new pods: turn DRA or the device plugin off there" : "cordoned",
+    cordoned: "cordoned",
     held: "node is held: its agent does not serve",
     off: "node takes no pods: cordoned or not ready",
     over: gpu.card === undefined ? `${gpu.over} over` : `${memoryOf(gpu.over)} over`,

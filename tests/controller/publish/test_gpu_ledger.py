@@ -158,7 +158,7 @@ def test_the_schema_knows_every_field_that_is_written():
     known = schema["properties"]["status"]["properties"]
     rest = Unlisted(1, 1, 1)
     gpus = (
-        GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest, offered_twice=True),
+        GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest),
         GpuView(profile_of_resource("nvidia.com/mig-1g.10gb").number, 7, ()),
     )
     shown = dataclasses.replace(view(*gpus), unlisted=rest, cards=(CARD,))
@@ -189,11 +189,6 @@ def test_the_schema_knows_every_field_that_is_written():
             {"gpus": (GpuView(None, 8, ()),), "slices_per_gpu": 1},
             "WholeGpus",
             "GPUs are offered whole: divide",
-        ),
-        (
-            {"gpus": (GpuView(0, 8, (), cordoned=True, offered_twice=True), GpuView(1, 0, ()))},
-            "OfferedTwice",
-            "turn one of the two off on this node",
         ),
         ({"gpus": (GpuView(None, 8, ()),)}, "Sliced", "fractions can be placed"),
     ],
@@ -235,14 +230,3 @@ def test_pods_that_pile_up_on_a_dead_node_make_no_object_that_the_api_server_wou
     assert len(json.dumps(status_manifest(fact.name, status))) < 2**19
     assert (status.used, status.over) == (90_000, 90_000 - 8 * gpus)
     assert view_of(GpuLedger(Metadata(fact.name), status)) == ledger.node(fact.name)
-
-
-def test_a_node_of_which_single_gpus_are_offered_twice_takes_fractions_and_says_which():
-    node = view(GpuView(0, 8, ()), GpuView(3, 8, (), cordoned=True, offered_twice=True))
-    status = status_of(node, 0, NOW, ())
-    condition = status.conditions[2]
-    assert (condition.status, condition.reason) == ("True", "OfferedTwice")
-    assert condition.message.startswith("of its GPUs 3: GPUs are offered twice")
-    assert (status.free, view_of(GpuLedger(Metadata("gpu-0"), status))) == (8, node)
-    written = status_manifest("gpu-0", status)["status"]["gpus"]
-    assert [gpu.get("offeredTwice") for gpu in written] == [None, True]

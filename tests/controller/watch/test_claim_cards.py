@@ -10,7 +10,23 @@ from controller.watch.claim_cards import MAX_DEVICES, MAX_TAINT, offered_slices
 from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from tests.cluster.objects import listed, read_object
-from tests.controller.watch.test_resource_slice import gpu, resource_slice
+
+
+def gpu(uuid, kind="gpu", **more):
+    attributes = {"type": {"string": kind}, "uuid": {"string": uuid}, "cores": {"int": 4}} | {
+        name: {"string": text} for name, text in more.items()
+    }
+    return {
+        "name": f"gpu-{uuid.lower()}",
+        "attributes": attributes,
+        "capacity": {"memory": {"value": "40Gi"}},
+    }
+
+
+def resource_slice(name, *devices, node="a", driver=NVIDIA_DRIVER):
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": list(devices)}
+    return {"metadata": {"name": name, "resourceVersion": "7"}, "spec": spec}
 
 
 def read(*devices, driver=NVIDIA_DRIVER, **changes):
