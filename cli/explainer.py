@@ -162,7 +162,9 @@ class Explainer:
         self._count = 0
         self._outcomes: list[tuple[Request, Outcome]] = []
         self._ledger = ledger
-        self._reviewer = Reviewer(lambda: policies, Rules(), LedgerPlacer(ledger), self._observe)
+        self._reviewer = Reviewer(
+            lambda: policies, Rules(ledger.may_have), LedgerPlacer(ledger), self._observe
+        )
 
     def explain(self, found: dict[str, Any]) -> list[Explanation]:
         """Explain a Pod, an AdmissionReview, or the pods that another object creates; may be empty.

@@ -78,6 +78,11 @@ class LedgerReader:
         """Return the MiB of the largest card in any node's label; 0 if no node states it."""
         return max([mib or 0 for _, mib in self._values.kinds()], default=0)
 
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether a node has one of these values in its GPU memory label; True while no node states any."""
+        known = {mib for _, mib in self._values.labels() if mib}
+        return not known or any(int(value) in known for value in memory_values)
+
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""
         return sorted(self._node_index.accounts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from certs.live_context import LiveTlsContext
@@ -84,9 +84,9 @@ class WebhookProcess:
         self._controller_placer: ControllerPlacer | None = None
         self._last_good: LastGoodPolicies | None = None
         self._reports: DenialReports | None = None
-        placer = self._placer(ledger)
+        placer, may_have = self._placer(ledger)
         observe, self._page = self._observer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules()), placer, observe)
+        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules(may_have)), placer, observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -162,9 +162,10 @@ class WebhookProcess:
         )
         return context, lambda: trust
 
-    def _placer(self, ledger: Ledger | None) -> Placer:
+    def _placer(self, ledger: Ledger | None) -> tuple[Placer, Callable[[Collection[str]], bool]]:
+        """Return the placer, and what it knows of the GPUs' memory."""
         if ledger is not None:
-            return LedgerPlacer(ledger)
+            return LedgerPlacer(ledger), ledger.may_have
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
             raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
@@ -183,7 +184,7 @@ class WebhookProcess:
             "policy reports": served.run,
         }
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
-        return placer
+        return placer, placer.may_have
 
     def _conditions(self) -> dict[str, Callable[[], str | None]]:
         conditions: dict[str, Callable[[], str | None]] = {

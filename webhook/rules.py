@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -13,6 +13,7 @@ from webhook.admission.alias_words import Alias
 from webhook.admission.aliases import asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
+from webhook.admission.limiter import refuse_copy_from_elsewhere
 from webhook.admission.mutate import Injection, mutate
 from webhook.admission.placement_request import placement_request
 from webhook.admission.pod import Pod
@@ -28,6 +29,10 @@ class Rules:
 
     pod_type: type[PodObject] = PodObject
 
+    def __init__(self, may_have: Callable[[Collection[str]], bool] = lambda _values: True) -> None:
+        """`may_have` says whether any node may have GPUs of one of these values of the memory label."""
+        self._may_have = may_have
+
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request on which it depends."""
         pod = request.pod()
@@ -39,6 +44,8 @@ class Rules:
         if isinstance(validated, Denial):
             return validated
         kept = validated.kept
+        if kept is not None and kept.memory_values and not self._may_have(kept.memory_values):
+            return refuse_copy_from_elsewhere(kept.memory_values[0])
         if kept is not None and not (policy.quotas or validated.keeps_assumption or policy.mode.is_claimed):
             return mutate(validated, kept)
         placing = placement_request(validated, accounting_of(request, resolved))

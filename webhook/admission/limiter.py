@@ -131,6 +131,18 @@ def refuse_mounts(
     return None
 
 
+_LEAVE_OUT = (
+    f"leave out its GPU amounts, the affinity to {GPU_MEMORY_LABEL}, and containers, volumes and mounts"
+    f" {OUR_NAMES}*"
+)
+
+
+def refuse_copy_from_elsewhere(memory_value: str) -> Denial:
+    """Refuse a restored copy of a pod that was admitted where there were other GPUs: it would never start."""
+    found = f"no node has GPUs of {memory_value} MiB, as where this pod was admitted first"
+    return Denial.of(Reason.NO_NODE, f"{found}: {_LEAVE_OUT}")
+
+
 def refuse_copy(
     gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
 ) -> Denial | None:
@@ -147,8 +159,7 @@ def refuse_copy(
             if at_ours and mount.name.startswith(OUR_NAMES):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    "the pod is an edited copy of an admitted one: leave out its GPU amounts, the affinity to"
-                    f" {GPU_MEMORY_LABEL}, and containers, volumes and mounts {OUR_NAMES}*",
+                    f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}",
                 )
     return None
 

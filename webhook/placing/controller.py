@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -118,6 +118,10 @@ class ControllerPlacer:
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
+
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether the cluster has GPUs of one of these memory values, by the controller's last snapshot."""
+        return self._fallback.may_have(memory_values)
 
     def knows_nodes(self) -> bool:
         """Whether the controller ever sent a complete snapshot, even one without nodes."""

@@ -12,7 +12,7 @@ import asyncio
 import gc
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -93,6 +93,10 @@ class Fallback:
     def is_known(self) -> bool:
         """Whether the controller has ever sent all its data."""
         return self._known
+
+    def may_have(self, memory_values: Collection[str]) -> bool:
+        """Whether a node that the controller knew has GPUs of one of these memory values."""
+        return not self._known or self._ledger.may_have(memory_values)
 
     def nodes(self) -> int:
         """Return the number of nodes that the controller knew."""

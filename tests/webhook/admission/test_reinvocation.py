@@ -6,8 +6,24 @@ import pytest
 
 from ledger.ledger import Ledger
 from modes.facts import NodeFact
-from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
+from tests.ledger.cluster import gpu_node
+from tests.webhook.patch_cache.differential import finish
+from tests.webhook.support import (
+    CACHE,
+    LIBRARY,
+    Webhook,
+    as_body,
+    container,
+    named,
+    pod,
+    policies,
+    review_of,
+    reviewed,
+)
 from webhook.admission.exact_match import same
+from webhook.placing.placer import LedgerPlacer
+from webhook.review import Reviewer
+from webhook.rules import Rules
 
 ANNOTATIONS = "clearml-injector/"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -24,6 +40,30 @@ def test_an_injected_pod_is_left_alone_and_reserves_nothing_more():
     again = webhook.decide(injected, uid="another")
     assert (again.code, again.patch) == ("unchanged", [])
     assert held(webhook) == before == [(0, 4)]
+
+
+def test_a_copy_that_is_restored_where_no_gpu_has_its_memory_is_denied_in_one_line():
+    webhook, injected = reviewed()
+    webhook.ledger.replace([gpu_node("other", mib=40960)], [])
+    decided = explained(webhook, injected)
+    assert decided.reason == "no-matching-node"
+    assert decided.denial.message == (
+        "no node has GPUs of 23028 MiB, as where this pod was admitted first: leave out its GPU amounts, the"
+        " affinity to nvidia.com/gpu.memory, and containers, volumes and mounts gpu-limiter*"
+    )
+    webhook.ledger.replace([], [])
+    assert explained(webhook, injected).reason == "unchanged"
+
+
+def explained(webhook, found):
+    """Decide a pod by rules that know the nodes of the ledger."""
+    outcomes, placer = [], LedgerPlacer(webhook.ledger)
+    rules = Rules(webhook.ledger.may_have)
+    reviewer = Reviewer(
+        lambda: webhook.policies, rules, placer, lambda _r, outcome, _s: outcomes.append(outcome)
+    )
+    finish(reviewer.review(as_body(review_of(found))))
+    return outcomes[0]
 
 
 def test_a_limiter_from_a_mirror_is_recognised_by_the_mirrors_image_and_no_other():
