@@ -19,7 +19,7 @@ from cli.main import main
 from service.http.free_memory import give_back, resident
 
 OF_A_CONNECTION = (
-    "FastPathConnection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",
+    "Connection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",
     "Task", "RequestResponseCycle", "FlowControl",
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ def main(name: str) -> None:
     context = LiveTlsContext()
     context.swap(self_signed(datetime.now(UTC)).pair)
     app = APPS[name]()
-    listener = Listener(app, bind("127.0.0.1", 0), context.listener, getattr(app, "fast_path", None))
+    listener = Listener(app, bind("127.0.0.1", 0), context.listener)
     port = listener.socket.getsockname()[1]
     run(
         serve(

@@ -13,7 +13,6 @@ PUBLIC = (
     "changes",
     "health",
     "http.asgi",
-    "http.fast_path",
     "http.limits",
     "http.plain_http",
     "http.serving",

@@ -19,7 +19,6 @@ import uvloop
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.http.fast_path import FastPathRoute
 from testbed.bystander import Bystander
 from testbed.listening import Client, dial, listening, until
 
@@ -41,13 +40,6 @@ LIMITS = {
 process might pass by waiting for its turn."""
 AT_ONCE = 48
 BYSTANDERS = 4
-
-
-def answer(body: bytes) -> bytes:
-    """The quick answer of the server that is attacked."""
-    if body[:1] != b"{":
-        raise ValueError(body[:10])
-    return b'{"length":%d}' % len(body)
 
 
 class Errors(logging.Handler):
@@ -270,9 +262,7 @@ async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], l
     context.swap(made.pair)
     asyncio.get_running_loop().set_exception_handler(lambda _, found: errors.found.append(repr(found)))
     logging.getLogger("uvicorn.error").addHandler(errors)
-    async with listening(
-        tls=context.listener, fast_path=FastPathRoute(b"/mutate", answer), **LIMITS
-    ) as served:
+    async with listening(tls=context.listener, **LIMITS) as served:
         attack, bystanders = await asyncio.to_thread(
             _clients, served.port, made.ca_pem.decode(), number, seed
         )

@@ -125,11 +125,11 @@ async def dial(port, address="127.0.0.1", **tls):
 
 
 @asynccontextmanager
-async def listening(*, tls=None, clients=None, fast_path=None, **limits):
+async def listening(*, tls=None, clients=None, **limits):
     app = App()
     bounds = Limits(**limits)
     held = BufferedBytes(bounds.held_bytes)
-    listener = Listener(app, bind("127.0.0.1", 0), tls, fast_path, clients, bounds)
+    listener = Listener(app, bind("127.0.0.1", 0), tls, clients, bounds)
     server = _server(listener, held)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -8,7 +8,6 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service.http.asgi import CLOSE, JSON, TEXT, send_whole, while_connected
-from service.http.fast_path import FastPathRoute
 from service.http.limits import SMALL_BYTES
 from webhook.admission_review import UnreadableReviewError
 from webhook.large_reviews import START_BYTES, LargeReviews
@@ -52,8 +51,6 @@ class WebhookApp(FastAPI):
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:
         super().__init__(title="GPU Fraction Injector", openapi_url=None)
         self._reviewer = reviewer
-        self.fast_path = FastPathRoute(b"/mutate", reviewer.answer)
-        """For the listener: answers complete reviews that can be decided at once, without ASGI."""
         self._metrics = metrics
         self._large = LargeReviews()
 

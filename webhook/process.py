@@ -91,7 +91,7 @@ class WebhookProcess:
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
         bound = bind(options.host, options.port)
-        self._listeners = [Listener(app, bound, context.listener, app.fast_path)]
+        self._listeners = [Listener(app, bound, context.listener)]
         self._port = TlsSelfCheck(bound.getsockname()[:2], options.tls_names[0], trust)
         if options.health_port is not None:
             bound = bind(options.host, options.health_port)

@@ -6,6 +6,6 @@
 | acceptor, limits | how many clients are accepted, and their limits |
 | free_memory | gives memory back after a flood |
 | connection, buffered_bytes, client_names | one connection of uvicorn, limited; names of clients |
-| fast_path, asgi | answers that bypass ASGI if they need no waiting; complete ASGI answers |
+| asgi | complete ASGI answers |
 | plain_http | a server of a few fixed answers, for a process without ASGI |
 """

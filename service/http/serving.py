@@ -20,7 +20,6 @@ from service.http.acceptor import Acceptor
 from service.http.buffered_bytes import BufferedBytes
 from service.http.client_names import is_good_for_one
 from service.http.connection import Connection
-from service.http.fast_path import FastPathRoute, protocol_of
 from service.http.free_memory import keep_giving_back
 from service.http.limits import Limits
 
@@ -35,8 +34,6 @@ class Listener:
     app: Any
     socket: socket.socket
     tls: ssl.SSLContext | None = None
-    fast_path: FastPathRoute | None = None
-    """Answers requests without the app if that needs no waiting."""
     clients: frozenset[str] | None = None
     """A client's certificate must be valid for one of these names; None admits all that TLS accepts."""
     limits: Limits = field(default_factory=Limits)
@@ -75,7 +72,7 @@ class _Server(uvicorn.Server):
 
 def _server(listener: Listener, held: BufferedBytes) -> _Server:
     protocol = partial(
-        protocol_of(listener.fast_path, uvicorn.__version__),
+        Connection,
         limits=listener.limits,
         held=held,
         admits=_admission(listener),

@@ -9,8 +9,7 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
 from service.http.client_names import is_good_for_one
-from service.http.fast_path import FastPathRoute
-from testbed.listening import GET, OK, run
+from testbed.listening import GET, run
 from tests.certs.handshakes import presenting
 
 NAMES = ("fraction-webhook.gpu.svc", "127.0.0.1", "::1")
@@ -81,29 +80,6 @@ def test_every_route_is_for_the_named_clients_of_the_ca(tmp_path, names, status,
             assert await asking.ended() == b""
 
     run(test, tls=context.listener, clients=frozenset({"webhook.gpu.svc"}))
-
-
-def test_nor_is_anything_answered_at_once_to_others(tmp_path):
-    authority = make_authority(NOW)
-    context = LiveTlsContext(verify_clients=True)
-    context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
-    post = b"POST /quick HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
-
-    def show(name):
-        return presenting(authority.certificate_pem, make_leaf(authority, [name], NOW), tmp_path / name)
-
-    async def test(served):
-        ours = await served.connect(ssl=show("ours"), server_hostname="localhost")
-        assert (await ours.ask(post)).startswith(OK)
-        other = await served.connect(ssl=show("other"), server_hostname="localhost")
-        assert (await other.ask(post)).startswith(b"HTTP/1.1 403 ")
-
-    run(
-        test,
-        tls=context.listener,
-        clients=frozenset({"ours"}),
-        fast_path=FastPathRoute(b"/quick", lambda body: body),
-    )
 
 
 def test_nobody_without_a_certificate_reaches_a_route():

@@ -1,7 +1,6 @@
 """What we lean on of uvicorn's that is not its API, and what happens where uvicorn is another."""
 
 import ast
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,24 +9,14 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service.http import connection, fast_path, serving
-from service.http.connection import Connection
-from service.http.fast_path import KNOWN_UVICORN, FastPathConnection, FastPathRoute, protocol_of
+from service.http import connection, serving
 
-ROUTE = FastPathRoute(b"/mutate", lambda body: body)
-SHARED = {"flow", "headers", "on_message_begin", "on_headers_complete", "on_message_complete", "parser"}
 LEANED_ON = {
-    connection: SHARED
-    | {
+    connection: {
         "app", "app_state", "cycle", "cycle.disconnected", "cycle.keep_alive", "cycle.message_event",
-        "cycle.response_complete", "cycle.response_started", "flow.pause_reading", "flow.read_paused",
-        "flow.resume_reading", "loop", "on_header", "server_state", "server_state.total_requests",
-        "transport", "url",
-    },
-    fast_path: SHARED
-    | {
-        "app", "expect_100_continue", "flow.write_paused", "on_body", "on_response_complete", "server_state",
-        "server_state.default_headers", "transport", "url",
+        "cycle.response_complete", "cycle.response_started", "flow", "flow.pause_reading", "flow.read_paused",
+        "flow.resume_reading", "headers", "loop", "on_header", "on_headers_complete", "on_message_begin",
+        "on_message_complete", "parser", "server_state", "server_state.total_requests", "transport", "url",
     },
     serving: {"config", "lifespan", "server_state", "server_state.default_headers", "servers", "started"},
 }  # fmt: skip
@@ -69,15 +58,3 @@ class Loop:
 @pytest.mark.parametrize("module", LEANED_ON, ids=lambda module: module.__name__)
 def test_no_other_members_of_uvicorn_are_leaned_on(module):
     assert names_of(module, members()) == LEANED_ON[module]
-
-
-def test_pyproject_allows_the_releases_that_were_read_and_no_others():
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
-    assert "uvicorn>=0.54,<0.55" in project["dependencies"]
-    assert uvicorn.__version__.startswith(KNOWN_UVICORN)
-
-
-def test_nothing_is_answered_at_once_by_a_uvicorn_that_nobody_has_read():
-    assert protocol_of(ROUTE, "0.55.0") is Connection
-    assert protocol_of(None, uvicorn.__version__) is Connection
-    assert protocol_of(ROUTE, uvicorn.__version__).func is FastPathConnection
