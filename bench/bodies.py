@@ -42,15 +42,6 @@ def padded(size: int, variants: int = 4) -> list[bytes]:
     return _variants(review, variants)
 
 
-def with_containers(count: int, variants: int = 4) -> list[bytes]:
-    """ClearML's pod among `count` containers in all, each with an environment of its own."""
-    review = _fixture("clearml-half")
-    spec = review["request"]["object"]["spec"]
-    for number in range(1, count):
-        spec["containers"].append(_companion(number))
-    return _variants(review, variants)
-
-
 UNLIKE = MAX_SEEN_ONCE + 904
 """So many that each is new to the webhook, also when it comes round again."""
 
@@ -63,23 +54,6 @@ def unlike(variants: int = UNLIKE) -> list[bytes]:
 def small(variants: int = VARIANTS) -> list[bytes]:
     """A pod with variables and amounts, 3.5 kB."""
     return _variants(_small(), variants)
-
-
-def small_unlike(variants: int = UNLIKE) -> list[bytes]:
-    """The same, each with its own names, CPU and memory, and a value of a variable."""
-    return _unlike(_small(), variants)
-
-
-def small_misses(variants: int = UNLIKE) -> list[bytes]:
-    """The same, each with a node selector of its own, on which its placement depends."""
-    review = _small()
-    uid = review["request"]["uid"][8:]
-    made = []
-    for number in range(variants):
-        review["request"]["object"]["spec"]["nodeSelector"] = {"example.com/rack": f"rack-{number}"}
-        review["request"]["uid"] = f"{number:08x}{uid}"
-        made.append(_compact(review))
-    return made
 
 
 def _unlike(review: Review, variants: int) -> list[bytes]:
@@ -118,11 +92,8 @@ KINDS: dict[str, Callable[[], list[bytes]]] = {
     "mesh-injected pod": meshed,
     "ClearML pod, pretty-printed": lambda: pretty(clearml()),
     "300 kB": lambda: padded(300_000),
-    "1 MiB": lambda: padded(1024 * 1024),
     "ClearML pods, no two alike": unlike,
     "small pod": small,
-    "small pods, no two alike": small_unlike,
-    "small pods, each a miss": small_misses,
 }
 
 
@@ -147,17 +118,6 @@ def _variants(review: Review, count: int) -> list[bytes]:
         uid = review["request"]["uid"]
         made.append(text.replace(uid, f"{number:08x}{uid[8:]}").replace(task, after).encode())
     return made
-
-
-def _companion(number: int) -> dict[str, Any]:
-    return {
-        "name": f"companion-{number}",
-        "image": "registry.example.com/companion:1.0",
-        "env": [{"name": f"SETTING_{each}", "value": f"value {each} of {number}"} for each in range(6)],
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
-        "volumeMounts": [_token_mount()],
-        "imagePullPolicy": "IfNotPresent",
-    }
 
 
 def _token_mount() -> dict[str, Any]:

@@ -16,7 +16,88 @@ from urllib.parse import parse_qsl, urlsplit
 
 import uvloop
 
-from bench.ledger import NODES, node_object, pod_object
+NODES = 10_000
+
+
+def node_object(number: int) -> dict[str, Any]:
+    """One of the nodes as the API server writes it."""
+    name = f"gpu-{number:05}"
+    labels = {f"feature.node.kubernetes.io/cpu-{bit}": "true" for bit in range(20)}
+    labels |= {"kubernetes.io/hostname": name, "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8"}
+    amounts = {"cpu": "96", "memory": "791Gi", "pods": "110"} | {f"nvidia.com/gpu-{i}": "8" for i in range(8)}
+    conditions = [
+        {"type": kind, "status": "False", "reason": "KubeletHas"}
+        for kind in ("MemoryPressure", "PIDPressure")
+    ]
+    images = [
+        {"names": [f"registry.example/image-{i}@sha256:{i:064}"], "sizeBytes": 10**9} for i in range(20)
+    ]
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"{number:032x}",
+            "labels": labels,
+            "annotations": {"note": "x" * 200},
+        },
+        "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"example://{name}"},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [*conditions, {"type": "Ready", "status": "True"}],
+            "images": images,
+        },
+    }
+
+
+def pod_object(number: int) -> dict[str, Any]:
+    """One of the pods, bound to a node."""
+    gpu = f"nvidia.com/gpu-{number // NODES % 8}"
+    asked = {"cpu": f"{500 + number % 7 * 250}m", "memory": "4Gi", gpu: "4"}
+    env = [{"name": f"VARIABLE_{i}", "value": f"value of the variable {i}"} for i in range(12)]
+    mounts = [{"name": f"volume-{i}", "mountPath": f"/mnt/volume-{i}", "readOnly": True} for i in range(4)]
+    container = {
+        "name": f"clearml-id-{number:032x}",
+        "image": "nvidia/cuda:12.3.1-runtime-ubuntu22.04",
+        "command": ["/bin/sh", "-c"],
+        "args": ["echo " + "x" * 600],
+        "env": env,
+        "resources": {"limits": asked, "requests": asked},
+        "volumeMounts": mounts,
+        "terminationMessagePath": "/dev/termination-log",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    managed = {
+        "manager": "kubectl",
+        "operation": "Update",
+        "fieldsV1": {f"f:{i}": {"f:x": {}} for i in range(20)},
+    }
+    return {
+        "metadata": {
+            "name": f"clearml-id-{number:032x}",
+            "namespace": f"team-{number % 40}",
+            "uid": f"{number:032x}",
+            "labels": {
+                "clearml-injector/fraction": "0.500",
+                "clearml-agent-queue-name": f"queue-{number % 9}",
+            },
+            "annotations": {"clearml-injector/reservation": f"{number:032x}", "clearml-injector/slices": "4"},
+            "managedFields": [managed],
+        },
+        "spec": {
+            "nodeName": f"gpu-{number % NODES:05}",
+            "containers": [container],
+            "volumes": [{"name": f"volume-{i}", "emptyDir": {}} for i in range(4)],
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "PodScheduled")
+            ],
+            "containerStatuses": [{"name": "main", "ready": True, "restartCount": 0, "image": "nvidia/cuda"}],
+        },
+    }
+
 
 CHANGES_PER_SECOND = 100
 _SAMPLE = 0x123456789ABCDEF

@@ -104,10 +104,9 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """The commit that is checked out; `-dirty` if anything but results and pages differs from it."""
+    """The commit that is checked out; `-dirty` if anything differs from it."""
     named = subprocess.run(
         ["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    written = [f":(exclude){path}" for path in ("bench/results.json", "bench/README.md", "docs")]
-    same = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", *written], cwd=ROOT, check=False)
+    same = subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=ROOT, check=False)
     return (named.stdout.strip() or "unknown") + ("-dirty" if same.returncode == 1 else "")

@@ -13,7 +13,6 @@ from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.fgd import Fgd, Typical
 from bench.packing.mixes import mixes
-from bench.packing.plot import svg
 from bench.packing.policies import BestFit, FirstFit, Ours, Random
 from bench.packing.simulate import MAX_LOAD, Policy, Run, simulate
 from bench.packing.trace import Trace, load, synthetic
@@ -34,7 +33,6 @@ def main(
     seeds: Annotated[int, typer.Option(help="Orders of arrival.")] = 10,
     first_seed: Annotated[int, typer.Option(help="Seed of the first order.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write an SVG of the first trace here.")] = None,
 ) -> None:
     """Compare random, first fit, best fit, FGD and ours on the same arrivals, in eighths of a GPU."""
     watch, orders = Watch(), range(first_seed, first_seed + seeds)
@@ -49,10 +47,6 @@ def main(
         runs = _compare(one.in_eighths(), orders)
         _print_table(runs, orders)
         figures += _figures(one.name, runs)
-        if plot is not None and one is traces[0]:
-            plot.write_text(
-                svg({name: _mean_curve(of) for name, of in runs.items()}, 70, 130, _title(one, seeds))
-            )
     report("packing", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
 
 
@@ -124,14 +118,6 @@ def _figures(name: str, runs: dict[str, list[Run]]) -> list[Figure]:
         ),
         Figure(f"{name}: failed pods of 8 GPUs, ours less FGD, worst {orders}", "", [more], bar=failures),
     ]
-
-
-def _mean_curve(runs: list[Run]) -> list[float]:
-    return [mean(values) for values in zip(*(run.curve for run in runs), strict=False)]
-
-
-def _title(trace: Trace, seeds: int) -> str:
-    return f"GPU allocated, {trace.name} trace in eighths, mean of {seeds} orders"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 PAUSE_SECONDS = 600.0
 """A division costs a node about three minutes without new pods: at most a quarter of its time.
 
-`python -m bench.mig --pause` shows what a pause costs: nothing up to 900, a third more waiting at 1800.
+A simulation showed what a pause costs: nothing up to 900, a third more waiting at 1800.
 """
 
 

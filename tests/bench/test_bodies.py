@@ -29,11 +29,8 @@ def uid_of(body):
         ("mesh-injected pod", 21_000, 25_000),
         ("ClearML pod, pretty-printed", 17_000, 30_000),
         ("300 kB", 295_000, 305_000),
-        ("1 MiB", 1_040_000, 1_060_000),
         ("ClearML pods, no two alike", 12_000, 14_000),
         ("small pod", 3_300, 3_700),
-        ("small pods, no two alike", 3_300, 3_700),
-        ("small pods, each a miss", 3_300, 3_700),
     ],
 )
 def test_a_body_has_the_size_that_its_name_says(kind: str, least: int, most: int):
@@ -68,9 +65,11 @@ def test_bare_pods_have_names_of_their_own_and_containers_named_like_them():
     assert [request["name"] for request in requests] == names
 
 
-@pytest.mark.parametrize("kind", ["ClearML pods, no two alike", "small pods, no two alike"])
-def test_of_unlike_pods_each_has_its_own_name_amounts_and_value(kind):
-    found = [loads(body)["request"]["object"]["spec"]["containers"][0] for body in made(kind)]
+def test_of_unlike_pods_each_has_its_own_name_amounts_and_value():
+    found = [
+        loads(body)["request"]["object"]["spec"]["containers"][0]
+        for body in made("ClearML pods, no two alike")
+    ]
     for read in (
         lambda container: container["name"],
         lambda container: container["resources"]["requests"]["cpu"],
@@ -78,15 +77,3 @@ def test_of_unlike_pods_each_has_its_own_name_amounts_and_value(kind):
         lambda container: container["env"][0]["value"],
     ):
         assert len(set(map(read, found))) == len(found) > MAX_SEEN_ONCE
-
-
-def test_misses_differ_only_in_their_node_selector_and_uid():
-    found = [loads(body)["request"] for body in made("small pods, each a miss")]
-    selectors = {str(request["object"]["spec"].pop("nodeSelector")) for request in found}
-    assert len(selectors) == len(found) > MAX_SEEN_ONCE
-    assert all(request["object"] == found[0]["object"] for request in found)
-
-
-def test_a_pod_has_as_many_containers_as_were_asked_for():
-    review = loads(bodies.with_containers(55)[0])
-    assert len(review["request"]["object"]["spec"]["containers"]) == 55
