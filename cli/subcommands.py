@@ -24,7 +24,6 @@ SUBCOMMANDS = {
     "why": ("why:why", "Why a pod waits or was denied, and what would help."),
     "ledger": ("ledger:ledger", "Which pods hold which slices of which GPU."),
     "suggest": ("suggest:suggest", "The smallest shares that would have held what ran."),
-    "status": ("status:status", "Is all well: what runs, what is free, what waits."),
     "doctor": ("doctor:doctor", "What is broken, line by line, and what to do."),
     "quota": ("quota:quota", "What namespaces and queues have of their quotas."),
     "uninjected": ("uninjected:uninjected", "Pods that use GPUs without an injection."),
@@ -43,6 +42,8 @@ SUBCOMMANDS = {
     "agent": ("agent:agent", "The process on each node that offers its GPUs."),
 }
 """Module of `cli.commands` and its function or group of subcommands; and a line for the list of them."""
+MOVED = {"status": "doctor --brief"}
+"""Subcommands of earlier releases, and what to type now."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
 
@@ -87,6 +88,9 @@ def run(names: Collection[str], name: str) -> None:
         name: the command's name in its help.
     """
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    if wanted in MOVED:
+        typer.echo(f"fraction-injector: {wanted} is now: {name} {MOVED[wanted]}", err=True)
+        sys.exit(2)
     is_completion = any(each.endswith("_COMPLETE") for each in os.environ)
     # Loaded modules stay, and garbage collection would take a tenth of the start.
     gc.disable()

@@ -7,12 +7,11 @@
 | uninjected | pods that use GPUs without an injection |
 | share_uses, suggestions | what pods use of their shares, and which shares would have held them |
 | quota_report | usage of quotas by namespaces and queues |
-| policy_status, stored_policies | the policies that each process serves, and the stored ones |
+| stored_policies | the policies in the ConfigMap |
 """
 
 PUBLIC = (
     "offered_cards",
-    "policy_status",
     "quota_report",
     "share_uses",
     "stored_policies",

@@ -1,4 +1,4 @@
 """Checks of an installation, from the driver to the denied pod: modules that read, and that judge."""
 
-PUBLIC = ("checks", "finding", "machine", "overview", "reader")
+PUBLIC = ("checks", "finding", "machine", "reader")
 """Modules that other packages import."""

@@ -18,16 +18,18 @@ class Check:
     judge: Callable[[Seen], Iterable[Diagnosis]]
     good: str
     """Printed if the check yields nothing; empty prints nothing."""
+    in_brief: bool = False
+    """Whether it tells by itself that an installation works, without Secrets."""
 
 
 CHECKS: Sequence[Check] = (
     Check("nodes", agents.nodes, "nodes with GPUs are there"),
     Check("usable", agents.usable, "nodes with GPUs are ready"),
-    Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods"),
+    Check("agents", agents.agent_set, "the agent's DaemonSet has all its pods", in_brief=True),
     Check("agent-pods", agents.agent_pods, "no pod of the agent waits"),
     Check("paused", agents.paused, "no agent is paused by the GPU operator"),
-    Check("serving", agents.serving, "every agent is registered with its kubelet"),
-    Check("taints", agents.taints, "no node is held for its agent"),
+    Check("serving", agents.serving, "every agent is registered with its kubelet", in_brief=True),
+    Check("taints", agents.taints, "no node is held for its agent", in_brief=True),
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
     Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),
     Check("driver-limits", limits.driver_limits, "the driver limits shares wherever it is configured to"),
@@ -35,15 +37,17 @@ CHECKS: Sequence[Check] = (
     Check("mig-profiles", limits.mig_profiles, "the MIG profiles of every divided card are known"),
     Check("fractions", ledgers.lacking, "every node with GPUs can run fractions"),
     Check("crds", installation.crds, "the API server serves GpuLedgers and GpuNodes"),
-    Check("controller", installation.controller, "a controller leads"),
+    Check("controller", installation.controller, "", in_brief=True),
     Check("ledgers", ledgers.published, "the controller publishes every node's ledger"),
-    Check("policies", installation.policies, "the policies are in force everywhere"),
+    Check("slices", installation.slices, "", in_brief=True),
+    Check("policies", installation.policies, "", in_brief=True),
     Check("certificates", installation.certificates, ""),
-    Check("webhook", admission.webhook, "the webhook is registered with a CA"),
-    Check("endpoints", admission.endpoints, "the webhook takes requests"),
+    Check("served-certificates", installation.served_certificates, "", in_brief=True),
+    Check("webhook", admission.webhook, "the webhook is registered with a CA", in_brief=True),
+    Check("endpoints", admission.endpoints, "the webhook takes requests", in_brief=True),
     Check("second-lock", admission.second_lock, "the second lock is there and fits this API server"),
     Check("bindings", admission.bindings, "every policy of the second lock is bound"),
-    Check("trial", admission.trial, ""),
+    Check("trial", admission.trial, "", in_brief=True),
 )
 
 

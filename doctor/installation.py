@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from controller.certificates.expiry import warnings
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
@@ -11,6 +12,8 @@ from doctor.seen import Seen
 from kube.names import API_VERSION
 
 CRDS = ("gpuledgers", "gpunodes")
+SOON = timedelta(days=7)
+"""Certificates are renewed long before."""
 LATE_SECONDS = 30.0
 """Tolerance after a Lease has expired: the clock of this machine may be some seconds off."""
 
@@ -38,27 +41,66 @@ def controller(seen: Seen) -> Iterator[Diagnosis]:
         yield Diagnosis("failed", what, f"{pods}; compare the clock of this machine")
     if lease.yields is not None:
         yield Diagnosis("warning", f"the leading controller should not lead: {lease.yields}", pods)
+    elif late <= LATE_SECONDS:
+        yield Diagnosis("ok", f"{lease.holder} leads")
 
 
 def policies(seen: Seen) -> Iterator[Diagnosis]:
     """The policies are valid, and every process serves them."""
-    found = seen.policies.value
-    if found.problem is not None:
-        yield Diagnosis("failed", f"the policies are broken: {found.problem}", "repair the chart's values")
+    stored = seen.policies.value
+    if stored.problem is not None:
+        what = f"the policies are broken: {stored.problem}"
+        yield Diagnosis("failed", what, "repair the chart's values")
         return
-    for each in found.served:
-        if each.digest != found.digest:
-            what = f"pod {each.pod} does not serve the policies: {each.problem or f'it serves {each.digest}'}"
-            yield Diagnosis("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
-    stale = {digest for digest in found.webhooks_by_policies or () if digest != found.digest}
-    if stale:
+    processes = seen.processes.value
+    others = [each for each in processes if each.digest != stored.digest]
+    for each in others:
+        what = f"pod {each.pod} does not serve the policies: {each.problem or f'it serves {each.digest}'}"
+        yield Diagnosis("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
+    # The leader also counts webhooks outside the cluster.
+    counted = {digest for each in processes for digest in each.webhooks or ()}
+    if stale := counted - {stored.digest}:
         what = f"webhooks serve other policies than the ConfigMap's: {', '.join(sorted(stale)) or 'none'}"
-        yield Diagnosis("failed", what, "fraction-injector status names them")
-    has_webhook = found.webhooks_by_policies or any(each.component == "webhook" for each in found.served)
-    if not has_webhook:
+        yield Diagnosis("failed", what, "see the log of the webhooks outside the cluster")
+    counts = Counter(each.component for each in processes)
+    if not counted and not counts["webhook"]:
+        yield Diagnosis("failed", "no webhook serves them", "start one: helm upgrade, webhook.replicas")
+    elif not others and not stale:
+        where = ", ".join(f"{component}s: {count}" for component, count in sorted(counts.items()))
+        since = max([each.since for each in processes if each.since is not None], default=None)
+        when = f" since {datetime.fromtimestamp(since, UTC):%Y-%m-%dT%H:%M:%SZ}" if since is not None else ""
+        yield Diagnosis("ok", f"policies {stored.digest} are in force everywhere ({where}){when}")
+
+
+def slices(seen: Seen) -> Iterator[Diagnosis]:
+    """A controller counts slices, and there are some."""
+    found = next((each.figures for each in seen.processes.value if each.figures is not None), None)
+    if found is None:
+        yield Diagnosis("skipped", "no leading controller answers, which counts slices")
+    elif not found.slices:
         yield Diagnosis(
-            "failed", "no webhook serves the policies", "start one: helm upgrade, webhook.replicas"
+            "warning", "no node offers slices", "install the agent: docs/getting-started/agent.md"
         )
+    else:
+        waiting = f"pods wait for {found.waiting} slices" if found.waiting else "no pod waits for slices"
+        what = f"{found.free} of {found.slices} slices are free for new pods, on {found.gpus} GPUs; {waiting}"
+        yield Diagnosis("ok", what)
+
+
+def served_certificates(seen: Seen) -> Iterator[Diagnosis]:
+    """No served certificate expires soon."""
+    ends = [
+        (datetime.fromtimestamp(each.certificate_ends, UTC), each.pod)
+        for each in seen.processes.value
+        if each.certificate_ends is not None
+    ]
+    for end, pod in ends:
+        if end <= seen.at:
+            yield Diagnosis("failed", f"the certificate of {pod} has expired", CERTIFICATES_ADVICE)
+        elif end - seen.at < SOON:
+            yield Diagnosis("warning", _days(f"certificate of {pod}", end, seen.at), CERTIFICATES_ADVICE)
+    if ends and min(ends)[0] - seen.at >= SOON:
+        yield Diagnosis("ok", _days("first served certificate", min(ends)[0], seen.at))
 
 
 def certificates(seen: Seen) -> Iterator[Diagnosis]:

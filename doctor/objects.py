@@ -221,29 +221,75 @@ def agents(found: DaemonSetObject | None) -> AgentSet | None:
 
 
 class _PodStatus(msgspec.Struct, rename="camel"):
+    phase: str = "Pending"
     conditions: list[PodCondition] = []
     init_container_statuses: list[ContainerStatus] = []
     container_statuses: list[ContainerStatus] = []
 
 
+class _PodMetadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] = {}
+
+
+class _ConfigMapSource(msgspec.Struct):
+    name: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    config_map: _ConfigMapSource | None = None
+
+
+class _Port(msgspec.Struct, rename="camel"):
+    container_port: int
+    name: str = ""
+
+
+class _Container(msgspec.Struct):
+    ports: list[_Port] = []
+
+
 class _PodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    containers: list[_Container] = []
+    volumes: list[_Volume] = []
 
 
-class AgentPodObject(NamedObject):
-    """A pod of the agent."""
+class ReleasePod(msgspec.Struct):
+    """A pod of the release's namespace."""
 
+    metadata: _PodMetadata
     spec: _PodSpec
     status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
+    @property
+    def component(self) -> str:
+        """Which part of a chart it is; empty if it does not say."""
+        return self.metadata.labels.get("app.kubernetes.io/component", "")
 
-def agent_pods(release: str, found: list[AgentPodObject] | None) -> tuple[AgentPod, ...]:
+    @property
+    def config_maps(self) -> frozenset[str]:
+        """Names of the ConfigMaps that it mounts."""
+        return frozenset(each.config_map.name for each in self.spec.volumes if each.config_map is not None)
+
+    @property
+    def health_port(self) -> int | None:
+        """The port of its probes and metrics."""
+        ports = (port for container in self.spec.containers for port in container.ports)
+        return next((port.container_port for port in ports if port.name == "health"), None)
+
+
+def agent_pods(release: str, found: list[ReleasePod]) -> tuple[AgentPod, ...]:
     """Return the agent's pods; other charts may use the same label."""
-    ours = (each for each in found or () if each.metadata.name.startswith(f"{release}-agent-"))
-    return tuple(map(_agent_pod, ours))
+    prefix = f"{release}-agent-"
+    return tuple(
+        _agent_pod(each)
+        for each in found
+        if each.component == "agent" and each.metadata.name.startswith(prefix)
+    )
 
 
-def _agent_pod(pod: AgentPodObject) -> AgentPod:
+def _agent_pod(pod: ReleasePod) -> AgentPod:
     status = pod.status
     is_ready = any((each.type, each.status) == ("Ready", "True") for each in status.conditions)
     first = [each for each in map(_waiting, status.init_container_statuses) if each is not None][:1]

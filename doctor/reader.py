@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -18,11 +19,10 @@ from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
 from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
-from describe.policy_status import PolicyStatus, read_status
 from describe.stored_policies import read_stored_policies
 from doctor import gpu_nodes, objects
+from doctor.processes import read_processes
 from doctor.seen import (
-    AgentPod,
     AgentSays,
     AgentSet,
     Lease,
@@ -31,6 +31,8 @@ from doctor.seen import (
     NotRead,
     Read,
     Seen,
+    ServingPod,
+    StoredPolicies,
     Trial,
     WebhookEntry,
 )
@@ -50,94 +52,67 @@ Value = TypeVar("Value")
 Struct = TypeVar("Struct")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 OF_LOCK: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
-OF_AGENT: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=agent"}
 WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
 TRIED_NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
-_NOT_ASKED = NotRead("it is not part of this command")
 
 
-async def read_installation(
-    api: ApiServer, namespace: str, name: str, *, node: str | None, try_namespace: str | None
-) -> Seen:
-    """Read everything that the checks need; nothing is written.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What to read of which installation."""
 
-    Args:
-        api: used with the rights of its user.
-        namespace: namespace of the release.
-        name: name of the installation, which is that of its webhook configuration.
-        node: the only node to check; None for all.
-        try_namespace: namespace for the dry run of a labelled pod; None for none.
+    namespace: str
+    """Namespace of the release."""
+    name: str
+    """Name of the installation, which is that of its webhook configuration."""
+    node: str | None = None
+    """The only node to check; None for all."""
+    try_namespace: str | None = None
+    """Namespace for the dry run of a labelled pod; None for none."""
+    brief: bool = False
+    """Whether Secrets are left out."""
+
+
+async def read_installation(api: ApiServer, scope: Scope) -> Seen:
+    """Read everything that the checks need, with the rights of the user of `api`; nothing is written.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
     """
+    namespace, name = scope.namespace, scope.name
     reader = _Reader(api, namespace, name)
-    policies, listed_nodes, certificates = await asyncio.gather(
-        reader.policies(), reader.nodes(), reader.certificates()
+    (policies, names), pods, webhook = await asyncio.gather(
+        reader.policies(), reader.pods(), reader.webhook()
     )
-    webhook, lease, endpoints, agents = await asyncio.gather(
-        reader.webhook(), reader.lease(), reader.endpoints(), reader.agents()
-    )
+    lease, endpoints, agents = await asyncio.gather(reader.lease(), reader.endpoints(), reader.agents())
     lock_policies, lock_bindings, accounts = await asyncio.gather(
         reader.lock_policies(), reader.lock_bindings(), reader.accounts()
     )
-    pods, events, reports = await asyncio.gather(reader.agent_pods(), reader.events(), reader.reports())
+    listed_nodes, events, reports = await asyncio.gather(
+        reader.nodes(names), reader.events(), reader.reports()
+    )
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
         name=name,
-        node=node,
+        node=scope.node,
         served=await reader.served(),
         lease=lease,
         policies=policies,
-        certificates=certificates,
+        processes=await reader.processes(pods),
+        certificates=NotRead("they are not read") if scope.brief else await reader.certificates(),
         webhook=webhook,
         endpoints=endpoints,
         lock_policies=lock_policies,
         lock_bindings=lock_bindings,
         accounts=accounts,
         agents=agents,
-        agent_pods=pods,
+        agent_pods=Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods,
         events=events,
         nodes=listed_nodes,
         reports=reports,
         ledgers=await reader.ledgers(),
-        trial=await reader.trial(try_namespace) if try_namespace is not None else None,
-    )
-
-
-async def read_overview(api: ApiServer, namespace: str, name: str) -> Seen:
-    """Read what `doctor.overview` needs; no Secrets. See `read_installation`.
-
-    Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
-    """
-    reader = _Reader(api, namespace, name)
-    policies, listed_nodes, webhook = await asyncio.gather(
-        reader.policies(), reader.nodes(), reader.webhook()
-    )
-    lease, endpoints, agents = await asyncio.gather(reader.lease(), reader.endpoints(), reader.agents())
-    pods, events, reports = await asyncio.gather(reader.agent_pods(), reader.events(), reader.reports())
-    return Seen(
-        at=datetime.now(UTC),
-        namespace=namespace,
-        name=name,
-        served=_NOT_ASKED,
-        lease=lease,
-        policies=policies,
-        certificates=_NOT_ASKED,
-        webhook=webhook,
-        endpoints=endpoints,
-        lock_policies=_NOT_ASKED,
-        lock_bindings=_NOT_ASKED,
-        accounts=_NOT_ASKED,
-        agents=agents,
-        agent_pods=pods,
-        events=events,
-        nodes=listed_nodes,
-        reports=reports,
-        ledgers=_NOT_ASKED,
+        trial=await reader.trial(scope.try_namespace) if scope.try_namespace is not None else None,
     )
 
 
@@ -148,6 +123,7 @@ class _Reader:
         self._api = api
         self._namespace = namespace
         self._name = name
+        self._policies = f"{name}-policies"
         self._in = f"namespaces/{quote(namespace, safe='')}"
         self._here = f"in namespace {namespace}"
 
@@ -159,17 +135,32 @@ class _Reader:
         path = f"/apis/coordination.k8s.io/v1/{self._in}/leases/{quote(self._name, safe='')}-controller"
         return await _read(f"to get leases {self._here}", self._get(path, objects.LeaseObject), objects.lease)
 
-    async def policies(self) -> Read[PolicyStatus] | NotRead:
-        config_map = f"{self._name}-policies"
-        ask = partial(read_status, self._api, self._namespace, config_map)
-        right = f"to get configmaps, list pods and get pods/proxy {self._here}"
-        found = await _read(right, ask, lambda status: status)
+    async def policies(self) -> tuple[Read[StoredPolicies] | NotRead, ResourceNames]:
+        """Return the stored policies, and their resource names; the default ones if they are not known."""
+        ask = partial(read_stored_policies, self._api, self._namespace, self._policies)
+        try:
+            found = await _read(f"to get configmaps {self._here}", ask, lambda policies: policies)
+        except PolicyError as error:
+            return Read(StoredPolicies(None, str(error))), ResourceNames()
         if isinstance(found, NotRead):
-            return found
+            return found, ResourceNames()
         if found.value is None:
-            what = f"ConfigMap {self._namespace}/{config_map} does not exist"
-            return NotRead(what, "failed", "name the installation by --namespace and --name, or install it")
-        return Read(found.value)
+            what = f"ConfigMap {self._namespace}/{self._policies} does not exist"
+            advice = "name the installation by --namespace and --name, or install it"
+            return NotRead(what, "failed", advice), ResourceNames()
+        return Read(StoredPolicies(found.value.digest)), found.value.resource_names
+
+    async def pods(self) -> Read[list[objects.ReleasePod]] | NotRead:
+        get = self._list(f"/api/v1/{self._in}/pods", objects.ReleasePod)
+        return await _read(f"to list pods {self._here}", get, lambda found: found or [])
+
+    async def processes(
+        self, pods: Read[list[objects.ReleasePod]] | NotRead
+    ) -> Read[tuple[ServingPod, ...]] | NotRead:
+        if isinstance(pods, NotRead):
+            return pods
+        ask = partial(read_processes, self._api, self._namespace, self._policies, pods.value)
+        return await _read(f"to get pods/proxy {self._here}", ask, lambda found: found or ())
 
     async def certificates(self) -> Read[Observation] | NotRead:
         store = CertificateStore(self._api, Installation(self._namespace, self._name))
@@ -222,30 +213,13 @@ class _Reader:
             f"to get daemonsets {self._here}", self._get(path, objects.DaemonSetObject), objects.agents
         )
 
-    async def agent_pods(self) -> Read[tuple[AgentPod, ...]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/pods", objects.AgentPodObject, OF_AGENT)
-        of_release = partial(objects.agent_pods, self._name)
-        return await _read(f"to list pods {self._here}", get, of_release)
-
     async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/events", StoredEvent, WARNINGS)
         return await _read(f"to list events {self._here}", get, objects.events)
 
-    async def nodes(self) -> Read[tuple[SeenNode, ...]] | NotRead:
-        names = await self._resource_names()
-
-        async def listed() -> tuple[SeenNode, ...]:
-            return tuple(await list_all(self._api, nodes(names)))
-
-        return await _read("to list nodes", listed, lambda found: found or ())
-
-    async def _resource_names(self) -> ResourceNames:
-        """Return the resource names in the policies; the default ones if the policies cannot be read."""
-        try:
-            policies = await read_stored_policies(self._api, self._namespace, f"{self._name}-policies")
-        except (ApiError, PolicyError):
-            return ResourceNames()
-        return policies.resource_names
+    async def nodes(self, names: ResourceNames) -> Read[tuple[SeenNode, ...]] | NotRead:
+        ask = partial(list_all, self._api, nodes(names))
+        return await _read("to list nodes", ask, lambda found: tuple(found or ()))
 
     async def reports(self) -> Read[Mapping[str, AgentSays]] | NotRead:
         return await _read(

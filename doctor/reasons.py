@@ -94,7 +94,7 @@ _ADVICE: tuple[tuple[str, str], ...] = (
     ("violates PodSecurity", "label the namespace pod-security.kubernetes.io/enforce=privileged"),
     ("exceeded quota", "raise the namespace's ResourceQuota"),
     ("Unscheduled", "kubectl describe pod says why the scheduler finds no room on the node"),
-    ("[Pp]olic(y|ies)", "repair the policies: fraction-injector status says what is wrong with them"),
+    ("[Pp]olic(y|ies)", "repair the policies: the line about them says what is wrong"),
 )
 _RULES = tuple((re.compile(pattern), advice) for pattern, advice in _ADVICE)
 

@@ -17,7 +17,6 @@ from doctor.finding import Level
 
 if TYPE_CHECKING:
     from certs.observation import Observation
-    from describe.policy_status import PolicyStatus
 
 Value = TypeVar("Value")
 
@@ -70,6 +69,46 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that it is valid after a renewal."""
     yields: str | None = None
     """The leader's reason not to lead."""
+
+
+class StoredPolicies(msgspec.Struct, frozen=True):
+    """The policies in the ConfigMap."""
+
+    digest: str | None
+    """None if they are broken."""
+    problem: str | None = None
+    """What is wrong with them."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """Sums of the leading controller's ledger."""
+
+    gpus: int = 0
+    slices: int = 0
+    """Slices that can be allocated."""
+    free: int = 0
+    """Slices for new pods."""
+    waiting: int = 0
+    """Slices of pods without a node."""
+
+
+class ServingPod(msgspec.Struct, frozen=True):
+    """What a pod of the webhook or the controller serves."""
+
+    pod: str
+    component: str
+    digest: str | None = None
+    """Digest of its policies."""
+    since: float | None = None
+    """Since when it serves them, in Unix seconds; None if it does not report it."""
+    problem: str | None = None
+    """Why its policies are unknown."""
+    certificate_ends: float | None = None
+    """When its served certificate expires, in Unix seconds; None if it does not report it."""
+    webhooks: tuple[str, ...] | None = None
+    """Digests that webhooks serve, in and outside the cluster, as the leader counts them; else None."""
+    figures: Figures | None = None
+    """As the leader counts; None of the others."""
 
 
 class WebhookEntry(msgspec.Struct, frozen=True):
@@ -171,7 +210,9 @@ class Seen:
     served: Read[frozenset[str]] | NotRead
     """Resources of our API group."""
     lease: Read[Lease | None] | NotRead
-    policies: Read[PolicyStatus] | NotRead
+    policies: Read[StoredPolicies] | NotRead
+    processes: Read[tuple[ServingPod, ...]] | NotRead
+    """Pods of webhook and controller."""
     certificates: Read[Observation] | NotRead
     webhook: Read[WebhookEntry | None] | NotRead
     endpoints: Read[tuple[str, ...]] | NotRead

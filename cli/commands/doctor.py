@@ -39,6 +39,10 @@ def doctor(  # noqa: PLR0913 each is an option of the command
             help="Also create a labelled pod there in a dry run, and show the result.",
         ),
     ] = None,
+    brief: Annotated[
+        bool,
+        typer.Option("--brief", help="Only whether all is well, and how much is free; no Secret is read."),
+    ] = False,
     machine: MachineOption = False,
     state: StateOption = None,
     output: OutputOption = OutputFormat.TEXT,
@@ -53,14 +57,13 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     if machine:
         _print(_machine_lines(state), output)
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from doctor.checks import run_checks  # noqa: PLC0415
-    from doctor.reader import read_installation  # noqa: PLC0415
+    from doctor.checks import CHECKS, run_checks  # noqa: PLC0415
+    from doctor.reader import Scope, read_installation  # noqa: PLC0415
 
-    question = partial(
-        read_installation, namespace=namespace, name=name, node=node, try_namespace=try_namespace
-    )
+    scope = Scope(namespace=namespace, name=name, node=node, try_namespace=try_namespace, brief=brief)
+    question = partial(read_installation, scope=scope)
     seen = ask(kubeconfig, context, question, f"{name} in {namespace} cannot be checked")
-    _print(run_checks(seen), output)
+    _print(run_checks(seen, [each for each in CHECKS if each.in_brief or not brief]), output)
 
 
 def _machine_lines(state: Path | None) -> list[ReportLine]:

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from cli.app import app
-from cli.subcommands import PROCESSES, SUBCOMMANDS
+from cli.main import main
+from cli.subcommands import MOVED, PROCESSES, SUBCOMMANDS
 from tests.cli.running import CHECKOUT, run
 
 COMMANDS = typer.main.get_command(app).commands
@@ -27,7 +28,6 @@ PRINT_FACTS = [
     ("ledger",),
     ("policy", "show"),
     ("quota",),
-    ("status",),
     ("suggest",),
     ("tasks",),
     ("uninjected",),
@@ -36,9 +36,7 @@ PRINT_FACTS = [
 """Commands whose answer a script may want. The others change or run something, or print one document."""
 TAKE_FILES = [("check",), ("explain",)]
 ASK_THE_CLUSTER = [("certs", "rotate"), ("certs", "status"), ("cordon",), ("uncordon",)]
-ASK_THE_CLUSTER += [
-    (name,) for name in ("doctor", "ledger", "quota", "status", "suggest", "uninjected", "why")
-]
+ASK_THE_CLUSTER += [(name,) for name in ("doctor", "ledger", "quota", "suggest", "uninjected", "why")]
 
 
 def options_of(command):
@@ -85,6 +83,17 @@ def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
     ended = run("expalin")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "No such command 'expalin'. Did you mean 'explain'?" in ended.stderr
+
+
+@pytest.mark.parametrize(("before", "now"), MOVED.items())
+def test_a_subcommand_of_earlier_releases_says_what_to_type_now(monkeypatch, capsys, before, now):
+    monkeypatch.setattr(sys, "argv", ["fraction-injector", before, "-o", "json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"fraction-injector: {before} is now: fraction-injector {now}\n"
+    command, option = now.split()
+    assert option in options_of(COMMANDS[command])
 
 
 def loaded(*arguments):

@@ -1,4 +1,4 @@
-"""`helm test` runs `fraction-injector status`: its account has every right that the command uses."""
+"""`helm test` runs `fraction-injector doctor --brief`: its account has every right that the command uses."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_hooks(control_plane, own_namespace, tmp_path):
         control_plane.kubectl("delete", "--ignore-not-found", "--filename=-", stdin=json.dumps(each))
 
 
-def test_the_account_of_the_test_may_do_all_that_status_asks(control_plane, test_hooks, tmp_path):
+def test_the_account_of_the_test_may_do_all_that_the_doctor_asks(control_plane, test_hooks, tmp_path):
     pod = test_hooks.pop("Pod")
     assert set(test_hooks) == {"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
     for each in test_hooks.values():
@@ -47,7 +47,7 @@ def test_the_account_of_the_test_may_do_all_that_status_asks(control_plane, test
         return [line["what"] for line in json.loads(ended.stdout) if "right" in line["what"]]
 
     # The API server takes up new rights a moment later.
-    eventually(lambda: not lacking(), "the account has all rights that status asks for")
+    eventually(lambda: not lacking(), "the account has all rights that the doctor asks for")
 
 
 def test_nothing_of_it_stays_when_the_test_is_over(test_hooks):

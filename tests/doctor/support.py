@@ -8,18 +8,20 @@ from certs.leaf import make_leaf
 from certs.observation import SecretContent, Stored, observe
 from controller.watch.gpu_node import AgentReport
 from controller.watch.resources import SeenNode
-from describe.policy_status import PolicyStatus, ServedBy
 from doctor.checks import CHECKS, run_checks
 from doctor.seen import (
     AgentPod,
     AgentSays,
     AgentSet,
+    Figures,
     Lease,
     LockBinding,
     LockPolicy,
     NotRead,
     Read,
     Seen,
+    ServingPod,
+    StoredPolicies,
     WebhookEntry,
 )
 from modes.facts import NodeFact
@@ -29,6 +31,7 @@ NAME = "fraction-injector"
 NAMESPACE = "gpu-fraction-injector"
 LOCK = ("device-annotations", "injected", "unchanged")
 MADE = make_authority(NOW)
+ENDS = (NOW + timedelta(days=61, hours=1)).timestamp()
 
 
 def observed(now=NOW):
@@ -42,11 +45,14 @@ def observed(now=NOW):
 
 
 def served(digest="new", **more):
-    return ServedBy("webhook-a", "webhook", digest, **more)
+    return ServingPod("webhook-a", "webhook", digest, **more)
 
 
-def in_force(digest="new", *by, problem=None, reported=None):
-    return PolicyStatus(f"{NAMESPACE}/{NAME}-policies", digest, problem, by or (served(),), reported)
+FIGURES = Figures(gpus=35, slices=280, free=19, waiting=12)
+
+
+def leader(*webhooks, figures=FIGURES, **more):
+    return ServingPod("controller-a", "controller", "new", webhooks=webhooks, figures=figures, **more)
 
 
 def node(name="gpu-1", *, labels=None, taints=None, **fact):
@@ -81,7 +87,8 @@ SOUND = Seen(
     name=NAME,
     served=Read(frozenset({"gpunodes", "gpuledgers"})),
     lease=Read(Lease(holder="controller-a", renewed=NOW - timedelta(seconds=1), seconds=7)),
-    policies=Read(in_force()),
+    policies=Read(StoredPolicies("new")),
+    processes=Read((served(certificate_ends=ENDS), leader("new"))),
     certificates=Read(observed()),
     webhook=Read(WebhookEntry("Fail", MADE.certificate_pem)),
     endpoints=Read(("10.0.0.1",)),

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from doctor.seen import Lease, NotRead
-from tests.doctor.support import NOW, in_force, lines, observed, served
+from doctor.seen import Figures, Lease, NotRead, StoredPolicies
+from tests.doctor.support import NOW, leader, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
 
@@ -47,33 +47,73 @@ def test_a_leader_that_should_not_lead_is_a_warning():
     assert line == ("warning", f"the leading controller should not lead: pods are not listed -- {PODS}")
 
 
+def test_policies_in_force_say_where_and_since_when():
+    processes = (served(since=NOW.timestamp()), leader("new", since=NOW.timestamp() - 9))
+    what = "policies new are in force everywhere (controllers: 1, webhooks: 1) since 2026-11-23T12:00:00Z"
+    assert lines("policies", processes=processes) == [("ok", what)]
+
+
 @pytest.mark.parametrize(
-    ("found", "what"),
+    ("processes", "what"),
     [
-        (
-            in_force(None, problem="default.yaml:3: limitr: unknown key"),
-            "the policies are broken: default.yaml:3",
-        ),
-        (in_force("new", served("old")), "pod webhook-a does not serve the policies: it serves old"),
-        (in_force("new", served(None, problem="no answer: x")), "not serve the policies: no answer: x"),
-        (
-            in_force("new", reported={"old": 1, "new": 1}),
-            "webhooks serve other policies than the ConfigMap's: old",
-        ),
+        ((served("old"),), "pod webhook-a does not serve the policies: it serves old"),
+        ((served(None, problem="no answer: x"),), "not serve the policies: no answer: x"),
+        ((leader("new", "old"),), "webhooks serve other policies than the ConfigMap's: old"),
+        ((leader("new", ""),), "webhooks serve other policies than the ConfigMap's: none"),
+        ((leader(),), "no webhook serves them"),
     ],
 )
-def test_policies_that_are_not_in_force_fail(found, what):
-    [(level, text)] = lines("policies", policies=found)
+def test_policies_that_are_not_in_force_fail(processes, what):
+    [(level, text)] = lines("policies", processes=processes)
     assert level == "failed"
     assert what in text
     assert " -- " in text
 
 
-def test_policies_without_any_webhook_fail():
-    from describe.policy_status import PolicyStatus, ServedBy  # noqa: PLC0415 next to its use
+def test_broken_policies_fail_whatever_is_served():
+    broken = StoredPolicies(None, "default.yaml:3: limitr: unknown key")
+    [(level, text)] = lines("policies", policies=broken)
+    assert (level, text.partition(" -- ")[0]) == (
+        "failed",
+        "the policies are broken: default.yaml:3: limitr: unknown key",
+    )
 
-    alone = PolicyStatus("n/p", "new", None, (ServedBy("controller-a", "controller", "new"),), None)
-    assert lines("policies", policies=alone)[0][1].startswith("no webhook serves the policies")
+
+def test_a_webhook_outside_of_the_cluster_is_known_by_what_it_tells_the_leader():
+    assert lines("policies", processes=(leader("new"),))[0][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("figures", "line"),
+    [
+        (None, ("skipped", "no leading controller answers, which counts slices")),
+        (
+            Figures(gpus=35, slices=280, free=19, waiting=12),
+            ("ok", "19 of 280 slices are free for new pods, on 35 GPUs; pods wait for 12 slices"),
+        ),
+        (
+            Figures(gpus=1, slices=8, free=8),
+            ("ok", "8 of 8 slices are free for new pods, on 1 GPUs; no pod waits for slices"),
+        ),
+        (Figures(), ("warning", "no node offers slices -- install the agent: docs/getting-started/agent.md")),
+    ],
+)
+def test_what_is_free_and_what_waits_is_said_as_the_leader_counts_it(figures, line):
+    assert lines("slices", processes=(leader(figures=figures),)) == [line]
+
+
+@pytest.mark.parametrize(
+    ("days", "level", "what"),
+    [
+        (61, "ok", "the first served certificate expires in 61 days"),
+        (6, "warning", "the certificate of webhook-a expires in 6 days"),
+        (0, "failed", "the certificate of webhook-a has expired"),
+    ],
+)
+def test_a_served_certificate_that_ends_soon_is_named(days, level, what):
+    ends = (NOW + timedelta(days=days, hours=bool(days))).timestamp()
+    [(seen_level, text)] = lines("served-certificates", processes=(served(certificate_ends=ends),))
+    assert (seen_level, text.partition(" -- ")[0]) == (level, what)
 
 
 def test_certificates_say_when_they_end():

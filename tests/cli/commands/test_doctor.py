@@ -98,7 +98,7 @@ def level_of(ended, text):
 def test_each_check_is_a_line_with_what_to_do_and_a_failure_is_the_exit_status(ask):
     ended, _ = ask(OBJECTS)
     assert ended.returncode == 1
-    assert level_of(ended, "a controller leads") == "ok"
+    assert level_of(ended, " a leads") == "ok"
     assert level_of(ended, "MutatingWebhookConfiguration fraction-injector is missing") == "failed"
     [line] = [line for line in ended.stdout.splitlines() if "nvidia.com/gpu.memory" in line]
     assert line.startswith("failed   node gpu-2: the node label nvidia.com/gpu.memory is missing")
@@ -126,6 +126,25 @@ def test_without_a_right_a_check_is_skipped_and_its_line_names_the_right(ask):
         "skipped  controller: you lack the right to get leases in namespace gpu-fraction-injector" in skipped
     )
     assert "skipped  cards: you lack the right to list gpunodes" in skipped
+
+
+def test_in_brief_it_reads_no_secret_and_says_whether_all_is_well(ask):
+    ended, api = ask(OBJECTS, "--brief")
+    assert not [path for _, path, *_ in api.asked if "/secrets/" in path]
+    assert ended.returncode == 1
+    said = [line.split(maxsplit=1) for line in ended.stdout.splitlines()]
+    assert ["ok", "a leads"] in said
+    assert [level for level, what in said if "is missing or empty" in what] == ["failed"]
+    assert not [what for _, what in said if "nvidia.com/gpu.memory" in what]
+
+
+def test_policies_that_are_broken_or_not_there_are_a_failure(ask):
+    config_map = f"{OWN}/configmaps/fraction-injector-policies"
+    missing = "ConfigMap gpu-fraction-injector/fraction-injector-policies does not exist -- name the install"
+    assert level_of(ask(OBJECTS)[0], missing) == "failed"
+    broken = {"data": {"default.yaml": "kind: Policy\nname: default\nlimitr: none\n"}}
+    what = "the policies are broken: default.yaml:3: limitr: unknown key"
+    assert level_of(ask({**OBJECTS, config_map: broken})[0], what) == "failed"
 
 
 def test_without_any_right_nothing_is_said_to_be_well(ask):
@@ -187,6 +206,11 @@ def status_of(containers=(), init=(), **conditions):
     }
 
 
+def agent_pod(name, status):
+    metadata = {"name": name, "labels": {"app.kubernetes.io/component": "agent"}}
+    return {"metadata": metadata, "spec": {"nodeName": "gpu-1", "containers": []}, "status": status}
+
+
 def container(name, state, last=None):
     return {"name": name, "state": state, "lastState": {"terminated": last} if last else {}}
 
@@ -231,7 +255,7 @@ CREATING = {"waiting": {"reason": "PodInitializing"}}
     ],
 )
 def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
-    pod = {"metadata": {"name": "fraction-injector-agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
+    pod = agent_pod("fraction-injector-agent-a", status)
     about = {"kind": "Pod", "name": "fraction-injector-agent-a"}
     events = [
         {"involvedObject": about, "reason": "Old", "message": "x", "lastTimestamp": "2026-01-01T00:00:00Z"},
@@ -248,7 +272,7 @@ def test_the_agents_pod_says_what_it_waits_for(ask, status, text):
 
 def test_pods_of_other_charts_are_none_of_ours(ask):
     status = status_of([container("agent", {"waiting": {"reason": "ErrImagePull"}})])
-    pod = {"metadata": {"name": "clearml-agent-a"}, "spec": {"nodeName": "gpu-1"}, "status": status}
+    pod = agent_pod("clearml-agent-a", status)
     ended, _ = ask({**OBJECTS, f"{OWN}/pods": {"items": [pod]}})
     assert level_of(ended, "no pod of the agent waits") == "ok"
 

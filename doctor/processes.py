@@ -1,0 +1,100 @@
+"""The policies and figures of webhooks and controllers, from their metrics through the API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from http import HTTPStatus
+from urllib.parse import quote
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from doctor.objects import ReleasePod
+from doctor.seen import Figures, ServingPod
+from service.metrics import POLICY_INFO, POLICY_SINCE
+
+SERVING = ("webhook", "controller")
+"""Components whose processes decide by the policies. An agent reads them only in a short-lived process."""
+LEADING = "fraction_injector_leading"
+CERTIFICATE_ENDS = "fraction_injector_certificate_expiry_timestamp_seconds"
+FIGURES = {
+    "fraction_injector_gpus": "gpus",
+    "fraction_injector_slices_capacity": "slices",
+    "fraction_injector_slices_free": "free",
+    "fraction_injector_waiting_slices": "waiting",
+}
+"""Metrics of the leading controller, and the fields of `Figures`."""
+WEBHOOKS_BY_POLICIES = "fraction_injector_webhooks_by_policies"
+ANSWER_SECONDS = 5.0
+MAX_PODS = 200
+"""Pods of an installation that are queried."""
+
+
+async def read_processes(
+    api: ApiServer, namespace: str, config_map: str, pods: Iterable[ReleasePod]
+) -> tuple[ServingPod, ...]:
+    """Query the running or starting pods that mount the ConfigMap of the policies.
+
+    Requires the right to get `pods/proxy`.
+
+    Raises:
+        ApiError: the right is missing.
+    """
+    serving = [pod for pod in pods if _serves(pod, config_map)]
+    serving.sort(key=lambda pod: (pod.component, pod.metadata.name))
+    return tuple(await asyncio.gather(*(_ask(api, namespace, pod) for pod in serving[:MAX_PODS])))
+
+
+def _serves(pod: ReleasePod, config_map: str) -> bool:
+    is_running = pod.component in SERVING and pod.status.phase in {"Pending", "Running"}
+    return is_running and config_map in pod.config_maps
+
+
+async def _ask(api: ApiServer, namespace: str, pod: ReleasePod) -> ServingPod:
+    name, port = pod.metadata.name, pod.health_port
+    if pod.status.phase != "Running" or port is None:
+        why = f"the pod is {pod.status.phase}" if port is not None else "it has no port named health"
+        return ServingPod(name, pod.component, problem=why)
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}:{port}/proxy/metrics"
+    try:
+        text = await api.request("GET", path, seconds=ANSWER_SECONDS, accept="text/plain")
+        return _of_metrics(pod, text.decode())
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            raise
+        return ServingPod(name, pod.component, problem=f"no answer: {error}")
+    except (ValueError, *TRANSPORT_ERRORS) as error:
+        return ServingPod(name, pod.component, problem=f"no answer: {str(error) or type(error).__name__}")
+
+
+def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
+    """Read a process's policies and figures from its metrics.
+
+    Raises:
+        ValueError: these are not metrics.
+    """
+    digest, webhooks = None, []
+    values: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == POLICY_INFO:
+                digest = sample.labels.get("digest")
+            elif sample.name == WEBHOOKS_BY_POLICIES and sample.value:
+                webhooks.append(sample.labels.get("digest", ""))
+            elif not sample.labels:
+                values[sample.name] = sample.value
+    return ServingPod(
+        pod.metadata.name,
+        pod.component,
+        digest,
+        values.get(POLICY_SINCE),
+        problem=None if digest is not None else "it serves no policies",
+        certificate_ends=values.get(CERTIFICATE_ENDS),
+        webhooks=tuple(webhooks) if values.get(LEADING) else None,
+        figures=_figures(values) if values.get(LEADING) else None,
+    )
+
+
+def _figures(values: dict[str, float]) -> Figures:
+    return Figures(**{field: int(values[name]) for name, field in FIGURES.items() if name in values})
