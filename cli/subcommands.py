@@ -26,7 +26,6 @@ SUBCOMMANDS = {
     "suggest": ("suggest:suggest", "The smallest shares that would have held what ran."),
     "doctor": ("doctor:doctor", "What is broken, line by line, and what to do."),
     "quota": ("quota:quota", "What namespaces and queues have of their quotas."),
-    "uninjected": ("uninjected:uninjected", "Pods that use GPUs without an injection."),
     "cordon": ("cordon:cordon", "Place no new pods on GPUs of a node."),
     "uncordon": ("cordon:uncordon", "Place new pods on GPUs of a node again."),
     "certs": ("certs:certs_app", "Show and renew an installation's certificates."),
@@ -42,7 +41,7 @@ SUBCOMMANDS = {
     "agent": ("agent:agent", "The process on each node that offers its GPUs."),
 }
 """Module of `cli.commands` and its function or group of subcommands; and a line for the list of them."""
-MOVED = {"status": "doctor --brief"}
+MOVED = {"status": "doctor --brief", "uninjected": "ledger --uninjected"}
 """Subcommands of earlier releases, and what to type now."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import quote
@@ -13,8 +13,9 @@ from cluster.kube_client import ApiServer
 from cluster.listing import Resource, list_all
 from cluster.object_reader import ObjectReader, refuse
 from kube.device_keys import VISIBLE_DEVICES
-from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
-from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from kube.names import ASKING_LABELS, INJECTED_ANNOTATION, NO_SHARE_ANNOTATION
+from modes.gpu_names import STANDARD_INDEX
+from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 from policies.model.pod_keys import misplaced_keys
 
@@ -75,36 +76,47 @@ class Uninjected:
     """How it uses GPUs, or which label or annotation has no effect."""
 
 
-async def list_uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
-    """Return such pods of a namespace (None: of the cluster), in the API server's order.
+async def list_uninjected(
+    api: ApiServer, names: ResourceNames, namespace: str | None = None, label: str | None = None
+) -> list[Uninjected]:
+    """Return such pods, in the API server's order.
+
+    Args:
+        api: used with the rights of its user.
+        names: names that also request GPUs.
+        namespace: namespace of the pods; None for the cluster.
+        label: only pods with this label, so that the API server sends no others.
 
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the pods cannot be listed.
         msgspec.MsgspecError: the answer is not a list of pods.
     """
     path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    reader = ObjectReader[_Pod, Uninjected | None](_Pod, partial(_uninjected, names=names), refuse)
-    return list(filter(None, await list_all(api, Resource("pods", path, reader))))
+    kinds = ResourceKinds(STANDARD_INDEX, None, names, frozenset())
+    reader = ObjectReader[_Pod, Uninjected | None](_Pod, partial(_uninjected, kinds=kinds), refuse)
+    fields = {"labelSelector": label} if label is not None else {}
+    return list(filter(None, await list_all(api, Resource("pods", path, reader, fields))))
 
 
-def _uninjected(pod: _Pod, names: ResourceNames) -> Uninjected | None:
+def _uninjected(pod: _Pod, kinds: ResourceKinds) -> Uninjected | None:
     metadata = pod.metadata
     if pod.status.phase in {"Succeeded", "Failed"} or INJECTED_ANNOTATION in (metadata.annotations or ()):
         return None
-    why = next(_reasons(pod, names), None)
+    why = next(_reasons(pod, kinds), None)
     if why is None:
         return None
     return Uninjected(metadata.namespace, metadata.name, pod.spec.node_name, why)
 
 
-def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
+def _reasons(pod: _Pod, kinds: ResourceKinds) -> Iterator[str]:
     """Yield why a pod is listed, the most important reason first."""
-    yield from _without_effect(pod.metadata)
+    yield from _without_effect(pod.metadata.labels or {}, pod.metadata.annotations or {})
     containers = [*pod.spec.containers, *(pod.spec.init_containers or ())][:MAX_CONTAINERS]
     for container in containers:
         for amounts in (container.resources.limits, container.resources.requests):
             for name, amount in (amounts or {}).items():
-                if _is_gpu(name, names) and str(amount) != "0":
+                kind = kinds[name]
+                if kind is not None and not kind.can_be_allowed and str(amount) != "0":
                     yield f"container {container.name} requests {name}: {str(amount)[:MAX_SHOWN]}"
     for container in containers:
         for variable in container.env or ():
@@ -112,17 +124,10 @@ def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
                 yield f"container {container.name} has {VISIBLE_DEVICES}={variable.value[:MAX_SHOWN]}"
 
 
-def _without_effect(metadata: _Metadata) -> Iterator[str]:
-    """Yield labels and annotations of ours that gave the pod nothing."""
-    labels = metadata.labels or {}
+def _without_effect(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[str]:
+    """Yield labels and annotations of ours that gave the pod nothing, though its policy gives shares."""
     for label in ASKING_LABELS:
-        if label in labels:
+        if label in labels and NO_SHARE_ANNOTATION not in annotations:
             yield f'label {label} "{labels[label][:MAX_SHOWN]}" has no effect: delete it and create it again'
-    for kind, key, rule in misplaced_keys(labels, metadata.annotations or ()):
+    for kind, key, rule in misplaced_keys(labels, annotations):
         yield f"{kind} {key[:MAX_SHOWN]} {rule}"
-
-
-def _is_gpu(resource: str, names: ResourceNames) -> bool:
-    if resource in WHOLE_GPU_NAMES or names.counts(resource) or is_one_gpu(resource):
-        return True
-    return resource.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES))

@@ -14,6 +14,7 @@ MUST_HAVE = ("injected", "unchanged")
 AGAINST_ANNOTATIONS = "device-annotations"
 MAX_WARNINGS = 3
 """Warnings of the type checking that are shown per policy."""
+MAX_PODS_NAMED = 3
 _UPGRADE = "helm upgrade puts it back"
 
 
@@ -90,6 +91,15 @@ def bindings(seen: Seen) -> Iterator[Diagnosis]:
         if account not in seen.accounts.value:
             what = f"ServiceAccount {seen.namespace}/{account} is missing: without it the second lock is open"
             yield Diagnosis("failed", what, _UPGRADE)
+
+
+def uninjected(seen: Seen) -> Iterator[Diagnosis]:
+    """Every pod that asked for a share was injected."""
+    found = seen.uninjected.value
+    if found:
+        named = f"{', '.join(found[:MAX_PODS_NAMED])}{' and more' if len(found) > MAX_PODS_NAMED else ''}"
+        what = f"{len(found)} labelled pods were never injected, and nothing limits them: {named}"
+        yield Diagnosis("warning", what, "delete them and create them again; ledger --uninjected lists them")
 
 
 def trial(seen: Seen) -> Iterator[Diagnosis]:

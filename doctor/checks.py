@@ -47,6 +47,7 @@ CHECKS: Sequence[Check] = (
     Check("endpoints", admission.endpoints, "the webhook takes requests", in_brief=True),
     Check("second-lock", admission.second_lock, "the second lock is there and fits this API server"),
     Check("bindings", admission.bindings, "every policy of the second lock is bound"),
+    Check("uninjected", admission.uninjected, "every pod that asked for a share was injected"),
     Check("trial", admission.trial, "", in_brief=True),
 )
 

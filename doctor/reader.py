@@ -20,6 +20,7 @@ from controller.certificates.store import CertificateStore, Installation
 from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
 from describe.stored_policies import read_stored_policies
+from describe.uninjected import list_uninjected
 from doctor import gpu_nodes, objects
 from doctor.processes import read_processes
 from doctor.seen import (
@@ -39,6 +40,7 @@ from doctor.seen import (
 from kube.events import StoredEvent
 from kube.names import (
     API_VERSION,
+    ASKING_LABELS,
     FRACTION_LABEL,
     GPU_LEDGERS_PATH,
     GPU_NODES_PATH,
@@ -70,7 +72,7 @@ class Scope:
     try_namespace: str | None = None
     """Namespace for the dry run of a labelled pod; None for none."""
     brief: bool = False
-    """Whether Secrets are left out."""
+    """Whether Secrets, and pods of other namespaces, are left out."""
 
 
 async def read_installation(api: ApiServer, scope: Scope) -> Seen:
@@ -91,6 +93,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     listed_nodes, events, reports = await asyncio.gather(
         reader.nodes(names), reader.events(), reader.reports()
     )
+    unread = NotRead("it is not read")
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
@@ -100,7 +103,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         lease=lease,
         policies=policies,
         processes=await reader.processes(pods),
-        certificates=NotRead("they are not read") if scope.brief else await reader.certificates(),
+        certificates=unread if scope.brief else await reader.certificates(),
         webhook=webhook,
         endpoints=endpoints,
         lock_policies=lock_policies,
@@ -112,6 +115,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         nodes=listed_nodes,
         reports=reports,
         ledgers=await reader.ledgers(),
+        uninjected=unread if scope.brief else await reader.uninjected(),
         trial=await reader.trial(scope.try_namespace) if scope.try_namespace is not None else None,
     )
 
@@ -230,6 +234,13 @@ class _Reader:
         return await _read(
             "to list gpuledgers", self._list(GPU_LEDGERS_PATH, objects.LedgerObject), objects.ledgers
         )
+
+    async def uninjected(self) -> Read[tuple[str, ...]] | NotRead:
+        async def listed() -> tuple[str, ...]:
+            each = [await list_uninjected(self._api, ResourceNames(), label=key) for key in ASKING_LABELS]
+            return tuple(f"{pod.namespace}/{pod.pod}" for found in each for pod in found)
+
+        return await _read("to list pods in the cluster", listed, lambda found: found or ())
 
     async def trial(self, namespace: str) -> Read[Trial] | NotRead:
         pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"

@@ -230,5 +230,7 @@ class Seen:
     """By node."""
     ledgers: Read[Mapping[str, tuple[Condition, ...]]] | NotRead
     """Conditions of each GpuLedger, by node."""
+    uninjected: Read[tuple[str, ...]] | NotRead
+    """`namespace/name` of pods that asked for a share and were never injected."""
     trial: Read[Trial] | NotRead | None = None
     """None if no namespace for the dry run is given."""

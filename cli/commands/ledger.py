@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,19 +25,30 @@ from cli.cluster import ask
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines, lines_by_node, total
 from cli.ledger_watch import cut, news, page
-from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
-from cli.printing import facts, say, say_json
+from cli.options import (
+    ContextOption,
+    GpuResourceOption,
+    KubeconfigOption,
+    fail,
+    kubeconfig_of,
+    resource_names_of,
+)
+from cli.printing import facts, say, say_json, table
 from cli.share_use_table import use_as_json, use_lines
 from cli.task_options import MachineOption, StateOption, open_store
 from cli.terminal import Terminal
 from ledger.card_view import CardView
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
+from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
+    from modes.resource_names import ResourceNames
 
 POLL_SECONDS = 1.0
+SOME = 1
+"""Exit status if pods were not injected."""
 LINES_BESIDE = 2
 """The total, and the prompt."""
 BY_GPU = "each GPU: --node NAME, --output wide, or --watch"
@@ -98,6 +110,14 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             "--use", help="One line for each share: what its pod uses of it, as the node's agent measures it."
         ),
     ] = False,
+    uninjected: Annotated[
+        bool,
+        typer.Option(
+            "--uninjected",
+            help="Instead, the pods that use GPUs or request a share, and were never injected.",
+        ),
+    ] = False,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     controller: Annotated[
         str | None,
         typer.Option(
@@ -123,14 +143,20 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 
     Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
     the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
-    node.
+    node. With --uninjected the exit status is 1 if there are such pods.
     """
     asked = Filter(node, namespace, queue, free)
-    if use:
+    if use or uninjected:
         if watch or machine or controller is not None:
-            fail("--use reads GpuLedgers and GpuNodes once: leave out --watch, --machine and --controller")
-        _print_uses(asked, output, kubeconfig, context)
-        return
+            fail("--use and --uninjected read once: leave out --watch, --machine and --controller")
+        if use:
+            _print_uses(asked, output, kubeconfig, context)
+            return
+        if asked != Filter(namespace=namespace):
+            fail("--uninjected goes with --namespace: leave out --node, --queue and --free")
+        names = resource_names_of(gpu_resource)
+        found = _print_uninjected(names, namespace, output, kubeconfig, context)
+        raise typer.Exit(SOME if found else 0)
     source = _of_machine(state) if machine else _source(controller, tls_dir, kubeconfig, context)
     console = Terminal(soft_wrap=True)
     try:
@@ -183,6 +209,31 @@ def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, co
         say_json([use_as_json(each) for each in shares])
     else:
         say(use_lines(shares, datetime.now(UTC)))
+
+
+def _print_uninjected(
+    names: ResourceNames,
+    namespace: str | None,
+    output: LedgerOutput,
+    kubeconfig: Path | None,
+    context: str | None,
+) -> bool:
+    """Print the pods that were never injected, and return whether there are any."""
+    from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
+
+    question = partial(list_uninjected, names=names, namespace=namespace)
+    try:
+        found = ask(kubeconfig, context, question, "pods cannot be listed")
+    except msgspec.MsgspecError as error:
+        fail(f"pods cannot be read: {error}")
+    if output is LedgerOutput.JSON:
+        say_json(found)
+    elif found:
+        rows = [(each.namespace, each.pod, each.node or "-", each.why) for each in found]
+        say(table([("NAMESPACE", "POD", "NODE", "WHY"), *rows]))
+    else:
+        say("every pod that uses a GPU was injected")
+    return bool(found)
 
 
 def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:

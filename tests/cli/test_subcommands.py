@@ -30,13 +30,12 @@ PRINT_FACTS = [
     ("quota",),
     ("suggest",),
     ("tasks",),
-    ("uninjected",),
     ("why",),
 ]
 """Commands whose answer a script may want. The others change or run something, or print one document."""
 TAKE_FILES = [("check",), ("explain",)]
 ASK_THE_CLUSTER = [("certs", "rotate"), ("certs", "status"), ("cordon",), ("uncordon",)]
-ASK_THE_CLUSTER += [(name,) for name in ("doctor", "ledger", "quota", "suggest", "uninjected", "why")]
+ASK_THE_CLUSTER += [(name,) for name in ("doctor", "ledger", "quota", "suggest", "why")]
 
 
 def options_of(command):

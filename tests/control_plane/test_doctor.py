@@ -18,7 +18,7 @@ from tests.cli.running import run
 from tests.control_plane.agent_reports import report
 
 OF_CLUSTER = [
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]},
+    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]},
     {"apiGroups": ["clearml-injector.io"], "resources": ["gpunodes", "gpuledgers"], "verbs": ["list"]},
     {
         "apiGroups": ["admissionregistration.k8s.io"],

@@ -1,4 +1,4 @@
-"""`fraction-injector quota`, `uninjected` and `cordon` on a real API server, by the objects that it holds."""
+"""`fraction-injector quota`, `ledger --uninjected` and `cordon` on a real API server, by its objects."""
 
 import json
 
@@ -46,7 +46,7 @@ def pods(control_plane, namespace, nodes, webhook):
 
 @pytest.mark.usefixtures("pods")
 def test_pods_without_an_injection_are_distinguished_from_the_others(ask, namespace):
-    ended = ask("uninjected", "--namespace", namespace, "--output", "json")
+    ended = ask("ledger", "--uninjected", "--namespace", namespace, "--output", "json")
     assert ended.returncode == 1, ended.stderr
     assert {each["pod"]: each["why"].partition(":")[0] for each in json.loads(ended.stdout)} == {
         "late": 'label clearml-injector/fraction "0.500" has no effect',

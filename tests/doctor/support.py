@@ -101,6 +101,7 @@ SOUND = Seen(
     nodes=Read((node(), SeenNode(NodeFact(name="cpu-1"), "uid"))),
     reports=Read({"gpu-1": says()}),
     ledgers=Read({"gpu-1": conditions()}),
+    uninjected=Read(()),
 )
 
 

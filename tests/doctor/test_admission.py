@@ -99,6 +99,13 @@ def test_a_lock_without_what_it_holds_by_is_open():
     assert "fraction-injector-second-lock is missing: without it the second lock is open" in text
 
 
+def test_labelled_pods_that_were_never_injected_are_counted_and_the_first_named():
+    what = "4 labelled pods were never injected, and nothing limits them: a/1, a/2, a/3 and more"
+    [(level, text)] = lines("uninjected", uninjected=("a/1", "a/2", "a/3", "a/4"))
+    assert (level, text.partition(" -- ")[0]) == ("warning", what)
+    assert "ledger --uninjected" in text
+
+
 @pytest.mark.parametrize(
     ("found", "level", "what"),
     [

@@ -1,4 +1,4 @@
-"""fraction-injector uninjected, against an API server of a few lines."""
+"""fraction-injector ledger --uninjected, against an API server of a few lines."""
 
 import json
 
@@ -26,6 +26,7 @@ CLEAN = [
     pod("ours", {"nvidia.com/gpu-0": "4"}, labels={LABEL: "0.500"}, annotations=INJECTED),
     pod("over", {"nvidia.com/gpu": "1"}, phase="Succeeded"),
     pod("none", {"nvidia.com/gpu": "0"}, env=sees("void")),
+    pod("refused", labels={LABEL: "0.500"}, annotations={"clearml-injector/no-share": "queue x"}),
     pod("no GPU", {"example.com/fpga": "1", "nvidia.com/hostdev": "1"}),
 ]
 
@@ -48,7 +49,7 @@ def ask(monkeypatch):
             return Api()
 
         monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return run("uninjected", *arguments)
+        return run("ledger", "--uninjected", *arguments)
 
     return call
 
@@ -97,6 +98,13 @@ def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):
     ended = ask([CLEAN], "--namespace", "team")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("fraction-injector: pods cannot be listed: the API server answered 403")
+
+
+@pytest.mark.parametrize("others", [["--node", "a"], ["--watch"], ["--machine"], ["--free", "1"]])
+def test_options_of_the_ledger_itself_are_refused(ask, others):
+    ended = ask([CLEAN], *others)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert others[0] in ended.stderr
 
 
 def test_what_an_author_wrote_stays_short_and_printable(ask):
