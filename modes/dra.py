@@ -10,7 +10,7 @@ from kube.dra import DRIVER, NVIDIA_DRIVER
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX
-from modes.mode import GpuCount, Mode, ModeName, OperatorValues
+from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
 from modes.units import Pool
 
@@ -26,7 +26,6 @@ class ByClaim(Mode):
     prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "slices", "percent"})
     several_gpus_problem: ClassVar[str | None] = None
-    needs_cdi: ClassVar[bool] = True
 
     @cached_property
     def kinds(self) -> ResourceKinds:
@@ -68,10 +67,6 @@ class ByClaim(Mode):
         """Return none, as `gpu_count`."""
         return 0
 
-    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both are wrong
-        """Return why the GPU operator's device plugin has no values for the mode."""
+    def operator_problem(self) -> str | None:
+        """Return why no device plugin offers the cards."""
         return "mode dra: cards are offered by a DRA driver, and no device plugin may offer them too"
-
-    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 no device plugin
-        """Return values without time slicing; `operator_problem` comes first."""
-        return OperatorValues("A DRA driver offers the cards.", (), (), (), is_shared=False)

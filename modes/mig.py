@@ -14,7 +14,7 @@ from modes.gpu_names import STANDARD_INDEX
 from modes.instance import Instance
 from modes.mig_choice import fit
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product, is_divided_on_demand
-from modes.mode import GpuCount, Mode, ModeName, Offer, OperatorValues
+from modes.mode import GpuCount, Mode, ModeName, Offer
 from modes.resource_kinds import ResourceKinds
 from modes.units import (
     EIGHTHS,
@@ -42,7 +42,6 @@ class Mig(Mode):
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "memory_mib"})
     several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: request a share of one GPU"
     several_containers_problem: ClassVar[str | None] = "a MIG instance is for one container: remove it"
-    needs_cdi: ClassVar[bool] = True
     takes: ClassVar = Profile
     needs_limiter: ClassVar[bool] = False
 
@@ -147,15 +146,6 @@ class Mig(Mode):
             return f"no {resource} that nodes offer holds it: request less, or leave the resource out"
         asked = f"{fraction.mib} MiB" if fraction.mib else _asked(fraction)
         return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: request less"
-
-    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
-        """Return None: NVIDIA's device plugin advertises instances as they are."""
-        return None
-
-    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 instances are counted, not GPUs
-        """Return the values without time slicing: instances are not divided further."""
-        note = "The label nvidia.com/mig.config of a node decides which instances its cards have."
-        return OperatorValues(note, (), (), (), is_shared=False)
 
 
 def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:

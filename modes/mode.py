@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal
@@ -26,22 +26,6 @@ is not registered)."""
 
 Offer = tuple[str, tuple[Unit, ...]]
 """A GPU model by its label, and the resource units that such nodes offer."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorValues:
-    """What a mode needs of NVIDIA's GPU operator, besides what all modes need."""
-
-    note: str
-    """One sentence that an admin should know about such nodes."""
-    device_plugin: Sequence[str]
-    """Lines of the values that select another device plugin; empty for NVIDIA's."""
-    renamed: Sequence[tuple[str, str]]
-    """Resource name and device of each GPU that is shared separately; empty if all share one name."""
-    exporter_names: Sequence[str]
-    """Resource names by which the exporter finds pods; empty for its defaults."""
-    is_shared: bool = True
-    """Whether the device plugin divides GPUs by time slicing."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +52,6 @@ class Mode(ABC):
     """Why a pod cannot request the same part of each of several GPUs, and what to do; None if it can."""
     several_containers_problem: ClassVar[str | None] = None
     """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
-    needs_cdi: ClassVar[bool]
-    """Whether the GPU-operator values enable CDI unless the admin chooses otherwise."""
     takes: ClassVar[type[Gpu | Profile | Pool]]
     """What a share takes: GPUs that the placement chooses, instances of a profile, or slices of a pool."""
     is_claimed: ClassVar[bool] = False
@@ -146,15 +128,11 @@ class Mode(ABC):
         """Return the instances that can serve a share, the best first; none if shares are slices."""
         return []
 
+    def operator_problem(self) -> str | None:
+        """Return why a device plugin of NVIDIA's GPU operator cannot offer what pods request, if so."""
+        return None
+
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:  # noqa: ARG004
         """Return why no instance serves a share, as a clause that says what to do."""
         return "shares are not instances: use another mode"
-
-    @abstractmethod
-    def operator_problem(self, *, cdi: bool) -> str | None:
-        """Return why no GPU-operator values can make nodes fit the policy; None if some can."""
-
-    @abstractmethod
-    def operator_values(self, gpus: int) -> OperatorValues:
-        """Return the mode's part of the GPU-operator values for nodes of `gpus` GPUs."""

@@ -7,23 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS
+from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS, NVIDIA_DOMAIN
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
-from modes.mode import GpuCount, Mode, ModeName, OperatorValues
+from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
 from modes.units import Gpu
-
-_DEVICE_PLUGIN = (
-    "# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
-    "# that knows them, such as ClearML's (from a private registry: name your pull secret).",
-    "repository: docker.io/clearml",
-    "image: k8s-device-plugin",
-    "version: v0.17.2-gpu-card-selection",
-    "imagePullSecrets: [clearml-dockerhub-access]",
-)
 
 
 @dataclass(frozen=True)
@@ -36,7 +27,6 @@ class PerGpu(Mode):
     takes: ClassVar = Gpu
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
     several_gpus_problem: ClassVar[str | None] = None
-    needs_cdi: ClassVar[bool] = False
 
     @cached_property
     def kinds(self) -> ResourceKinds:
@@ -105,24 +95,11 @@ class PerGpu(Mode):
         each = fraction.slices_on_each
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
 
-    def operator_problem(self, *, cdi: bool) -> str | None:
-        """Return a problem if CDI is on: then single GPUs cannot be assigned."""
-        if not cdi:
+    def operator_problem(self) -> str | None:
+        """Return a problem if the device plugin cannot have the policy's names."""
+        if self.resource.startswith(NVIDIA_DOMAIN):
             return None
-        return (
-            "--cdi on: the device plugin with per-GPU names passes GPUs as volume mounts, which the"
-            " toolkit does not read while CDI is on; use --cdi off, or a policy with resources.mode pooled"
-        )
-
-    def operator_values(self, gpus: int) -> OperatorValues:
-        """Return the values that rename each GPU."""
-        names = [self._resource_of(index) for index in range(gpus)]
-        return OperatorValues(
-            "Nodes with another number of GPUs need their own key below, and a label that names it.",
-            _DEVICE_PLUGIN,
-            [(name, str(index)) for index, name in enumerate(names)],
-            names,
-        )
+        return f"resources.name {self.resource}: NVIDIA's device plugin names begin with {NVIDIA_DOMAIN}"
 
     def _resource_of(self, index: int) -> str:
         return self.resource.replace(INDEX, str(index))

@@ -10,7 +10,7 @@ from kube.names import GPU_RESOURCE
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
-from modes.mode import GpuCount, Mode, ModeName, OperatorValues
+from modes.mode import GpuCount, Mode, ModeName
 from modes.resource_kinds import ResourceKinds
 from modes.units import Pool
 
@@ -27,7 +27,6 @@ class Pooled(Mode):
     several_gpus_problem: ClassVar[str | None] = (
         "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"
     )
-    needs_cdi: ClassVar[bool] = True
 
     @cached_property
     def kinds(self) -> ResourceKinds:
@@ -65,17 +64,11 @@ class Pooled(Mode):
         """Return how many pods an empty node holds; their slices may be on any GPU."""
         return node.pooled // fraction.slices
 
-    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
+    def operator_problem(self) -> str | None:
         """Return a problem if time slicing cannot advertise the policy's name."""
         if self.resource in WHOLE_GPU_NAMES:
             return None
         return (
             f"resources.name {self.resource}: time slicing advertises nvidia.com/gpu, or, when it renames,"
             " nvidia.com/gpu.shared; use one of the two"
-        )
-
-    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 all share one name
-        """Return the values that share all GPUs under one name."""
-        return OperatorValues(
-            "The kubelet chooses the GPUs: slices of one pod may be on several.", (), (), ()
         )

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from cli.gpu_operator_values import MAX_GPUS, CannotWorkError, Platform, ValuesRequest, render
 from cli.options import PoliciesOption, fail, read_policies
-from modes.mode import ModeName
 from service.options import DEFAULT_POLICIES
 
 
-class Switch(StrEnum):
-    """A setting that is on or off."""
-
-    ON = "on"
-    OFF = "off"
-
-
-def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
+def gpu_operator_values(
     *,
     gpus: Annotated[int, typer.Option(min=1, max=MAX_GPUS, help="GPUs of one node (the largest).")],
-    mode: Annotated[
-        ModeName | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
-    ] = None,
     platform: Annotated[
         Platform | None, typer.Option(show_default="any other", help="A distribution with its own paths.")
-    ] = None,
-    cdi: Annotated[
-        Switch | None,
-        typer.Option(show_default="off for per-gpu, else on", help="Container Device Interface."),
     ] = None,
     mig: Annotated[
         bool, typer.Option("--mig", help="Cards of some nodes are divided into MIG instances.")
@@ -47,8 +31,7 @@ def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
     On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: the combination cannot work.
     """
     policy = read_policies(policies).resolve("default", None, None)
-    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON, mig, agent)
     try:
-        typer.echo(render(policy, wanted, mode), nl=False)
+        typer.echo(render(policy, ValuesRequest(gpus, platform, mig, agent)), nl=False)
     except CannotWorkError as error:
         fail(str(error))

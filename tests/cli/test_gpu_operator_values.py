@@ -51,7 +51,7 @@ def pooled(tmp_path, more=""):
 
 @pytest.mark.parametrize(("more", "renames"), [("", False), (", name: nvidia.com/gpu.shared", True)])
 def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames):
-    _, out = operator_values("--gpus", "2", "--mode", "pooled", "--policies", pooled(tmp_path, more))
+    _, out = operator_values("--gpus", "2", "--policies", pooled(tmp_path, more))
     values = yaml.safe_load(out)
     assert values["cdi"] == {"enabled": True}
     assert "toolkit" not in values
@@ -106,18 +106,8 @@ def test_every_variable_says_what_it_is_for():
 @pytest.mark.parametrize(
     ("policy", "arguments", "why"),
     [
-        (
-            "",
-            ["--cdi", "on"],
-            ("passes GPUs as volume mounts, which the toolkit does not read while CDI is on"),
-        ),
-        ("", ["--mode", "pooled"], "policy default says resources.mode per-gpu"),
         ("limiter: nvidia-driver", [], "limiter nvidia-driver of policy default works with CDI only"),
-        (
-            "limiter: nvidia-driver\nresources: {mode: pooled}",
-            ["--cdi", "off"],
-            "limiter nvidia-driver of policy default works with CDI only",
-        ),
+        ("resources: {mode: dra}", [], "mode dra: cards are offered by a DRA driver"),
         (
             "resources: {mode: pooled, name: nvidia.com/slice}",
             [],
@@ -204,10 +194,8 @@ def test_cards_of_other_nodes_may_be_divided_next_to_the_agents():
         (
             "resources: {mode: mig}",
             [],
-            "resources.mode mig, and instances are offered by",
+            "instances are offered by NVIDIA",
         ),
-        ("", ["--cdi", "off"], "the agent hands GPUs over by CDI"),
-        ("", ["--mode", "pooled"], "policy default says resources.mode per-gpu"),
     ],
 )
 def test_what_the_agent_cannot_do_is_refused_with_the_reason(tmp_path, policy, arguments, why):

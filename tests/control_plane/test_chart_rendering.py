@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.gpu_operator_values import CONFIG_KEY
 from policies.loading.loader import load_policies
 from testbed.api import ApiError
 from testbed.chart import CHART, RELEASE, objects_of
@@ -163,7 +162,7 @@ def test_the_device_plugin_gets_what_gpu_operator_values_says(helm, gpus):
     ).stdout
     wanted = yaml.safe_load(printed)["devicePlugin"]["config"]
     assert wanted["name"] == f"{RELEASE}-device-plugin"
-    assert yaml.safe_load(found["data"][f"per-gpu-{gpus}"]) == yaml.safe_load(wanted["data"][CONFIG_KEY])
+    assert yaml.safe_load(found["data"][f"per-gpu-{gpus}"]) == yaml.safe_load(wanted["data"]["slices"])
     assert set(found["data"]) == {f"per-gpu-{gpus}", "pooled"}
 
 
@@ -178,7 +177,7 @@ def test_the_pool_of_the_device_plugin_is_what_gpu_operator_values_says(helm, tm
         text=True,
         check=True,
     ).stdout
-    wanted = yaml.safe_load(printed)["devicePlugin"]["config"]["data"][CONFIG_KEY]
+    wanted = yaml.safe_load(printed)["devicePlugin"]["config"]["data"]["slices"]
     assert {key: yaml.safe_load(text) for key, text in found["data"].items()} == {
         "pooled": yaml.safe_load(wanted)
     }

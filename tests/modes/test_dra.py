@@ -35,7 +35,5 @@ def test_the_ledger_counts_nothing_of_a_node():
     assert (ByClaim.gpu_count(node), ByClaim.slices(node), ByClaim.fit(node, Fraction(1, 8))) == (None, 0, 0)
 
 
-def test_no_device_plugin_fits():
-    assert "no device plugin" in MODE.operator_problem(cdi=True)
-    assert not MODE.operator_values(1).is_shared
+def test_a_share_names_its_driver():
     assert DRIVER in MODE.share_text(Fraction(4, 8))

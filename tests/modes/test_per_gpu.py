@@ -69,15 +69,6 @@ def test_names_of_other_policies_are_another_systems():
     assert per_gpu().kinds["example.com/slice"] is None
 
 
-def test_the_operator_renames_each_gpu_and_does_without_cdi():
-    mode = per_gpu()
-    values = mode.operator_values(2)
-    assert values.renamed == [("nvidia.com/gpu-0", "0"), ("nvidia.com/gpu-1", "1")]
-    assert values.exporter_names == ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
-    assert mode.operator_problem(cdi=False) is None
-    assert mode.operator_problem(cdi=True).startswith("--cdi on: ")
-
-
 def test_modes_of_equal_words_are_equal():
     assert per_gpu() == per_gpu()
     assert per_gpu() != per_gpu("example.com/card-{index}")

@@ -49,16 +49,6 @@ def test_the_policys_name_means_the_pool_and_names_of_single_gpus_an_index():
     assert kinds["nvidia.com/gpu"].is_replaced
 
 
-def test_the_operator_shares_all_gpus_under_a_name_that_time_slicing_has():
-    values = pooled().operator_values(8)
-    assert (values.renamed, values.exporter_names, values.device_plugin) == ((), (), ())
-    assert pooled().operator_problem(cdi=True) is None
-    assert pooled("nvidia.com/gpu.shared").operator_problem(cdi=False) is None
-    assert (
-        pooled("example.com/slice").operator_problem(cdi=True).startswith("resources.name example.com/slice")
-    )
-
-
 def test_modes_are_distinguished():
     assert pooled() == pooled()
     assert pooled("nvidia.com/gpu") != per_gpu("nvidia.com/gpu")
