@@ -115,6 +115,10 @@ def certificates(seen: Seen) -> Iterator[Diagnosis]:
     over = [what for what, end in ends if end <= seen.at]
     for what in over:
         yield Diagnosis("failed", f"the {what} has expired", CERTIFICATES_ADVICE)
+    if found.bundle and leaf.issuer_sha256 not in {each.sha256 for each in found.bundle}:
+        what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"
+        yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
+        return
     for each in warnings(found, seen.name, seen.at) if not over else ():
         yield Diagnosis("warning", each.message.partition(": ")[0], CERTIFICATES_ADVICE)
     if not over:

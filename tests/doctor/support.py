@@ -34,13 +34,13 @@ MADE = make_authority(NOW)
 ENDS = (NOW + timedelta(days=61, hours=1)).timestamp()
 
 
-def observed(now=NOW):
+def observed(now=NOW, bundle=None):
     """What certificates made at this moment look like."""
     made = MADE if now == NOW else make_authority(now)
     leaf = make_leaf(made, ["localhost"], now)
     tls = {"ca.crt": made.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
     authority = {"ca.crt": made.certificate_pem, "ca.key": made.key_pem}
-    stored = Stored(SecretContent(tls, {}), made.certificate_pem, SecretContent(authority, {}))
+    stored = Stored(SecretContent(tls, {}), bundle or made.certificate_pem, SecretContent(authority, {}))
     return observe(stored, {}, ())
 
 

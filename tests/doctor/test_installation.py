@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from doctor.seen import Figures, Lease, NotRead, StoredPolicies
-from tests.doctor.support import NOW, leader, lines, observed, served
+from tests.doctor.support import MADE, NOW, leader, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
 
@@ -148,3 +148,14 @@ def test_certificates_elsewhere_are_skipped():
     assert lines("certificates", certificates=NotRead("elsewhere")) == [
         ("skipped", "certificates: elsewhere")
     ]
+
+
+def test_a_leaf_that_no_ca_of_the_bundle_signed_fails():
+    from certs.authority import make_authority  # noqa: PLC0415 next to its use
+
+    foreign = make_authority(NOW).certificate_pem
+    found = lines("certificates", certificates=observed(bundle=foreign))
+    what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"
+    assert (found[0][0], found[0][1].partition(" -- ")[0]) == ("failed", what)
+    both = lines("certificates", certificates=observed(bundle=foreign + MADE.certificate_pem))
+    assert [level for level, _ in both] == ["ok"]
