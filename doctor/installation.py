@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
+from certs.values import LeafFacts, format_time
 from controller.certificates.expiry import warnings
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen
 from kube.names import API_VERSION
+
+if TYPE_CHECKING:
+    from certs.observation import Authority, Observation
 
 CRDS = ("gpuledgers", "gpunodes")
 SOON = timedelta(days=7)
@@ -68,7 +73,7 @@ def policies(seen: Seen) -> Iterator[Diagnosis]:
     elif not others and not stale:
         where = ", ".join(f"{component}s: {count}" for component, count in sorted(counts.items()))
         since = max([each.since for each in processes if each.since is not None], default=None)
-        when = f" since {datetime.fromtimestamp(since, UTC):%Y-%m-%dT%H:%M:%SZ}" if since is not None else ""
+        when = f" since {format_time(datetime.fromtimestamp(since, UTC))}" if since is not None else ""
         yield Diagnosis("ok", f"policies {stored.digest} are in force everywhere ({where}){when}")
 
 
@@ -111,18 +116,29 @@ def certificates(seen: Seen) -> Iterator[Diagnosis]:
         what = f"Secret {seen.name}-tls holds no valid certificate of a known CA"
         yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
         return
-    ends = [("leaf", leaf.not_after), *([("CA", authority.not_after)] if authority is not None else [])]
-    over = [what for what, end in ends if end <= seen.at]
-    for what in over:
-        yield Diagnosis("failed", f"the {what} has expired", CERTIFICATES_ADVICE)
+    parts: list[tuple[str, Authority | LeafFacts]] = [("leaf", leaf)]
+    parts += [("CA", authority)] if authority is not None else []
+    faults = list(_faults(found, leaf, parts, seen.at))
+    yield from faults
+    for each in warnings(found, seen.name, seen.at) if not faults else ():
+        yield Diagnosis("warning", each.message.partition(": ")[0], CERTIFICATES_ADVICE)
+    if not faults:
+        days = ", ".join(_days(what, part.not_after, seen.at) for what, part in parts)
+        yield Diagnosis("ok", f"certificates: {days}")
+
+
+def _faults(
+    found: Observation, leaf: LeafFacts, parts: Sequence[tuple[str, Authority | LeafFacts]], now: datetime
+) -> Iterator[Diagnosis]:
+    for what, part in parts:
+        if part.not_after <= now:
+            yield Diagnosis("failed", f"the {what} has expired", CERTIFICATES_ADVICE)
+        if part.not_before > now:
+            advice = "compare the clocks of this machine, the API servers and the nodes"
+            yield Diagnosis("failed", f"the {what} is not valid before {format_time(part.not_before)}", advice)
     if found.bundle and leaf.issuer_sha256 not in {each.sha256 for each in found.bundle}:
         what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"
         yield Diagnosis("failed", what, CERTIFICATES_ADVICE)
-        return
-    for each in warnings(found, seen.name, seen.at) if not over else ():
-        yield Diagnosis("warning", each.message.partition(": ")[0], CERTIFICATES_ADVICE)
-    if not over:
-        yield Diagnosis("ok", f"certificates: {', '.join(_days(what, end, seen.at) for what, end in ends)}")
 
 
 def _days(what: str, end: datetime, now: datetime) -> str:

@@ -159,3 +159,10 @@ def test_a_leaf_that_no_ca_of_the_bundle_signed_fails():
     assert (found[0][0], found[0][1].partition(" -- ")[0]) == ("failed", what)
     both = lines("certificates", certificates=observed(bundle=foreign + MADE.certificate_pem))
     assert [level for level, _ in both] == ["ok"]
+
+
+def test_a_leaf_that_is_not_valid_yet_fails():
+    found = lines("certificates", certificates=observed(NOW + timedelta(hours=3)))
+    assert [level for level, _ in found] == ["failed", "failed"]
+    assert found[0][1].startswith("the leaf is not valid before 2026-11-23T14:00:00Z -- compare the clocks")
+    assert found[1][1].startswith("the CA is not valid before ")
