@@ -20,7 +20,7 @@ CRDS = ("gpuledgers", "gpunodes")
 SOON = timedelta(days=7)
 """Certificates are renewed long before."""
 LATE_SECONDS = 30.0
-"""Tolerance after a Lease has expired: the clock of this machine may be some seconds off."""
+"""Tolerance of the times in a Lease: the clock of this machine may be some seconds off."""
 
 
 def crds(seen: Seen) -> Iterator[Diagnosis]:
@@ -40,13 +40,17 @@ def controller(seen: Seen) -> Iterator[Diagnosis]:
     if not lease.holder or lease.renewed is None:
         yield Diagnosis("failed", "no controller leads", pods)
         return
-    late = (seen.at - lease.renewed).total_seconds() - lease.seconds
-    if late > LATE_SECONDS:
-        what = f"the leading controller has not renewed its Lease for {late + lease.seconds:.0f} s"
+    ago = (seen.at - lease.renewed).total_seconds()
+    if ago > lease.seconds + LATE_SECONDS:
+        what = f"the leading controller has not renewed its Lease for {ago:.0f} s"
         yield Diagnosis("failed", what, f"{pods}; compare the clock of this machine")
+    elif ago < -LATE_SECONDS:
+        what = f"the leading controller renewed its Lease {-ago:.0f} s in the future"
+        advice = "set the clocks of this machine and of the controller's node: certificates depend on them"
+        yield Diagnosis("warning", what, advice)
     if lease.yields is not None:
         yield Diagnosis("warning", f"the leading controller should not lead: {lease.yields}", pods)
-    elif late <= LATE_SECONDS:
+    elif -LATE_SECONDS <= ago <= lease.seconds + LATE_SECONDS:
         yield Diagnosis("ok", f"{lease.holder} leads")
 
 
@@ -135,7 +139,9 @@ def _faults(
             yield Diagnosis("failed", f"the {what} has expired", CERTIFICATES_ADVICE)
         if part.not_before > now:
             advice = "compare the clocks of this machine, the API servers and the nodes"
-            yield Diagnosis("failed", f"the {what} is not valid before {format_time(part.not_before)}", advice)
+            yield Diagnosis(
+                "failed", f"the {what} is not valid before {format_time(part.not_before)}", advice
+            )
     if found.bundle and leaf.issuer_sha256 not in {each.sha256 for each in found.bundle}:
         what = "no CA in the caBundle signed the leaf: API servers refuse every labelled pod with a 500"
         yield Diagnosis("failed", what, CERTIFICATES_ADVICE)

@@ -42,6 +42,13 @@ def test_a_lease_of_a_clock_some_seconds_off_is_no_failure():
     assert [level for level, _ in lines("controller", lease=lease(ago=-30))] == ["ok"]
 
 
+def test_a_lease_from_the_future_is_a_clock_that_is_wrong():
+    [(level, text)] = lines("controller", lease=lease(ago=-300))
+    what = "the leading controller renewed its Lease 300 s in the future"
+    assert (level, text.partition(" -- ")[0]) == ("warning", what)
+    assert "set the clocks" in text
+
+
 def test_a_leader_that_should_not_lead_is_a_warning():
     [line] = lines("controller", lease=lease(yields="pods are not listed"))
     assert line == ("warning", f"the leading controller should not lead: pods are not listed -- {PODS}")

@@ -63,7 +63,7 @@ def lease():
     spec = {"holderIdentity": "a", "leaseDurationSeconds": 7}
     return {
         "metadata": {"name": "x"},
-        "spec": {**spec, "renewTime": (datetime.now(UTC) + timedelta(hours=1)).isoformat()},
+        "spec": {**spec, "renewTime": datetime.now(UTC).isoformat()},
     }
 
 
