@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from controller.watch.agent_coverage import Coverage
 from controller.watch.agent_readiness import why_not_ready
+from controller.watch.gpu_node import MAX_CARDS
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
 from doctor.reasons import advice_for, reasons_of
 from doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
-from kube.names import AGENT_TAINT, DEPLOY_CLIENT_LABEL, GPU_PRESENT_LABEL
+from kube.names import (
+    AGENT_TAINT,
+    DEPLOY_CLIENT_LABEL,
+    GPU_COUNT_LABEL,
+    GPU_PRESENT_LABEL,
+    label_number,
+)
+
+_LOST_ADVICE = "run nvidia-smi on the node, repair or reset the GPU, then delete the agent's pod there"
 
 
 def agent_set(seen: Seen) -> Iterator[Diagnosis]:
@@ -123,11 +132,26 @@ def taints(seen: Seen) -> Iterator[Diagnosis]:
 
 def cards(seen: Seen) -> Iterator[Diagnosis]:
     """Every GPU that an agent knows is healthy."""
+    labels = {node.fact.name: node.fact.labels for node in seen.nodes.value}
     for name, says in current_reports(seen):
-        if not says.count:
+        if not says.indices:
             yield Diagnosis("failed", "its agent finds no GPU", "run nvidia-smi on the node", name)
+        elif lost := _lost(says, labels[name]):
+            which = f"GPU {lost[0]} was" if len(lost) == 1 else f"GPUs {', '.join(map(str, lost))} were"
+            what = f"{which} lost before the agent started"
+            yield Diagnosis("failed", what, _LOST_ADVICE, name)
         for index, why in says.unhealthy:
             yield Diagnosis("failed", f"GPU {index} is unhealthy: {why}", advice_for(why), name)
+
+
+def _lost(says: AgentSays, labels: Mapping[str, str]) -> list[int]:
+    """Return the GPUs that the agent left out: gaps in the driver's numbers, and those that the label counts.
+
+    With MIG the label may count instances.
+    """
+    labelled = 0 if says.has_mig else label_number(labels.get(GPU_COUNT_LABEL)) or 0
+    count = max(min(labelled, MAX_CARDS), *says.indices, 0)
+    return [index for index in range(count) if index not in says.indices]
 
 
 def gpu_nodes(seen: Seen) -> Sequence[SeenNode]:

@@ -61,7 +61,7 @@ def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
         report,
         status.missing,
         unhealthy,
-        len(status.gpus),
+        tuple(each.index for each in status.gpus),
         unlimited=status.unlimited.containers if status.unlimited is not None else None,
         unlimited_count=status.unlimited.count if status.unlimited is not None else 0,
         driver_limits=status.driver_limits,

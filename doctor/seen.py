@@ -175,8 +175,8 @@ class AgentSays(msgspec.Struct, frozen=True):
     """Why the kubelet does not count some resources."""
     unhealthy: tuple[tuple[int, str], ...] = ()
     """(index, why) of each GPU that gets no new pods."""
-    count: int = 0
-    """Number of GPUs, shared or not."""
+    indices: tuple[int, ...] = ()
+    """Numbers of all GPUs, shared or not."""
     unlimited: tuple[UnlimitedContainer, ...] | None = None
     """The first of them by name; None if the agent does not search for them."""
     unlimited_count: int = 0

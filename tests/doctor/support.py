@@ -63,7 +63,8 @@ def node(name="gpu-1", *, labels=None, taints=None, **fact):
 
 def says(*, registered=True, boot="boot-1", missing="", unhealthy=(), count=1, **more):
     report = AgentReport("gpu-1", (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
-    return AgentSays(report, missing, tuple(unhealthy), count, **{"unlimited": (), **more})
+    more = {"unlimited": (), "indices": tuple(range(count)), **more}
+    return AgentSays(report, missing, tuple(unhealthy), **more)
 
 
 def conditions(**changed):

@@ -221,3 +221,22 @@ def test_one_node_is_looked_at_where_one_is_named():
     assert lines("cards", nodes=nodes, reports=reports, node="gpu-2")[0][0] == "failed"
     pods = (AgentPod("b", "gpu-2", is_ready=False, waiting=(Waiting("agent", "Error"),)),)
     assert lines("agent-pods", agent_pods=pods, node="gpu-1")[0][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("labels", "report", "lost"),
+    [
+        ({}, says(indices=(0, 2)), "GPU 1 was"),
+        ({"nvidia.com/gpu.count": "4"}, says(indices=(0, 1)), "GPUs 2, 3 were"),
+        ({"nvidia.com/gpu.count": "2"}, says(indices=(0, 1)), None),
+        ({"nvidia.com/gpu.count": "7"}, says(has_mig=True), None),
+        ({"nvidia.com/gpu.count": "none"}, says(), None),
+    ],
+)
+def test_a_card_that_was_lost_before_the_agent_started_is_missing_from_its_report(labels, report, lost):
+    [(level, text)] = lines("cards", nodes=(node(labels=labels),), reports={"gpu-1": report})
+    if lost is None:
+        assert level == "ok"
+    else:
+        assert level == "failed"
+        assert text.startswith(f"node gpu-1: {lost} lost before the agent started -- ")
