@@ -35,6 +35,7 @@ CHECKS: Sequence[Check] = (
     Check("driver-limits", limits.driver_limits, "the driver limits shares wherever it is configured to"),
     Check("reserved", limits.reserved, "drivers report what they reserve of every GPU that agents divide"),
     Check("mig-profiles", limits.mig_profiles, "the MIG profiles of every divided card are known"),
+    Check("mig-state", limits.mig_state, "no card is being divided"),
     Check("fractions", ledgers.lacking, "every node with GPUs can run fractions"),
     Check("crds", installation.crds, "the API server serves GpuLedgers and GpuNodes"),
     Check("controller", installation.controller, "", in_brief=True),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from doctor.agents import current_reports, gpu_nodes
 from doctor.finding import Diagnosis
 from doctor.seen import Seen
-from kube.names import GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL
+from kube.names import GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
 from modes.mig_profiles import card_of_product
 
 HELD = "held"
@@ -66,3 +66,20 @@ def mig_profiles(seen: Seen) -> Iterator[Diagnosis]:
         if product and (divided or (says is not None and says.has_mig)) and card_of_product(product) is None:
             what = f"the MIG profiles of {product} are not known: no share is placed on its instances"
             yield Diagnosis("warning", what, _OTHER_CARDS, name)
+
+
+def mig_state(seen: Seen) -> Iterator[Diagnosis]:
+    """NVIDIA's MIG manager has divided every card as it was asked to."""
+    for node in seen.nodes.value:
+        name, labels = node.fact.name, node.fact.labels
+        state, config = labels.get(MIG_CONFIG_STATE_LABEL, "success"), labels.get(MIG_CONFIG_LABEL, "")
+        if state == "success" or seen.node not in {None, name}:
+            continue
+        if state == "failed":
+            what = f"the MIG manager could not apply {MIG_CONFIG_LABEL} {config}"
+            yield Diagnosis(
+                "failed", what, "see the log of its pod on the node, then set the label again", name
+            )
+        else:
+            what = f"{MIG_CONFIG_LABEL} {config} is {state}: until then its cards take no pods"
+            yield Diagnosis("warning", what, "wait; if it stays, see the log of the MIG manager's pod", name)

@@ -72,3 +72,20 @@ def test_a_divided_card_whose_profiles_nobody_knows_is_a_warning(labels, fact, r
 )
 def test_a_card_that_is_known_or_not_divided_is_none(labels):
     assert lines("mig-profiles", nodes=(node(labels=labels),))[0][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("state", "level", "what"),
+    [
+        ("success", "ok", ""),
+        ("pending", "warning", "nvidia.com/mig.config all-1g.10gb is pending: until then its cards take no"),
+        ("rebooting", "warning", "nvidia.com/mig.config all-1g.10gb is rebooting"),
+        ("failed", "failed", "the MIG manager could not apply nvidia.com/mig.config all-1g.10gb"),
+    ],
+)
+def test_a_division_that_is_pending_or_failed_is_named(state, level, what):
+    labels = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": state}
+    [(seen_level, text)] = lines("mig-state", nodes=(node(labels=labels, gpus=()),))
+    assert seen_level == level
+    assert what in text
+    assert lines("mig-state", nodes=(node(labels=labels),), node="gpu-2")[0][0] == "ok"
