@@ -130,6 +130,23 @@ def taints(seen: Seen) -> Iterator[Diagnosis]:
             yield Diagnosis("warning", f"it takes no new pods: taint {AGENT_TAINT}", advice, node.fact.name)
 
 
+def left(seen: Seen) -> Iterator[Diagnosis]:
+    """No node is still listed with GPUs whose labels no longer select the agent."""
+    agents = seen.agents.value
+    reports, ledgers = seen.reports.value, known(seen.ledgers, {})
+    for node in gpu_nodes(seen):
+        name, labels = node.fact.name, node.fact.labels
+        # Nodes with another device plugin have a GpuLedger too, and offer something.
+        is_listed = name in reports or (node.offers_nothing and name in ledgers)
+        if agents is None or not is_listed or not is_left(seen, node):
+            continue
+        wanted = agents.pods.node_selector.items()
+        lacks = " ".join(f"{key}={value}" for key, value in wanted if labels.get(key) != value)
+        label = f"kubectl label node {name} {lacks}" if lacks else "see agent.affinity"
+        what = "its labels no longer select the agent, and it is still listed with GPUs"
+        yield Diagnosis("warning", what, f"{label}; if that is meant, kubectl delete gpunode {name}", name)
+
+
 def cards(seen: Seen) -> Iterator[Diagnosis]:
     """Every GPU that an agent knows is healthy."""
     labels = {node.fact.name: node.fact.labels for node in seen.nodes.value}

@@ -30,6 +30,7 @@ CHECKS: Sequence[Check] = (
     Check("paused", agents.paused, "no agent is paused by the GPU operator"),
     Check("serving", agents.serving, "every agent is registered with its kubelet", in_brief=True),
     Check("taints", agents.taints, "no node is held for its agent", in_brief=True),
+    Check("left", agents.left, "no node with GPUs lost the agent's label"),
     Check("cards", agents.cards, "every GPU that agents report is healthy"),
     Check("unlimited", limits.unlimited, "no program runs without its limiter, where agents look"),
     Check("driver-limits", limits.driver_limits, "the driver limits shares wherever it is configured to"),

@@ -1,5 +1,6 @@
 """The doctor on agents: their pods, what they report, and the cards."""
 
+import msgspec
 import pytest
 
 from controller.watch.agent_coverage import read_agent_pods
@@ -12,6 +13,7 @@ from tests.doctor.support import lines, node, says
 SET = ("DaemonSet", "fraction-injector-agent")
 CDI_OFF = "CDI is off in containerd://1.7.27: set enable_cdi = true"
 TAINTED = NodeTaints(1, 0)
+SILENT = msgspec.structs.replace(node(), offers_nothing=True)
 
 
 def test_without_a_gpu_anywhere_it_warns():
@@ -138,10 +140,7 @@ def test_an_agent_that_does_not_serve_says_why(report, what):
 
 
 def test_a_dead_agent_is_seen_by_what_the_kubelet_offers():
-    import msgspec  # noqa: PLC0415 next to its use
-
-    silent = msgspec.structs.replace(node(), offers_nothing=True)
-    assert "its agent is silent" in lines("serving", nodes=(silent,))[0][1]
+    assert "its agent is silent" in lines("serving", nodes=(SILENT,))[0][1]
 
 
 def test_a_paused_agent_is_a_warning_and_no_failure():
@@ -167,6 +166,22 @@ def test_a_node_whose_agent_left_is_held_for_the_pods_that_use_its_slices():
     assert level == "warning"
     assert text.startswith("node gpu-1: its agent left, and it takes no new pods until those that use its")
     assert text.endswith("fraction-injector ledger --node gpu-1 names them")
+
+
+@pytest.mark.parametrize("listing", [{"ledgers": {}}, {"reports": {}, "nodes": (SILENT,)}])
+def test_a_node_that_lost_the_agents_label_is_named_with_the_label(listing):
+    left = {"agents": ELSEWHERE, "agent_pods": (), **listing}
+    [(level, text)] = lines("left", **left)
+    assert level == "warning"
+    assert text.startswith("node gpu-1: its labels no longer select the agent, and it is still listed with G")
+    assert "kubectl label node gpu-1 pool=other" in text
+    assert "kubectl delete gpunode gpu-1" in text
+
+
+def test_a_node_that_has_the_agents_label_or_another_device_plugin_is_fine():
+    assert lines("left")[0][0] == "ok"
+    assert lines("left", agents=ELSEWHERE, agent_pods=(), reports={})[0][0] == "ok"
+    assert lines("left", agents=ELSEWHERE, agent_pods=(), node="gpu-2")[0][0] == "ok"
 
 
 @pytest.mark.parametrize("check", ["serving", "cards", "unlimited", "driver-limits", "reserved"])
