@@ -46,7 +46,7 @@ def agent_pods(seen: Seen) -> Iterator[Diagnosis]:
         if not pod.waiting:
             # It runs: its problem is in its GpuNode.
             if seen.reports.value.get(pod.node) is None:
-                what = "the agent runs, is not ready and has reported nothing"
+                what = f"the agent runs, is not ready and has reported nothing{_logged(seen, pod.node)}"
                 yield Diagnosis("failed", what, advice_for(what), pod.node or None)
             continue
         for each in pod.waiting:
@@ -103,7 +103,15 @@ def serving(seen: Seen) -> Iterator[Diagnosis]:
         if says is not None and says.missing and not says.report.is_registered:
             yield from _missing(says, node)
         else:
-            yield Diagnosis("failed", why, "see the agent's pod on the node", node.fact.name)
+            logged = _logged(seen, node.fact.name)
+            advice = advice_for(logged) if logged else "see the agent's pod on the node"
+            yield Diagnosis("failed", f"{why}{logged}", advice, node.fact.name)
+
+
+def _logged(seen: Seen, node: str) -> str:
+    """Return what the agent of a node complains of, to follow a fault; empty if that is not known."""
+    logged = known(seen.agent_logs, {}).get(node)
+    return f"; its agent logs: {logged}" if logged else ""
 
 
 def _client_label(node: SeenNode) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 
 from certs.observation import Observation, Stored, observe
-from cluster.kube_client import ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
 from controller.publish.gpu_ledger import Condition
@@ -24,6 +24,7 @@ from describe.uninjected import list_uninjected
 from doctor import gpu_nodes, objects
 from doctor.processes import read_processes
 from doctor.seen import (
+    AgentPod,
     AgentSays,
     AgentSet,
     Lease,
@@ -36,6 +37,7 @@ from doctor.seen import (
     StoredPolicies,
     Trial,
     WebhookEntry,
+    known,
 )
 from kube.events import StoredEvent
 from kube.names import (
@@ -55,6 +57,9 @@ Struct = TypeVar("Struct")
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 OF_LOCK: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
 WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
+_OF_LOG: Mapping[str, str | int] = {"container": "agent", "tailLines": 200, "limitBytes": 2**17}
+LOG_SECONDS = 5.0
+MAX_LOGS = 3
 TRIED_NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
 
@@ -94,6 +99,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         reader.nodes(names), reader.events(), reader.reports()
     )
     unread = NotRead("it is not read")
+    agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
@@ -110,7 +116,8 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         lock_bindings=lock_bindings,
         accounts=accounts,
         agents=agents,
-        agent_pods=Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods,
+        agent_pods=agent_pods,
+        agent_logs=await reader.agent_logs(known(agent_pods, ()), known(reports, {})),
         events=events,
         nodes=listed_nodes,
         reports=reports,
@@ -216,6 +223,29 @@ class _Reader:
         return await _read(
             f"to get daemonsets {self._here}", self._get(path, objects.DaemonSetObject), objects.agents
         )
+
+    async def agent_logs(
+        self, pods: tuple[AgentPod, ...], reports: Mapping[str, AgentSays]
+    ) -> Read[Mapping[str, str]] | NotRead:
+        """Read the log of agents that run and report nothing: a few, since many fail for the same reason."""
+        silent = [pod for pod in pods if not pod.waiting and pod.node and pod.node not in reports]
+
+        async def read() -> Mapping[str, str]:
+            found = {pod.node: objects.complaint(await self._log(pod.name)) for pod in silent[:MAX_LOGS]}
+            return {node: said for node, said in found.items() if said is not None}
+
+        return await _read(f"to get pods/log {self._here}", read, lambda found: found or {})
+
+    async def _log(self, pod: str) -> bytes:
+        path = f"/api/v1/{self._in}/pods/{quote(pod, safe='')}/log"
+        try:
+            return await self._api.request("GET", path, query=_OF_LOG, accept="*/*", seconds=LOG_SECONDS)
+        except ApiError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                raise
+            return b""  # its kubelet does not answer: other checks say so
+        except TRANSPORT_ERRORS:
+            return b""
 
     async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/events", StoredEvent, WARNINGS)

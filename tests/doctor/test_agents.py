@@ -139,6 +139,24 @@ def test_an_agent_that_does_not_serve_says_why(report, what):
     assert " -- " in text
 
 
+FORBIDDEN = "node facts are not written: the API server answered 403: gpunodes is forbidden"
+
+
+def test_an_agent_that_reports_nothing_says_why_in_its_log():
+    given = {"reports": {}, "agent_logs": {"gpu-1": FORBIDDEN}}
+    what = f"no agent has reported from this node yet; its agent logs: {FORBIDDEN} -- check the rights"
+    [(level, text)] = lines("serving", **given)
+    assert (level, text.startswith(f"node gpu-1: {what}")) == ("failed", True)
+    pods = (AgentPod("agent-a", "gpu-1", is_ready=False),)
+    [(level, text)] = lines("agent-pods", agent_pods=pods, **given)
+    assert (level, FORBIDDEN in text) == ("failed", True)
+
+
+def test_without_the_right_to_read_logs_the_reason_is_left_out():
+    [(level, text)] = lines("serving", reports={}, agent_logs=NotRead("you lack the right"))
+    assert (level, "its agent logs" in text) == ("failed", False)
+
+
 def test_a_dead_agent_is_seen_by_what_the_kubelet_offers():
     assert "its agent is silent" in lines("serving", nodes=(SILENT,))[0][1]
 
