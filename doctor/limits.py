@@ -13,6 +13,7 @@ from modes.mig_profiles import card_of_product
 HELD = "held"
 """What an agent says where the driver holds shares."""
 _OTHER_CARDS = "docs/operating/mig.md lists the cards; turn MIG off there"
+_OTHER_DRIVER = "upgrade driver or toolkit there"
 _UNDIVIDED = ("", "all-disabled")
 _OTHER_IMAGE = "use an image with glibc 2.28 or newer that is not Alpine, and no static binaries"
 
@@ -40,8 +41,9 @@ def driver_limits(seen: Seen) -> Iterator[Diagnosis]:
     for node, says in current_reports(seen):
         if says.driver_limits not in {"", HELD}:
             what = f"the driver does not limit shares (agent.driverLimits): {says.driver_limits}"
-            advice = "upgrade driver or toolkit there; until then the limiter alone limits programs"
-            yield Diagnosis("warning", what, advice, node)
+            is_old = "is not of version 2" in says.driver_limits
+            repair = "boot the node with control groups of version 2" if is_old else _OTHER_DRIVER
+            yield Diagnosis("warning", what, f"{repair}; until then the limiter alone limits programs", node)
 
 
 def reserved(seen: Seen) -> Iterator[Diagnosis]:

@@ -36,8 +36,16 @@ def test_a_driver_that_does_not_hold_shares_though_it_was_asked_to_is_a_warning(
     why = "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"
     [(level, text)] = lines("driver-limits", reports={"gpu-1": says(driver_limits=why)})
     assert (level, why in text) == ("warning", True)
+    assert "upgrade driver or toolkit" in text
     for well in ("", "held"):
         assert lines("driver-limits", reports={"gpu-1": says(driver_limits=well)})[0][0] == "ok"
+
+
+def test_on_control_groups_of_version_1_no_driver_helps():
+    why = "/sys/fs/cgroup is not of version 2"
+    [(level, text)] = lines("driver-limits", reports={"gpu-1": says(driver_limits=why)})
+    assert (level, "boot the node with control groups of version 2" in text) == ("warning", True)
+    assert "upgrade" not in text
 
 
 def test_a_driver_that_does_not_say_what_it_keeps_is_a_warning():
