@@ -10,7 +10,7 @@ from controller.watch.gpu_node import MAX_CARDS
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
 from doctor.reasons import advice_for, reasons_of
-from doctor.seen import AgentPod, AgentSays, Seen, Waiting, known
+from doctor.seen import AgentPod, AgentSays, AgentSet, Seen, Waiting, known
 from kube.names import (
     AGENT_TAINT,
     DEPLOY_CLIENT_LABEL,
@@ -29,8 +29,7 @@ def agent_set(seen: Seen) -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "no agent is installed: containers are limited from admission")
         return
     if not found.desired:
-        advice = "label the GPU nodes as agent.nodeSelector requires"
-        yield Diagnosis("warning", f"DaemonSet {seen.name}-agent matches no node", advice)
+        yield Diagnosis("warning", f"DaemonSet {seen.name}-agent matches no node", _label_advice(found))
     missing = found.desired - found.current
     if missing > 0:
         why = _event(seen, "DaemonSet", f"{seen.name}-agent") or "there is no Event with the reason"
@@ -68,8 +67,18 @@ def nodes(seen: Seen) -> Iterator[Diagnosis]:
     """Some node has GPUs."""
     if not gpu_nodes(seen):
         what = "no node offers GPUs" if seen.node is None else f"node {seen.node} offers no GPU"
-        advice = "install driver, GPU feature discovery and device plugin, or the agent (agent.enabled)"
+        agents = known(seen.agents, None)
+        if agents is None:
+            advice = "install driver, GPU feature discovery and device plugin, or the agent (agent.enabled)"
+        else:
+            advice = "see why its agents serve none, below" if agents.desired else _label_advice(agents)
         yield Diagnosis("warning", what, advice)
+
+
+def _label_advice(agents: AgentSet) -> str:
+    """Return how nodes opt in; GPU feature discovery, which may set the label, is not required."""
+    wanted = " ".join(f"{key}={value}" for key, value in agents.pods.node_selector.items())
+    return f"label the GPU nodes: kubectl label node NODE {wanted}" if wanted else "see agent.affinity"
 
 
 def usable(seen: Seen) -> Iterator[Diagnosis]:

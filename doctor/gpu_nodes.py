@@ -17,6 +17,7 @@ class _Card(msgspec.Struct):
     why: str = ""
     mig: bool = False
     whole: bool = False
+    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
     reserved_mib: int | None = msgspec.field(default=None, name="reservedMiB")
 
     @property
@@ -67,4 +68,5 @@ def _says(node: str, status: _GpuNodeStatus) -> AgentSays:
         driver_limits=status.driver_limits,
         reserve_unknown=tuple(each.index for each in shared if each.reserved_mib == 0),
         has_mig=any(each.mig for each in status.gpus),
+        memory_mib=min((each.memory_mib for each in shared), default=None),
     )

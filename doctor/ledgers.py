@@ -6,17 +6,30 @@ from collections.abc import Iterator
 
 from controller.publish import node_problems
 from doctor.agents import gpu_nodes
-from doctor.finding import Diagnosis
-from doctor.seen import Seen
+from doctor.finding import Diagnosis, Level
+from doctor.seen import Seen, StoredPolicies, known
+from kube.names import GPU_MEMORY_LABEL
 
 
 def lacking(seen: Seen) -> Iterator[Diagnosis]:
     """Every node with GPUs can run fractions."""
+    reports = known(seen.reports, {})
     for node in gpu_nodes(seen):
-        found = node_problems.of_fact(node.fact)
-        if found is not None:
+        found, says = node_problems.of_fact(node.fact), reports.get(node.fact.name)
+        if found == "NoMemoryLabel" and says is not None and says.memory_mib:
+            yield _unlabelled(seen, node.fact.name, says.memory_mib)
+        elif found is not None:
             what, _, advice = node_problems.message(found, node.fact.name).partition(": ")
             yield Diagnosis("failed", what, advice, node.fact.name)
+
+
+def _unlabelled(seen: Seen, node: str, mib: int) -> Diagnosis:
+    """Return what a node without the label of its memory lacks, where its agent knows the memory."""
+    what = node_problems.message("NoMemoryLabel", node).partition(": ")[0]
+    policies = known(seen.policies, StoredPolicies(None))
+    # Shares that agents limit need no label; only pods that request MiB do.
+    level: Level = "failed" if policies.writes_limits else "warning"
+    return Diagnosis(level, what, f"kubectl label node {node} {GPU_MEMORY_LABEL}={mib}", node)
 
 
 def published(seen: Seen) -> Iterator[Diagnosis]:

@@ -159,7 +159,9 @@ class _Reader:
             what = f"ConfigMap {self._namespace}/{self._policies} does not exist"
             advice = "name the installation by --namespace and --name, or install it"
             return NotRead(what, "failed", advice), ResourceNames()
-        return Read(StoredPolicies(found.value.digest)), found.value.resource_names
+        writes_limits = any(each.effective.writes_limits for each in found.value.compiled.values())
+        stored = StoredPolicies(found.value.digest, writes_limits=writes_limits)
+        return Read(stored), found.value.resource_names
 
     async def pods(self) -> Read[list[objects.ReleasePod]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/pods", objects.ReleasePod)

@@ -78,6 +78,8 @@ class StoredPolicies(msgspec.Struct, frozen=True):
     """None if they are broken."""
     problem: str | None = None
     """What is wrong with them."""
+    writes_limits: bool = True
+    """Whether a policy fixes MiB at admission, for which nodes need the label of their memory."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -186,6 +188,8 @@ class AgentSays(msgspec.Struct, frozen=True):
     """Indices of shared GPUs for which the driver does not report its reserved memory."""
     has_mig: bool = False
     """Whether a GPU is in MIG mode."""
+    memory_mib: int | None = None
+    """MiB of the smallest shared GPU; None without one."""
 
 
 class Trial(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from tests.doctor.support import lines, node, says
 SET = ("DaemonSet", "fraction-injector-agent")
 CDI_OFF = "CDI is off in containerd://1.7.27: set enable_cdi = true"
 TAINTED = NodeTaints(1, 0)
+ELSEWHERE = AgentSet(0, 0, read_agent_pods('{"nodeSelector":{"pool":"other"}}'))
 SILENT = msgspec.structs.replace(node(), offers_nothing=True)
 
 
@@ -20,6 +21,11 @@ def test_without_a_gpu_anywhere_it_warns():
     cpu = (SeenNode(NodeFact(name="cpu-1"), "uid"),)
     [(level, text)] = lines("nodes", nodes=cpu, reports={})
     assert (level, text.partition(" -- ")[0]) == ("warning", "no node offers GPUs")
+    assert text.endswith("see why its agents serve none, below")
+    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=ELSEWHERE)
+    assert text.endswith("label the GPU nodes: kubectl label node NODE pool=other")
+    [(_, text)] = lines("nodes", nodes=cpu, reports={}, agents=None)
+    assert "GPU feature discovery and device plugin" in text
     assert lines("nodes", node="cpu-1")[0][1].startswith("node cpu-1 offers no GPU")
 
 
@@ -37,8 +43,9 @@ def test_without_an_agent_installed_nothing_is_wrong():
 
 
 def test_an_agent_that_fits_no_node_is_a_warning():
-    [(level, text)] = lines("agents", agents=AgentSet(0, 0))
+    [(level, text)] = lines("agents", agents=ELSEWHERE)
     assert (level, "matches no node" in text) == ("warning", True)
+    assert text.endswith("label the GPU nodes: kubectl label node NODE pool=other")
 
 
 def test_pods_that_are_refused_show_the_event_and_what_to_do():
@@ -173,9 +180,6 @@ def test_a_held_node_is_a_warning():
     [(level, text)] = lines("taints", nodes=(node(taints=TAINTED),))
     assert level == "warning"
     assert text.startswith("node gpu-1: it takes no new pods: taint clearml-injector.io/agent-not-ready -- ")
-
-
-ELSEWHERE = AgentSet(0, 0, read_agent_pods('{"nodeSelector":{"pool":"other"}}'))
 
 
 def test_a_node_whose_agent_left_is_held_for_the_pods_that_use_its_slices():

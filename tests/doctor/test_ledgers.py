@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.doctor.support import conditions, lines, node
+from doctor.seen import StoredPolicies
+from tests.doctor.support import conditions, lines, node, says
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,18 @@ def test_what_a_node_lacks_is_said_with_what_to_do(found, what):
     [(level, text)] = lines("fractions", nodes=(found,))
     assert level == "failed"
     assert text.startswith(f"node gpu-1: {what} -- ")
+
+
+@pytest.mark.parametrize(("writes_limits", "level"), [(True, "failed"), (False, "warning")])
+def test_where_an_agent_reports_the_memory_the_label_is_given_without_feature_discovery(writes_limits, level):
+    found = lines(
+        "fractions",
+        nodes=(node(gpu_mib=None),),
+        reports={"gpu-1": says(memory_mib=40960)},
+        policies=StoredPolicies("new", writes_limits=writes_limits),
+    )
+    what = "node gpu-1: the node label nvidia.com/gpu.memory is missing or not a number of MiB"
+    assert found == [(level, f"{what} -- kubectl label node gpu-1 nvidia.com/gpu.memory=40960")]
 
 
 def test_a_node_that_has_its_label_by_now_is_not_blamed_for_an_older_ledger():
