@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from certs.pem import load_certificates
 from certs.values import CertificateError
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
-from doctor.seen import Seen
+from doctor.seen import Seen, known
 
 MUST_HAVE = ("injected", "unchanged")
 """Policies of the second lock that cannot be disabled individually."""
@@ -15,6 +15,11 @@ AGAINST_ANNOTATIONS = "device-annotations"
 MAX_WARNINGS = 3
 """Warnings of the type checking that are shown per policy."""
 MAX_PODS_NAMED = 3
+WEBHOOK = "fractions.clearml-injector.io"
+"""Name of the one entry of the webhook configuration, which a denial begins with."""
+_UNREACHABLE = (
+    "see the webhook's pods and Service, and that networkPolicy.apiServerBlocks has the API servers"
+)
 _UPGRADE = "helm upgrade puts it back"
 
 
@@ -109,10 +114,31 @@ def trial(seen: Seen) -> Iterator[Diagnosis]:
     found = seen.trial.value
     where = f"a labelled pod in namespace {found.namespace}"
     if found.refusal is not None:
-        advice = "docs/reference/reasons.md explains each denial"
-        yield Diagnosis("failed", f"{where} is denied: {found.refusal}", advice)
-    elif found.injected is None:
-        advice = "see webhook.namespaceSelector: the webhook does not serve the namespace"
-        yield Diagnosis("failed", f"{where} is not injected", advice)
-    else:
+        yield _refused(seen, where, found.refusal)
+    elif found.injected is not None:
         yield Diagnosis("ok", f"{where} is injected by policy {found.injected}")
+    elif found.no_share is not None:
+        yield Diagnosis("ok", f"{where} gets no share, as {found.no_share} says")
+    else:
+        entry = known(seen.webhook, None)
+        is_open = entry is not None and entry.failure_policy != "Fail"
+        hidden = ", or it failed, which failurePolicy hides" if is_open else ""
+        advice = (
+            f"the webhook does not serve the namespace (webhook.namespaceSelector){hidden}; try another by"
+            " --try-namespace"
+        )
+        yield Diagnosis("warning", f"{where} is created unchanged, without a share", advice)
+
+
+def _refused(seen: Seen, where: str, message: str) -> Diagnosis:
+    if "failed calling webhook" in message:
+        is_trust = any(word in message for word in ("x509", "certificate", "tls:"))
+        advice = CERTIFICATES_ADVICE if is_trust else _UNREACHABLE
+        return Diagnosis("failed", f"{where} cannot be created: {message}", advice)
+    is_ours = f'"{WEBHOOK}"' in message or f"ValidatingAdmissionPolicy '{seen.name}-" in message
+    if is_ours:
+        return Diagnosis(
+            "failed", f"{where} is denied: {message}", "docs/reference/reasons.md explains each denial"
+        )
+    advice = "it is not the injector that refuses it; try another namespace by --try-namespace"
+    return Diagnosis("warning", f"{where} is refused: {message}", advice)

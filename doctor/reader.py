@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -35,21 +35,19 @@ from doctor.seen import (
     Seen,
     ServingPod,
     StoredPolicies,
-    Trial,
     WebhookEntry,
     known,
 )
+from doctor.trial import try_pod
 from kube.events import StoredEvent
 from kube.names import (
     API_VERSION,
     ASKING_LABELS,
-    FRACTION_LABEL,
     GPU_LEDGERS_PATH,
     GPU_NODES_PATH,
-    INJECTED_ANNOTATION,
-    NO_SHARE_ANNOTATION,
 )
 from modes.resource_names import ResourceNames
+from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
 Value = TypeVar("Value")
@@ -60,8 +58,6 @@ WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
 _OF_LOG: Mapping[str, str | int] = {"container": "agent", "tailLines": 200, "limitBytes": 2**17}
 LOG_SECONDS = 5.0
 MAX_LOGS = 3
-TRIED_NAME = "fraction-injector-doctor"
-MAX_MESSAGE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +84,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     """
     namespace, name = scope.namespace, scope.name
     reader = _Reader(api, namespace, name)
-    (policies, names), pods, webhook = await asyncio.gather(
+    (policies, policy_set), pods, webhook = await asyncio.gather(
         reader.policies(), reader.pods(), reader.webhook()
     )
     lease, endpoints, agents = await asyncio.gather(reader.lease(), reader.endpoints(), reader.agents())
@@ -96,7 +92,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         reader.lock_policies(), reader.lock_bindings(), reader.accounts()
     )
     listed_nodes, events, reports = await asyncio.gather(
-        reader.nodes(names), reader.events(), reader.reports()
+        reader.nodes(policy_set), reader.events(), reader.reports()
     )
     unread = NotRead("it is not read")
     agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
@@ -123,7 +119,9 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         reports=reports,
         ledgers=await reader.ledgers(),
         uninjected=unread if scope.brief else await reader.uninjected(),
-        trial=await reader.trial(scope.try_namespace) if scope.try_namespace is not None else None,
+        trial=await try_pod(api, scope.try_namespace, policy_set)
+        if scope.try_namespace is not None
+        else None,
     )
 
 
@@ -146,22 +144,23 @@ class _Reader:
         path = f"/apis/coordination.k8s.io/v1/{self._in}/leases/{quote(self._name, safe='')}-controller"
         return await _read(f"to get leases {self._here}", self._get(path, objects.LeaseObject), objects.lease)
 
-    async def policies(self) -> tuple[Read[StoredPolicies] | NotRead, ResourceNames]:
-        """Return the stored policies, and their resource names; the default ones if they are not known."""
+    async def policies(self) -> tuple[Read[StoredPolicies] | NotRead, PolicySet | None]:
+        """Return what checks need of the stored policies, and the policies; None if they are not known."""
         ask = partial(read_stored_policies, self._api, self._namespace, self._policies)
         try:
             found = await _read(f"to get configmaps {self._here}", ask, lambda policies: policies)
         except PolicyError as error:
-            return Read(StoredPolicies(None, str(error))), ResourceNames()
+            return Read(StoredPolicies(None, str(error))), None
         if isinstance(found, NotRead):
-            return found, ResourceNames()
-        if found.value is None:
+            return found, None
+        policies = found.value
+        if policies is None:
             what = f"ConfigMap {self._namespace}/{self._policies} does not exist"
-            advice = "name the installation by --namespace and --name, or install it"
-            return NotRead(what, "failed", advice), ResourceNames()
-        writes_limits = any(each.effective.writes_limits for each in found.value.compiled.values())
-        stored = StoredPolicies(found.value.digest, writes_limits=writes_limits)
-        return Read(stored), found.value.resource_names
+            return NotRead(
+                what, "failed", "name the installation by --namespace and --name, or install it"
+            ), None
+        writes_limits = any(each.effective.writes_limits for each in policies.compiled.values())
+        return Read(StoredPolicies(policies.digest, writes_limits=writes_limits)), policies
 
     async def pods(self) -> Read[list[objects.ReleasePod]] | NotRead:
         get = self._list(f"/api/v1/{self._in}/pods", objects.ReleasePod)
@@ -253,7 +252,8 @@ class _Reader:
         get = self._list(f"/api/v1/{self._in}/events", StoredEvent, WARNINGS)
         return await _read(f"to list events {self._here}", get, objects.events)
 
-    async def nodes(self, names: ResourceNames) -> Read[tuple[SeenNode, ...]] | NotRead:
+    async def nodes(self, policies: PolicySet | None) -> Read[tuple[SeenNode, ...]] | NotRead:
+        names = policies.resource_names if policies is not None else ResourceNames()
         ask = partial(list_all, self._api, nodes(names))
         return await _read("to list nodes", ask, lambda found: tuple(found or ()))
 
@@ -273,18 +273,6 @@ class _Reader:
             return tuple(f"{pod.namespace}/{pod.pod}" for found in each for pod in found)
 
         return await _read("to list pods in the cluster", listed, lambda found: found or ())
-
-    async def trial(self, namespace: str) -> Read[Trial] | NotRead:
-        pods = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-        try:
-            data = await self._api.request("POST", pods, query={"dryRun": "All"}, body=_tried_pod())
-        except ApiError as error:
-            if error.status == HTTPStatus.FORBIDDEN and "cannot create resource" in str(error):
-                return NotRead(f"you lack the right to create pods in namespace {namespace}")
-            return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
-        annotations = msgspec.json.decode(data, type=objects.NamedObject).metadata.annotations or {}
-        policy = annotations.get(INJECTED_ANNOTATION) or annotations.get(NO_SHARE_ANNOTATION)
-        return Read(Trial(namespace, injected=policy))
 
     def _get(self, path: str, struct: type[Struct]) -> Callable[[], Awaitable[Struct]]:
         async def get() -> Struct:
@@ -318,16 +306,3 @@ async def _read(
         return Read(value_of(None))
     except (msgspec.MsgspecError, ValueError) as error:
         return NotRead(f"what needs the right {right} cannot be read: {error}", "failed", "report it")
-
-
-def _tried_pod() -> dict[str, Any]:
-    """Return a pod that requests the smallest share, and that a restricted namespace accepts."""
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    container = {"name": "tried", "image": "registry.k8s.io/pause:3.10", "securityContext": security}
-    metadata = {"name": TRIED_NAME, "labels": {FRACTION_LABEL: "0.125"}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}

@@ -198,6 +198,8 @@ class Trial(msgspec.Struct, frozen=True):
     namespace: str
     injected: str | None = None
     """Name of the policy that injected it."""
+    no_share: str | None = None
+    """Name of the policy that gives its pods no share."""
     refusal: str | None = None
     """The API server's message; None if the pod would be created."""
 
@@ -239,4 +241,4 @@ class Seen:
     uninjected: Read[tuple[str, ...]] | NotRead
     """`namespace/name` of pods that asked for a share and were never injected."""
     trial: Read[Trial] | NotRead | None = None
-    """None if no namespace for the dry run is given."""
+    """None if no pod is tried."""

@@ -32,13 +32,12 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     name: NameOption = CHART_NAME,
     namespace: NamespaceOption = CHART_NAMESPACE,
     try_namespace: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMESPACE",
-            show_default="none",
-            help="Also create a labelled pod there in a dry run, and show the result.",
-        ),
-    ] = None,
+        str,
+        typer.Option(metavar="NAMESPACE", help="Namespace of the labelled pod that is created in a dry run."),
+    ] = "default",
+    no_trial: Annotated[
+        bool, typer.Option("--no-trial", help="Create no pod, not even in a dry run.")
+    ] = False,
     brief: Annotated[
         bool,
         typer.Option("--brief", help="Only whether all is well, and how much is free; no Secret is read."),
@@ -51,8 +50,9 @@ def doctor(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Check an installation, from the driver to a denied pod: one line per check, with what to do.
 
-    It only reads from the API server. A check that needs a right that you lack is skipped, and its line names
-    the right. Exit status: 0 nothing failed, 1 a check failed, 2 the API server does not answer.
+    It reads from the API server, and tries a labelled pod in a dry run, which stores nothing. A check that
+    needs a right that you lack is skipped, and its line names the right. Exit status: 0 nothing failed, 1 a
+    check failed, 2 the API server does not answer.
     """
     if machine:
         _print(_machine_lines(state), output)
@@ -60,7 +60,8 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     from doctor.checks import CHECKS, run_checks  # noqa: PLC0415
     from doctor.reader import Scope, read_installation  # noqa: PLC0415
 
-    scope = Scope(namespace=namespace, name=name, node=node, try_namespace=try_namespace, brief=brief)
+    tried = None if no_trial else try_namespace
+    scope = Scope(namespace=namespace, name=name, node=node, try_namespace=tried, brief=brief)
     question = partial(read_installation, scope=scope)
     seen = ask(kubeconfig, context, question, f"{name} in {namespace} cannot be checked")
     _print(run_checks(seen, [each for each in CHECKS if each.in_brief or not brief]), output)

@@ -45,6 +45,7 @@ NOT_ASKED = [
     f"{check}: you lack the right to get pods/proxy in namespace {OWN_NAMESPACE}"
     for check in ("slices", "policies", "served-certificates")
 ]
+NOT_TRIED = "trial: you lack the right to create pods in namespace default"
 
 
 def grant(api, name, rules, namespace=""):
@@ -120,7 +121,7 @@ def secret(api, suffix, files):
     api.patch("Secret", f"{RELEASE}-{suffix}", {"data": data}, OWN_NAMESPACE)
 
 
-def bundle(api, pem):
+def bundle(api, pem, name=RELEASE):
     patch = [
         {
             "op": "add",
@@ -128,7 +129,7 @@ def bundle(api, pem):
             "value": base64.b64encode(pem).decode(),
         }
     ]
-    path = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
+    path = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{name}"
     api.call("PATCH", path, patch, content="application/json-patch+json")
 
 
@@ -167,7 +168,7 @@ def finding(found, check):
 
 
 def green(found):
-    """Whether nothing is left to say but that pods cannot be asked."""
+    """Whether nothing is left to say but that pods cannot be asked, nor created."""
     levels = {line["level"] for lines in found.values() for line in lines}
     return levels == {"ok", "skipped"}
 
@@ -183,7 +184,7 @@ def test_an_installation_is_green_and_what_breaks_is_named_by_its_line(
 
     found = eventually(healthy, "every check is green")
     skipped = [line["what"] for lines in found.values() for line in lines if line["level"] == "skipped"]
-    assert skipped == ["no agent looks for programs that run without their limiter", *NOT_ASKED]
+    assert skipped == ["no agent looks for programs that run without their limiter", *NOT_ASKED, NOT_TRIED]
 
     # A webhook that nobody can reach or trust.
     api.call("PUT", slices("doctor"), endpoint_slice())
@@ -223,15 +224,25 @@ def test_an_installation_is_green_and_what_breaks_is_named_by_its_line(
 
 
 def test_a_pod_is_tried_in_a_dry_run(control_plane, namespace, node, webhook):
-    tried = ("doctor", node, "--output=json", f"--try-namespace={namespace}")
-    asked = (*tried, f"--kubeconfig={control_plane.kubeconfig}")
-    line = json.loads(run(*asked).stdout)[-1]
+    asked = ("doctor", node, "--output=json", f"--kubeconfig={control_plane.kubeconfig}")
     where = f"a labelled pod in namespace {namespace}"
-    assert (line["check"], line["level"], line["what"]) == ("trial", "failed", f"{where} is not injected")
+
+    def tried(*arguments):
+        line = json.loads(run(*asked, f"--try-namespace={namespace}", *arguments).stdout)[-1]
+        return line["check"], line["level"], line["what"]
+
+    assert tried() == ("trial", "warning", f"{where} is created unchanged, without a share")
+    assert tried("--no-trial")[0] != "trial"
     webhook()
-    line = json.loads(run(*asked).stdout)[-1]
-    assert (line["level"], line["what"]) == (
-        "ok",
-        f"{where} is injected by policy {line['what'].split()[-1]}",
+    check, level, what = tried()
+    assert (check, level, what.rpartition(" ")[0]) == ("trial", "ok", f"{where} is injected by policy")
+
+    # A foreign CA: API servers no longer trust the webhook, and its answer is not read.
+    bundle(control_plane.api, make_authority(datetime.now(UTC)).certificate_pem, "fractions")
+    what = eventually(
+        lambda: (found := tried())[1] == "failed" and found[2], "the API server uses the new CA"
     )
+    assert what.startswith(f"{where} cannot be created: the API server answered 500: ")
+    assert "failed calling webhook" in what
+    assert "x509" in what
     assert control_plane.api.list("Pod", namespace) == []

@@ -106,22 +106,55 @@ def test_labelled_pods_that_were_never_injected_are_counted_and_the_first_named(
     assert "ledger --uninjected" in text
 
 
+DENIED = (
+    'the API server answered 403: admission webhook "fractions.clearml-injector.io" denied the request: no'
+)
+FAILED = (
+    "the API server answered 500: Internal error occurred: failed calling webhook"
+    ' "fractions.clearml-injector.io": failed to call webhook: Post "https://fraction-injector-webhook": '
+)
+LOCKED = "the API server answered 422: ValidatingAdmissionPolicy 'fraction-injector-injected' denied request"
+OTHERS = 'the API server answered 403: pods "x" is forbidden: exceeded quota: compute'
+
+
 @pytest.mark.parametrize(
-    ("found", "level", "what"),
+    ("found", "level", "what", "advice"),
     [
-        (Trial("team", injected="default@1"), "ok", "is injected by policy default@1"),
+        (Trial("team", injected="default@1"), "ok", "is injected by policy default@1", ""),
+        (Trial("team", no_share="services"), "ok", "gets no share, as services says", ""),
+        (Trial("team", refusal=DENIED), "failed", "is denied: the API server answered 403", "reasons.md"),
+        (Trial("team", refusal=LOCKED), "failed", "is denied: the API server answered 422", "reasons.md"),
         (
-            Trial("team", refusal="the API server answered 400: denied the request: no"),
+            Trial("team", refusal=f"{FAILED}tls: failed to verify certificate: x509: unknown authority"),
             "failed",
-            "is denied:",
+            "cannot be created: the API server answered 500: Internal error",
+            "certs status",
         ),
-        (Trial("team"), "failed", "is not injected"),
+        (
+            Trial("team", refusal=f"{FAILED}dial tcp 10.0.0.1:443: connect: connection refused"),
+            "failed",
+            "cannot be created: the API server answered 500: Internal error",
+            "networkPolicy.apiServerBlocks",
+        ),
+        (
+            Trial("team", refusal=OTHERS),
+            "warning",
+            "is refused: the API server answered 403",
+            "not the injector",
+        ),
+        (Trial("team"), "warning", "is created unchanged, without a share", "webhook.namespaceSelector"),
     ],
 )
-def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what):
+def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what, advice):
     [(seen_level, text)] = lines("trial", trial=found)
     assert seen_level == level
     assert text.startswith(f"a labelled pod in namespace team {what}")
+    assert advice in text.partition(" -- ")[2]
+
+
+def test_a_pod_that_is_unchanged_where_failures_are_hidden_says_so():
+    [(_, text)] = lines("trial", trial=Trial("team"), webhook=WebhookEntry("Ignore", MADE.certificate_pem))
+    assert "or it failed, which failurePolicy hides" in text
 
 
 def test_without_the_right_to_create_pods_it_says_so():

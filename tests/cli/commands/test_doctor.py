@@ -173,29 +173,36 @@ def test_an_object_that_cannot_be_read_is_a_failure_and_no_traceback(ask):
     assert level_of(ended, "what needs the right to list gpunodes cannot be read") == "failed"
 
 
-def test_it_writes_nothing_but_a_dry_run_where_it_is_asked_to_try(ask):
-    ended, api = ask(OBJECTS)
-    assert {method for method, *_ in api.asked} == {"GET"}
-    pods = "/api/v1/namespaces/team/pods"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+MAY = {REVIEWS: {"status": {"allowed": True}}}
+
+
+def test_a_labelled_pod_is_tried_in_a_dry_run_unless_that_is_switched_off(ask):
     injected = {"metadata": {"name": "x", "annotations": {"clearml-injector/injected": "default@1"}}}
-    ended, api = ask({**OBJECTS, pods: injected}, "--try-namespace", "team")
-    assert level_of(ended, "a labelled pod in namespace team is injected by policy default@1") == "ok"
-    [(_, path, query, body)] = [each for each in api.asked if each[0] != "GET"]
-    assert (path, query) == (pods, {"dryRun": "All"})
-    assert body["metadata"]["labels"] == {"clearml-injector/fraction": "0.125"}
+    for namespace, named in (("default", ()), ("team", ("--try-namespace", "team"))):
+        pods = f"/api/v1/namespaces/{namespace}/pods"
+        ended, api = ask({**OBJECTS, **MAY, pods: injected}, *named)
+        what = f"a labelled pod in namespace {namespace} is injected by policy default@1"
+        assert level_of(ended, what) == "ok"
+        written = [(path, query) for method, path, query, _ in api.asked if method != "GET"]
+        assert written == [(REVIEWS, {}), (pods, {"dryRun": "All"})]
+    ended, api = ask({**OBJECTS, **MAY}, "--no-trial")
+    assert {method for method, *_ in api.asked} == {"GET"}
+    assert "a labelled pod" not in ended.stdout
 
 
-@pytest.mark.parametrize(
-    ("answer", "level", "text"),
-    [
-        (ApiError(400, "denied the request: no queue"), "failed", "denied the request: no queue"),
-        (ApiError(403, "User cannot create resource pods"), "skipped", "create pods in namespace team"),
-        ({"metadata": {"name": "x"}}, "failed", "is not injected"),
-    ],
-)
-def test_what_becomes_of_the_tried_pod_is_said(ask, answer, level, text):
-    ended, _ = ask({**OBJECTS, "/api/v1/namespaces/team/pods": answer}, "--try-namespace", "team")
-    assert level_of(ended, text) == level
+def test_without_the_right_to_create_pods_none_is_tried(ask):
+    ended, api = ask(OBJECTS)
+    assert level_of(ended, "you lack the right to create pods in namespace default") == "skipped"
+    assert [path for method, path, *_ in api.asked if method != "GET"] == [REVIEWS]
+
+
+def test_a_webhook_that_fails_is_said_with_what_the_api_server_answered(ask):
+    failed = ApiError(500, 'failed calling webhook "fractions.clearml-injector.io": x509: unknown authority')
+    ended, _ = ask({**OBJECTS, **MAY, "/api/v1/namespaces/default/pods": failed})
+    assert (
+        level_of(ended, "cannot be created: the API server answered 500: failed calling webhook") == "failed"
+    )
 
 
 def status_of(containers=(), init=(), **conditions):

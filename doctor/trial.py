@@ -1,0 +1,90 @@
+"""Creates a labelled pod in a dry run, as its users do: what comes back is what they get."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from cluster.kube_client import ApiError, ApiServer
+from doctor.objects import NamedObject
+from doctor.seen import NotRead, Read, Trial
+from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
+from policies.loading.policy_set import PolicySet
+
+NAME = "fraction-injector-doctor"
+MAX_MESSAGE = 1000
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_LEAST_MIB = 1024
+"""MiB that are requested where a policy has no fractions, unless it sets a larger minimum."""
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status
+
+
+async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) -> Read[Trial] | NotRead:
+    """Create a pod in a dry run: nothing is stored, and the webhook reserves nothing.
+
+    Args:
+        api: used with the rights of its user.
+        namespace: namespace of the pod.
+        policies: the stored policies, of which the smallest share is requested; None if they are unknown.
+
+    Raises:
+        OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
+    """
+    if not await _may_create(api, namespace):
+        return NotRead(f"you lack the right to create pods in namespace {namespace}")
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    try:
+        data = await api.request("POST", path, query={"dryRun": "All"}, body=_pod(namespace, policies))
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return NotRead(f"namespace {namespace} does not exist: name another by --try-namespace")
+        return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
+    annotations = msgspec.json.decode(data, type=NamedObject).metadata.annotations or {}
+    policy = annotations.get(INJECTED_ANNOTATION)
+    return Read(Trial(namespace, injected=policy, no_share=annotations.get(NO_SHARE_ANNOTATION)))
+
+
+async def _may_create(api: ApiServer, namespace: str) -> bool:
+    attributes = {"namespace": namespace, "verb": "create", "resource": "pods"}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    try:
+        data = await api.request("POST", _REVIEWS, body=review)
+    except ApiError:
+        return False
+    return msgspec.json.decode(data, type=_Review).status.allowed
+
+
+def _pod(namespace: str, policies: PolicySet | None) -> dict[str, Any]:
+    """Return a pod that requests the smallest share, and that a restricted namespace accepts."""
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    container = {"name": "tried", "image": "registry.k8s.io/pause:3.10", "securityContext": security}
+    metadata = {"name": NAME, "labels": _label(namespace, policies)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+
+
+def _label(namespace: str, policies: PolicySet | None) -> dict[str, str]:
+    if policies is None:
+        return {FRACTION_LABEL: "0.125"}
+    policy = policies.resolve(namespace, None, None)
+    if not policy.fractions:
+        return {MEMORY_LABEL: f"{max(_LEAST_MIB, policy.memory.min_mib if policy.memory else 0)}Mi"}
+    return {FRACTION_LABEL: min(policy.fractions, key=lambda text: policy.fractions[text].slices)}
