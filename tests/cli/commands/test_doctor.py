@@ -39,6 +39,7 @@ class Api:
     async def request(self, method, path, *, query=None, body=None, **_):
         self.asked.append((method, path, dict(query or {}), body))
         found = self.objects.get(path)
+        found = found() if callable(found) else found
         if isinstance(found, Exception):
             raise found
         if isinstance(found, str):
@@ -71,7 +72,7 @@ def lease():
 
 OBJECTS = {
     "/apis/clearml-injector.io/v1alpha1": SERVED,
-    LEASE: lease(),
+    LEASE: lease,
     NODES: {"items": [gpu_worker("gpu-1"), gpu_worker("gpu-2", "")]},
     GPU_NODES: {"items": [gpu_node("gpu-1", gpus=[{"index": 0, "healthy": True}])]},
 }
