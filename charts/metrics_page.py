@@ -21,7 +21,6 @@ from agent.usage_metrics import UsageMetrics
 from controller.certificates.metrics import CertificateMetrics
 from controller.geometry.metrics import GeometryMetrics
 from controller.node_agents.metrics import NodeAgentMetrics
-from controller.policies.served_policies import WebhookPolicies
 from controller.process import Task
 from controller.publish import gpu_metrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
@@ -60,7 +59,6 @@ def registries() -> dict[str, CollectorRegistry]:
     NodeAgentMetrics(controller)
     store = LedgerStore(lambda: 0.0)
     controller.register(LedgerCollector(store))
-    controller.register(WebhookPolicies(lambda: 0.0))
     controller.register(UsageCollector(store.ledger, tuple, tuple))
     for registry in (webhook, controller):
         ServedCertificate(registry, "/tls")

@@ -26,10 +26,8 @@ from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_agents.taint_loop import TaintLoop
 from controller.options import ControllerOptions
 from controller.policies.idle_shares import idle_shares
-from controller.policies.policies_in_force import SECONDS_BETWEEN_CHECKS, PoliciesInForce
 from controller.policies.policy_delivery import PolicyDelivery
 from controller.policies.policy_events import PolicyEvents
-from controller.policies.served_policies import WebhookPolicies
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish.gpu_ledger_writer import GpuLedgerWriter
 from controller.publish.metrics import ControllerMetrics
@@ -54,7 +52,6 @@ class LeaderContext:
     leadership: Leadership
     policies: WatchedPolicies | None
     watch_of_cards: WatchHealth
-    served: WebhookPolicies
     reason_not_to_lead: Callable[[], str | None]
     """Returns why another replica should lead instead; None if none should."""
     templates: ClaimTemplates | None = None
@@ -156,12 +153,6 @@ class LeaderTasks:
             )
             delivery = PolicyDelivery(context.api, namespace, name)
             yield self._repeated("policy delivery", delivery.check, 1.0)
-            in_force = PoliciesInForce(context.api, policies, context.served)
-            yield self._repeated(
-                "policies in force",
-                lambda: in_force.check(namespace, name, datetime.now(UTC)),
-                SECONDS_BETWEEN_CHECKS,
-            )
 
     def _repeated(self, name: str, check: Callable[[], Awaitable[None]], seconds: float) -> BackgroundTask:
         """Repeat a check, with a heartbeat and a pause of `seconds`, while this replica leads."""

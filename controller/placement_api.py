@@ -2,11 +2,11 @@
 
 | situation | status |
 |---|---|
-| this replica does not lead | 409 with the leader's address, for placements, denials and served policies |
+| this replica does not lead | 409 with the leader's address, for placements and denials |
 | nodes and pods are not listed yet | 503; 200, pending, for claims under a quota; other claims do not wait |
 | ResourceSlices are not listed yet | 200, pending, for claims of a part of a card, and under a quota |
 | the body is not a batch or a report | 400 |
-| the body exceeds 4 MiB; of denials 128 KiB; of served policies 2 KiB | 413 |
+| the body exceeds 4 MiB; of denials 128 KiB | 413 |
 | one request cannot be read or decided | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
@@ -28,7 +28,6 @@ from starlette.requests import ClientDisconnect
 
 from cluster.leadership import Leadership
 from controller.claims.claim_templates import ClaimTemplates
-from controller.policies.served_policies import WebhookPolicies
 from controller.publish.ledger_stream import backlog_json, ledger_json
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -37,7 +36,6 @@ from ledger.denial_counts import DenialWindow
 from ledger.messages import (
     MAX_ASKS,
     MAX_DENIAL_REPORT_BYTES,
-    MAX_SERVED_POLICIES_BYTES,
     Answered,
     Answers,
     Batch,
@@ -45,7 +43,6 @@ from ledger.messages import (
     DenialReport,
     NotLeading,
     PoliciesReply,
-    ServedPolicies,
     StreamEvent,
     read_request,
 )
@@ -74,20 +71,18 @@ _BEAT = b": beat\n\n"
 T = TypeVar("T")
 _batch = msgspec.json.Decoder(Batch)
 _denial_report = msgspec.json.Decoder(DenialReport)
-_served_policies = msgspec.json.Decoder(ServedPolicies)
 _encode = msgspec.json.Encoder().encode
 
 
 class ControllerApi:
     """The HTTP API of one controller, for webhooks."""
 
-    def __init__(  # noqa: PLR0913 each is used by other requests
+    def __init__(
         self,
         state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         policies: Callable[[], PoliciesReply | None] = lambda: None,
-        served: WebhookPolicies | None = None,
         *,
         templates: ClaimTemplates | None = None,
     ) -> None:
@@ -96,7 +91,6 @@ class ControllerApi:
         self._leadership = leadership
         self._metrics = metrics
         self._policies = policies
-        self._served = served if served is not None else WebhookPolicies(time.monotonic)
         self._templates = templates
         self._denials = DenialWindow()
         self._stopping = False
@@ -116,9 +110,6 @@ class ControllerApi:
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/claims", self._claims, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._take_denials, methods=["POST"], response_class=Response)
-        router.add_api_route(
-            "/served-policies", self._take_policies, methods=["POST"], response_class=Response
-        )
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
@@ -195,16 +186,6 @@ class ControllerApi:
         now = time.monotonic()
         for counted in report.denials:
             self._denials.add(counted, now)
-        return _json({})
-
-    async def _take_policies(self, request: Request) -> Response:
-        """Record the policies that a webhook serves."""
-        report = await _decoded(request, _served_policies, MAX_SERVED_POLICIES_BYTES, "report of policies")
-        if isinstance(report, Response):
-            return report
-        if not self._leadership.leads:
-            return _json(NotLeading(self._leadership.leader), status=409)
-        self._served.add(report)
         return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:

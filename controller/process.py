@@ -26,7 +26,6 @@ from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import PodClaims, PodDemands
-from controller.policies.served_policies import WebhookPolicies
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish import gpu_metrics, node_problems, page
 from controller.publish.gpu_metrics import GpuMetrics
@@ -120,7 +119,6 @@ class ControllerProcess:
             api, self._candidate(), timing, reason_not_to_lead=self._reason_not_to_lead
         )
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
-        self._served_policies = WebhookPolicies(time.monotonic)
         self._templates = (
             ClaimTemplates(api, lambda: self._leadership.leads, time.monotonic)
             if options.claim_templates
@@ -132,7 +130,6 @@ class ControllerProcess:
             self._leadership,
             self._policies,
             self._watch_of_cards,
-            served=self._served_policies,
             reason_not_to_lead=self._reason_not_to_lead,
             templates=self._templates,
         )
@@ -143,7 +140,6 @@ class ControllerProcess:
             self._leadership,
             self._metrics,
             last_good,
-            self._served_policies,
             templates=self._templates,
         )
         self._page = self._shown() if options.page else None
@@ -165,7 +161,6 @@ class ControllerProcess:
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues, quotas_of(policies)))
-        self._registry.register(self._served_policies)
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
         self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))
 
@@ -336,11 +331,7 @@ class ControllerProcess:
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._leader.behind if leadership.leads else None
         policies = self._policies.detail if self._policies is not None else None
-        digest = self._policies.digest if self._policies is not None and leadership.leads else None
-        served = self._served_policies.detail(digest)
-        return "; ".join(
-            filter(None, [self._role(), away, self._reason_not_to_lead(), behind, policies, served])
-        )
+        return "; ".join(filter(None, [self._role(), away, self._reason_not_to_lead(), behind, policies]))
 
     def _reason_not_to_lead(self) -> str | None:
         """Why another replica should lead: an unhealthy watch."""

@@ -66,15 +66,10 @@ def policies(seen: Seen) -> Iterator[Diagnosis]:
     for each in others:
         what = f"pod {each.pod} does not serve the policies: {each.problem or f'it serves {each.digest}'}"
         yield Diagnosis("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
-    # The leader also counts webhooks outside the cluster.
-    counted = {digest for each in processes for digest in each.webhooks or ()}
-    if stale := counted - {stored.digest}:
-        what = f"webhooks serve other policies than the ConfigMap's: {', '.join(sorted(stale)) or 'none'}"
-        yield Diagnosis("failed", what, "see the log of the webhooks outside the cluster")
     counts = Counter(each.component for each in processes)
-    if not counted and not counts["webhook"]:
+    if not counts["webhook"]:
         yield Diagnosis("failed", "no webhook serves them", "start one: helm upgrade, webhook.replicas")
-    elif not others and not stale:
+    elif not others:
         where = ", ".join(f"{component}s: {count}" for component, count in sorted(counts.items()))
         since = max([each.since for each in processes if each.since is not None], default=None)
         when = f" since {format_time(datetime.fromtimestamp(since, UTC))}" if since is not None else ""

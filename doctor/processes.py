@@ -25,7 +25,6 @@ FIGURES = {
     "fraction_injector_waiting_slices": "waiting",
 }
 """Metrics of the leading controller, and the fields of `Figures`."""
-WEBHOOKS_BY_POLICIES = "fraction_injector_webhooks_by_policies"
 ANSWER_SECONDS = 5.0
 MAX_PODS = 200
 """Pods of an installation that are queried."""
@@ -74,14 +73,12 @@ def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
     Raises:
         ValueError: these are not metrics.
     """
-    digest, webhooks = None, []
+    digest = None
     values: dict[str, float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if sample.name == POLICY_INFO:
                 digest = sample.labels.get("digest")
-            elif sample.name == WEBHOOKS_BY_POLICIES and sample.value:
-                webhooks.append(sample.labels.get("digest", ""))
             elif not sample.labels:
                 values[sample.name] = sample.value
     return ServingPod(
@@ -91,7 +88,6 @@ def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
         values.get(POLICY_SINCE),
         problem=None if digest is not None else "it serves no policies",
         certificate_ends=values.get(CERTIFICATE_ENDS),
-        webhooks=tuple(webhooks) if values.get(LEADING) else None,
         figures=_figures(values) if values.get(LEADING) else None,
     )
 

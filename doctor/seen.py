@@ -107,8 +107,6 @@ class ServingPod(msgspec.Struct, frozen=True):
     """Why its policies are unknown."""
     certificate_ends: float | None = None
     """When its served certificate expires, in Unix seconds; None if it does not report it."""
-    webhooks: tuple[str, ...] | None = None
-    """Digests that webhooks serve, in and outside the cluster, as the leader counts them; else None."""
     figures: Figures | None = None
     """As the leader counts; None of the others."""
 

@@ -36,8 +36,6 @@ MAX_DENIALS = 100
 """Pairs of a reason and a namespace in one report of denials."""
 MAX_DENIAL_REPORT_BYTES = 2**17
 """Bytes of such a report: 100 lines of 200 characters, and their other fields."""
-MAX_SERVED_POLICIES_BYTES = 2048
-"""Bytes of a report of the policies that a webhook serves."""
 MAX_DENIAL_LINE = 200
 """Characters of a denial's message."""
 _Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
@@ -45,8 +43,6 @@ _Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _DeniedPods = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
-_Webhook = Annotated[str, msgspec.Meta(pattern=r"^[-.A-Za-z0-9]+\Z", max_length=MAX_NAME)]
-_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f.]*\Z", max_length=MAX_LABEL_VALUE)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 _share = msgspec.json.Decoder(RequestedShare).decode
@@ -187,15 +183,6 @@ class PoliciesReply(msgspec.Struct, frozen=True):
     """Digest of the set, for people."""
     files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
     """Content by file name."""
-
-
-class ServedPolicies(msgspec.Struct, frozen=True):
-    """Body of `POST /v1/served-policies`: the policies of one webhook, sent every few seconds."""
-
-    webhook: _Webhook
-    """Unique name of the webhook."""
-    digest: _Digest
-    """Digest of the set in force; empty if there is none."""
 
 
 class DenialCount(msgspec.Struct, frozen=True, gc=False):

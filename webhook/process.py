@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING
@@ -36,7 +35,6 @@ from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import ControllerWait
 from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
-from webhook.policy_reports import PolicyReports
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
 
@@ -176,12 +174,9 @@ class WebhookProcess:
         )
         self._last_good = LastGoodPolicies(client, self._policies)
         denials = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
-        client_of_reports = ControllerClient(url, lambda: certificate.client)
-        served = PolicyReports(client_of_reports, socket.gethostname(), lambda: self._policies.last.digest)
         self._background = {
             **placer.background(),
             "denial reports": denials.run,
-            "policy reports": served.run,
         }
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
         return placer, placer.may_have

@@ -9,7 +9,6 @@ from cluster.watch_health import WatchHealth
 from controller.claims.claim_templates import UNUSED_SECONDS, ClaimTemplates
 from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
-from controller.policies.served_policies import WebhookPolicies
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
 from tests.controller.claims.test_claim_templates import Api, ensure, request
@@ -27,7 +26,6 @@ def test_a_new_leader_counts_the_claim_templates_that_it_knows_as_used(tmp_path)
         SimpleNamespace(leads=True),
         None,
         WatchHealth(),
-        served=WebhookPolicies(lambda: now[0]),
         reason_not_to_lead=lambda: None,
         templates=templates,
     )

@@ -51,8 +51,8 @@ def served(digest="new", **more):
 FIGURES = Figures(gpus=35, slices=280, free=19, waiting=12)
 
 
-def leader(*webhooks, figures=FIGURES, **more):
-    return ServingPod("controller-a", "controller", "new", webhooks=webhooks, figures=figures, **more)
+def leader(*, figures=FIGURES, **more):
+    return ServingPod("controller-a", "controller", "new", figures=figures, **more)
 
 
 def node(name="gpu-1", *, labels=None, taints=None, **fact):
@@ -89,7 +89,7 @@ SOUND = Seen(
     served=Read(frozenset({"gpunodes", "gpuledgers"})),
     lease=Read(Lease(holder="controller-a", renewed=NOW - timedelta(seconds=1), seconds=7)),
     policies=Read(StoredPolicies("new")),
-    processes=Read((served(certificate_ends=ENDS), leader("new"))),
+    processes=Read((served(certificate_ends=ENDS), leader())),
     certificates=Read(observed()),
     webhook=Read(WebhookEntry("Fail", MADE.certificate_pem)),
     endpoints=Read(("10.0.0.1",)),

@@ -7,11 +7,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.kube_client import ApiError
-from controller.policies.served_policies import WebhookPolicies
 from doctor.objects import ReleasePod
 from doctor.processes import read_processes
 from doctor.seen import Figures, ServingPod
-from ledger.messages import ServedPolicies
 from service.metrics import PolicySince, policy_info, render
 
 LEADER = """fraction_injector_leading 1.0
@@ -23,16 +21,12 @@ fraction_injector_waiting_slices 12.0
 ENDS = "fraction_injector_certificate_expiry_timestamp_seconds 9.0\n"
 
 
-def metrics(digest="new", webhooks=()):
+def metrics(digest="new", *, leads=False):
     """What a process serves at /metrics, made by its own collectors."""
     registry = CollectorRegistry()
     registry.register(policy_info(lambda: digest))
     registry.register(PolicySince(lambda: 5.0 if digest else None))
-    counted = WebhookPolicies(lambda: 0.0)
-    for number, each in enumerate(webhooks):
-        counted.add(ServedPolicies(f"webhook-{number}", each))
-    registry.register(counted)
-    return render(registry).decode() + ENDS + (LEADER if webhooks else "")
+    return render(registry).decode() + ENDS + (LEADER if leads else "")
 
 
 def pod(name, component="webhook", phase="Running", config_map="p", port="health"):
@@ -63,7 +57,7 @@ def read(answers, pods=None):
 
 
 def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
-    found = read({"webhook-a": metrics(), "controller-a": metrics(webhooks=["new", "old"])})
+    found = read({"webhook-a": metrics(), "controller-a": metrics(leads=True)})
     assert found == (
         ServingPod(
             "controller-a",
@@ -71,7 +65,6 @@ def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
             "new",
             5.0,
             certificate_ends=9.0,
-            webhooks=("new", "old"),
             figures=Figures(gpus=35, slices=280, free=19, waiting=12),
         ),
         ServingPod("webhook-a", "webhook", "new", 5.0, certificate_ends=9.0),

@@ -115,18 +115,6 @@ def in_force(installation, served):
     return digests if len(digests) == 1 and is_newest else None
 
 
-def test_an_event_on_the_config_map_says_what_is_in_force_everywhere(installation, cluster, digests):
-    [digest] = eventually(lambda: in_force(installation, digests()), "all webhooks serve the newest policies")
-
-    def messages():
-        about = f"{RELEASE}-policies"
-        return [e["message"] for e in cluster.api.events(OWN_NAMESPACE, about, "PoliciesInForce")]
-
-    names = ", ".join(sorted(pod.name for pod in installation.pods("webhook")))
-    message = f"policies {digest} are in force at every webhook (2): {names}"
-    eventually(lambda: message in messages(), "the Event is there")
-
-
 def test_the_controller_touched_the_webhooks_and_itself(installation):
     stored = installation.cluster.api.get("ConfigMap", f"{RELEASE}-policies", OWN_NAMESPACE)
     version = stored["metadata"]["resourceVersion"]

@@ -15,7 +15,6 @@ from ledger.messages import (
     DenialReport,
     NotLeading,
     PoliciesReply,
-    ServedPolicies,
 )
 from webhook.placing.http_client import Address, ClientConnection
 
@@ -76,10 +75,6 @@ class ControllerClient:
             ValueError: the reply is invalid.
         """
         await self._post("/v1/denials", _encode(denials), MAX_REPORT_REPLY)
-
-    async def report_policies(self, served: ServedPolicies) -> None:
-        """Report to the leader which policies this webhook serves; raises as `report` does."""
-        await self._post("/v1/served-policies", _encode(served), MAX_REPORT_REPLY)
 
     async def policies(self) -> PoliciesReply:
         """Get the last good policy set from any replica, on a separate connection.
