@@ -34,12 +34,12 @@ def main() -> int:
     gc.disable()
     # Here and not above: gRPC is loaded while other processes read.
     from agent.gpu import GpuSourceError  # noqa: PLC0415
-    from agent.process import device_plugins, run_agent  # noqa: PLC0415
+    from agent.process import run_agent  # noqa: PLC0415
 
     try:
         api = _api_server(options)
         extensions = _extensions(api, options.node)
-        offering = device_plugins if options.offer == "device-plugin" else _dra(api)
+        offering = _offering(api, options)
         gc.freeze()
         gc.enable()
         again = asyncio.run(run_agent(options, begun, extensions, offering))
@@ -77,12 +77,19 @@ def _extensions(api: ApiServerClient | None, node: str | None) -> list[Extension
     return [node_facts(api, node), unlimited_events(api)]
 
 
-def _dra(api: ApiServerClient | None) -> MakeOffering:
-    """Return what offers the GPUs by DRA."""
-    from agent.dra.serving import offer_by_dra  # noqa: PLC0415 other agents need none
+def _offering(api: ApiServerClient | None, options: AgentOptions) -> MakeOffering:
+    """Return what offers the GPUs."""
+    if api is None or options.node is None:
+        from agent.process import device_plugins  # noqa: PLC0415 as in `main`
 
-    assert api is not None  # noqa: S101 the options require a node
-    return offer_by_dra(api)
+        return device_plugins
+    if options.offer == "dra":
+        from agent.dra.serving import offer_by_dra  # noqa: PLC0415 other agents need none
+
+        return offer_by_dra(api)
+    from agent.kubernetes.other_drivers import offer_by_device_plugins  # noqa: PLC0415 as in `main`
+
+    return offer_by_device_plugins(api, options.node)
 
 
 if __name__ == "__main__":

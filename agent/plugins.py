@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,11 @@ from service.log import get_logger
 
 INDEX = "{index}"
 LOOK_SECONDS = 1.0
-"""How long an agent that starts waits for what the kubelet counts."""
+"""How long an agent that starts waits for what the kubelet counts, and for what DRA drivers offer."""
+DRIVERS_SECONDS = 300.0
+"""Between two looks at what DRA drivers offer: every agent asks the API server."""
+LookAtDrivers = Callable[[], Awaitable[Mapping[str, str] | None]]
+"""Returns why cards must be withdrawn because a DRA driver offers them too, by UUID; None if unknown."""
 
 
 class DevicePlugins:
@@ -45,6 +49,7 @@ class DevicePlugins:
         metrics: count registrations and answers.
         preparation: prepares the node.
         kubelet: the kubelet of this node.
+        drivers: finds the cards that DRA drivers offer too; None to look for none.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what the plugins of a node need
@@ -55,8 +60,10 @@ class DevicePlugins:
         metrics: AgentMetrics,
         preparation: Preparation,
         kubelet: Kubelet,
+        drivers: LookAtDrivers | None = None,
     ) -> None:
         self._options = options
+        self._drivers = drivers
         self._policy = policy
         self._state = state
         self._metrics = metrics
@@ -96,6 +103,7 @@ class DevicePlugins:
             for registrar in registrars:
                 group.create_task(registrar.run(heartbeat))
             group.create_task(Ownership(self._kubelet, registrars, self._others).run(heartbeat))
+            group.create_task(self._follow_drivers())
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
@@ -175,11 +183,24 @@ class DevicePlugins:
             self._log.warning("our CDI devices are not updated", error=str(error))
 
     async def _look_for_others(self) -> None:
-        """Withdraw cards that another plugin has or had, before any is offered; `Ownership` repeats it."""
+        """Withdraw cards that another plugin has or had, before any is offered; later looks repeat it."""
         with contextlib.suppress(KubeletError, TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
                 self._others.look(counted, holders)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await self._look_at_drivers()
+
+    async def _follow_drivers(self) -> None:
+        while self._drivers is not None:
+            await self._look_at_drivers()
+            await asyncio.sleep(DRIVERS_SECONDS)
+
+    async def _look_at_drivers(self) -> None:
+        found = await self._drivers() if self._drivers is not None else None
+        if found is not None:
+            self._others.set_drivers(found)
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's checkpoint, before any is offered; `Usage` repeats it."""

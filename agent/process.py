@@ -27,7 +27,7 @@ from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
 from agent.parallel_start import Begun
-from agent.plugins import DevicePlugins
+from agent.plugins import DevicePlugins, LookAtDrivers
 from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
 from agent.preparation import Preparation
 from agent.settings import AgentPolicy
@@ -89,11 +89,11 @@ class OfferingParts:
 MakeOffering = Callable[[OfferingParts], Offering]
 
 
-def device_plugins(parts: OfferingParts) -> DevicePlugins:
-    """Offer the GPUs by device plugins."""
+def device_plugins(parts: OfferingParts, drivers: LookAtDrivers | None = None) -> DevicePlugins:
+    """Offer the GPUs by device plugins; `drivers` finds the cards that DRA drivers offer too."""
     agent = parts.agent
     return DevicePlugins(
-        agent.options, agent.policy, agent.state, parts.metrics, parts.preparation, parts.kubelet
+        agent.options, agent.policy, agent.state, parts.metrics, parts.preparation, parts.kubelet, drivers
     )
 
 

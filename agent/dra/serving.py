@@ -16,11 +16,12 @@ from agent.dra.checkpoint import PreparedClaims
 from agent.dra.plugin import REFUSALS, DraPlugin
 from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.specifications import ClaimSpecifications
-from agent.gpu import CardIdentity, Gpu, GpuSourceError
+from agent.gpu import CardIdentity, GpuSourceError
 from agent.kubelet import KubeletError
 from agent.kubelet_api import dra_pb2, pluginregistration_pb2
 from agent.kubelet_api.services import serve
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.kubernetes.other_drivers import OtherDrivers
 from agent.kubernetes.resource_claims import ResourceClaims
 from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.other_plugins import OtherPlugins
@@ -42,7 +43,6 @@ _NO_SHARES = (
     "the API server drops allowMultipleAllocations: turn on its feature gate DRAConsumableCapacity"
     " (Kubernetes 1.36 or newer); until then a share takes a whole card"
 )
-_TWICE = "DRA driver {} offers it too: remove one of the two from this node"
 
 
 def offer_by_dra(api: ApiServerClient) -> MakeOffering:
@@ -73,6 +73,7 @@ class DraOffer:
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
         self._others = OtherPlugins(agent.state, (), metrics)
+        self._drivers = OtherDrivers(self._slices, agent)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"
         self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
@@ -220,7 +221,7 @@ class DraOffer:
                 self._published = self._unknown
                 self._show()
                 return
-            self._others.set_drivers(await asyncio.to_thread(self._offered_by_drivers))
+            self._others.set_drivers(await asyncio.to_thread(self._drivers.reasons))
             await asyncio.to_thread(self._identify)
             self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
         except ApiServerError as error:
@@ -256,11 +257,6 @@ class DraOffer:
             if gpu.uuid not in self._identities:
                 with contextlib.suppress(GpuSourceError):  # its health shows it
                     self._identities[gpu.uuid] = self._source.identity_of(gpu.uuid)
-
-    def _offered_by_drivers(self) -> dict[str, str]:
-        gpus: list[Gpu] = list(self._state.gpus)
-        buses = {uuid: each.bus for uuid, each in self._identities.items() if each.bus is not None}
-        return {uuid: _TWICE.format(by) for uuid, by in self._slices.others(gpus, buses).items()}
 
     async def _look_on(self) -> None:
         while True:

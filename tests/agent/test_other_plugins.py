@@ -5,10 +5,12 @@ import asyncio
 import grpc
 import pytest
 
-from agent import ownership
+from agent import ownership, plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
+from agent.kubernetes.other_drivers import offer_by_device_plugins
 from agent.other_plugins import held_elsewhere, offered_elsewhere
+from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
@@ -142,5 +144,34 @@ def test_a_card_that_stays_whole_is_the_other_plugins():
                     assert process.state.unhealthy == {}
                     assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
                 await other.stop()
+
+    asyncio.run(offer())
+
+
+@pytest.mark.parametrize(
+    "named", [{"uuid": {"string": "GPU-0"}}, {"pciBusID": {"string": card(0).bus}}], ids=["uuid", "bus"]
+)
+def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_does(monkeypatch, named):
+    monkeypatch.setattr(plugins, "DRIVERS_SECONDS", 0.1)
+
+    async def offer():
+        server = ApiServer()
+        server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": named})
+        with node_folder() as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-0", "GPU-1")
+            offering = offer_by_device_plugins(server, NODE)
+            async with kubelet_in(node.root) as kubelet, running(node, offering=offering) as process:
+                await kubelet.until_offered("nvidia.com/gpu-1")
+                await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+                assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+                assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in process.state.unhealthy["GPU-0"]
+                server.is_away = True
+                looks = server.looks
+                await until(lambda: server.refused >= 2)
+                assert (server.looks, list(process.state.unhealthy)) == (looks, ["GPU-0"])
+                server.slices.clear()
+                server.is_away = False
+                await kubelet.until_offered("nvidia.com/gpu-0")
 
     asyncio.run(offer())

@@ -115,24 +115,22 @@ def test_its_places_on_the_node_are_protected_by_every_policy(helm, tmp_path):
     assert off.compiled[None, "other"].effective.protected_host_paths == ("/opt/mine",)
 
 
-def test_by_dra_it_has_the_kubelets_folders_of_drivers_and_its_rights_and_no_other_agent_has(helm):
+def test_by_dra_it_has_the_kubelets_folders_of_drivers_and_its_rights(helm):
     by_dra = merged(offer="dra", kubeletDir="/k")
     pod = agent_of(helm, by_dra)
     [container] = pod["containers"]
     assert "--offer=dra" in container["args"]
     mounts = {each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")}
     assert {f"/k/plugins/{DRIVER}", "/k/plugins_registry"} <= mounts
+    reads = {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]}
+    assert rules_of_dra(helm, ON) == [reads]
     assert rules_of_dra(helm, by_dra) == [
-        {
-            "apiGroups": ["resource.k8s.io"],
-            "resources": ["resourceslices"],
-            "verbs": ["get", "list", "create", "update", "delete"],
-        },
+        reads,
+        {**reads, "verbs": ["get", "create", "update", "delete"]},
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
     ]
     [device_class] = [each for each in helm.rendered(by_dra) if each["kind"] == "DeviceClass"]
     assert device_class["metadata"]["name"] == DRIVER
-    assert not rules_of_dra(helm, ON)
     assert not [each for each in helm.rendered(ON) if each["kind"] == "DeviceClass"]
     assert "plugins-registry" not in {each["name"] for each in agent_of(helm, ON)["volumes"]}
 

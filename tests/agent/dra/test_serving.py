@@ -16,7 +16,16 @@ from agent.dra.resource_slice import slice_name
 from agent.dra.specifications import ClaimSpecifications
 from kube.dra import DRIVER
 from testbed.nvidia.cards import Xid
-from tests.agent.support.dra import NODE, TIME, UID, ApiServer, DraKubelet, claim_file, driver_on
+from tests.agent.support.dra import (
+    NODE,
+    TIME,
+    UID,
+    ApiServer,
+    DraKubelet,
+    claim_file,
+    driver_on,
+    slice_of_nvidia,
+)
 from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
 from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, ready, running, until
 
@@ -563,14 +572,7 @@ async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_
 @run
 async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():
     server = ApiServer()
-    server.slices["nvidia"] = {
-        "metadata": {"name": "nvidia"},
-        "spec": {
-            "driver": "gpu.nvidia.com",
-            "nodeName": NODE,
-            "devices": [{"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}}],
-        },
-    }
+    server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}})
     async with offered(card(0), card(1), server=server) as (_, kubelet, _):
         assert list(server.devices) == ["gpu-1"]
         server.add_claim({"memory": "1Gi"})

@@ -1,9 +1,6 @@
 """An API server's slices and claims, and a kubelet as a DRA driver sees it."""
 
-import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator
 from copy import deepcopy
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,10 +13,9 @@ from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.kubelet_api.services import Stub
 from agent.kubernetes.api_server import ApiServerError
-from agent.process import AgentProcess
 from kube.dra import DRIVER
 from tests.agent.support.kubelet import PATIENCE_S
-from tests.agent.support.node import PER_GPU, AgentNode, until
+from tests.agent.support.node import PER_GPU, AgentNode, running, until
 
 NODE = "gpu-node"
 UID = "11111111-2222-3333-4444-555555555555"
@@ -36,6 +32,7 @@ class ApiServer:
         writes: Of slices.
         is_away: Whether it answers nothing.
         looks: How often slices were listed.
+        refused: How often it did not answer.
     """
 
     def __init__(self) -> None:
@@ -44,7 +41,7 @@ class ApiServer:
         self.dropped: set[str] = set()
         self.writes: list[dict[str, Any]] = []
         self.is_away = False
-        self.looks = 0
+        self.looks = self.refused = 0
         self._versions = 0
 
     def get(self, path: str) -> dict[str, Any]:
@@ -106,6 +103,7 @@ class ApiServer:
 
     def _answer(self) -> None:
         if self.is_away:
+            self.refused += 1
             raise ApiServerError("GET: connection refused")
 
     def _store(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -197,19 +195,15 @@ def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
     return [api.Claim(namespace="default", name=name, uid=uid) for name, uid in named]
 
 
-@contextlib.asynccontextmanager
-async def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU) -> AsyncIterator[AgentProcess]:
-    """An agent that offers by DRA while the context is open, as `tests.agent.support.node.running`."""
-    source = node.open_driver()
-    process = AgentProcess(node.options, policy, source, offering=offer_by_dra(server))
-    task = asyncio.ensure_future(process.serve())
-    try:
-        yield process
-    finally:
-        process.stop()
-        async with asyncio.timeout(PATIENCE_S):
-            await task
-        await asyncio.to_thread(source.close)
+def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU):
+    """An agent that offers by DRA while the context is open."""
+    return running(node, policy, offering=offer_by_dra(server))
+
+
+def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:
+    """A ResourceSlice of NVIDIA's driver on this node."""
+    spec = {"driver": "gpu.nvidia.com", "nodeName": NODE, "devices": list(devices)}
+    return {"metadata": {"name": "nvidia"}, "spec": spec}
 
 
 def claim_file(node: AgentNode, uid: str = UID) -> dict[str, Any]:

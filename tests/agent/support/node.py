@@ -16,7 +16,7 @@ import yaml
 from agent.gpu import GpuSource
 from agent.nvml import Nvml
 from agent.options import AgentOptions
-from agent.process import AgentProcess
+from agent.process import AgentProcess, MakeOffering, device_plugins
 from agent.settings import AgentPolicy, LimiterPart
 from testbed.nvidia.cards import Card, NvmlNode
 from tests.agent.support.child import Child
@@ -133,11 +133,14 @@ class AgentNode:
 
 @contextlib.asynccontextmanager
 async def running(
-    node: AgentNode, policy: AgentPolicy = PER_GPU, source: GpuSource | None = None
+    node: AgentNode,
+    policy: AgentPolicy = PER_GPU,
+    source: GpuSource | None = None,
+    offering: MakeOffering = device_plugins,
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
-    process = AgentProcess(node.options, policy, source)
+    process = AgentProcess(node.options, policy, source, offering=offering)
     task = asyncio.ensure_future(process.serve())
     try:
         yield process

@@ -1,0 +1,68 @@
+"""The cards of this node that other drivers of Dynamic Resource Allocation offer too."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from agent.gpu import GpuSourceError
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.kubernetes.resource_slices import ResourceSlices
+from agent.process import Agent, MakeOffering, device_plugins
+from service.log import get_logger
+
+_TWICE = "DRA driver {} offers it too: remove one of the two from this node"
+
+
+class OtherDrivers:
+    """Reads their ResourceSlices.
+
+    Args:
+        slices: ResourceSlices of this node.
+        agent: the agent, with the cards that it offers.
+    """
+
+    def __init__(self, slices: ResourceSlices, agent: Agent) -> None:
+        self._slices = slices
+        self._state, self._source = agent.state, agent.source
+        self._error: str | None = None
+        self._log = get_logger("other drivers")
+
+    def reasons(self) -> dict[str, str]:
+        """Return why a card must be withdrawn, by UUID; call it from a thread.
+
+        Raises:
+            ApiServerError: the slices cannot be read.
+        """
+        buses = {}
+        for gpu in self._state.gpus:
+            with contextlib.suppress(GpuSourceError):  # its health shows it
+                if (bus := self._source.identity_of(gpu.uuid).bus) is not None:
+                    buses[gpu.uuid] = bus
+        return {uuid: _TWICE.format(by) for uuid, by in self._slices.others(self._state.gpus, buses).items()}
+
+    async def look(self) -> Mapping[str, str] | None:
+        """Return `reasons`; None, with a line in the log, if the slices cannot be read."""
+        try:
+            found = await asyncio.to_thread(self.reasons)
+        except ApiServerError as error:
+            if error.status == HTTPStatus.NOT_FOUND:  # Kubernetes before 1.34 does not serve them
+                return {}
+            if str(error) != self._error:
+                self._log.warning("cannot see what DRA drivers offer", error=str(error))
+            self._error = str(error)
+            return None
+        self._error = None
+        return found
+
+
+def offer_by_device_plugins(api: ApiServerClient, node: str) -> MakeOffering:
+    """Return what makes an agent offer its GPUs by device plugins, but no card that a DRA driver offers.
+
+    Args:
+        api: the API server.
+        node: name of this node.
+    """
+    return lambda parts: device_plugins(parts, OtherDrivers(ResourceSlices(api, node), parts.agent).look)
