@@ -83,13 +83,13 @@ def _offering(api: ApiServerClient | None, options: AgentOptions) -> MakeOfferin
         from agent.process import device_plugins  # noqa: PLC0415 as in `main`
 
         return device_plugins
-    if options.offer == "dra":
-        from agent.dra.serving import offer_by_dra  # noqa: PLC0415 other agents need none
+    if options.offer == "device-plugin":
+        from agent.kubernetes.other_drivers import offer_by_device_plugins  # noqa: PLC0415 as in `main`
 
-        return offer_by_dra(api)
-    from agent.kubernetes.other_drivers import offer_by_device_plugins  # noqa: PLC0415 as in `main`
+        return offer_by_device_plugins(api, options.node)
+    from agent.dra.serving import offer_by_dra  # noqa: PLC0415 other agents need none
 
-    return offer_by_device_plugins(api, options.node)
+    return offer_by_dra(api)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tests.cli.commands.why_api import NAMESPACE, Api, ago, event, waiting
 from tests.cli.running import run
 from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
-from tests.controller.watch.test_resource_slice import gpu, resource_slice
+from tests.controller.watch.test_claim_cards import gpu, resource_slice
 
 SHARE = ClaimedShare(DRIVER, Fraction(4, 8), (40960, 81920))
 TEMPLATE, SPEC = template_name(SHARE), template_spec(SHARE)["spec"]
