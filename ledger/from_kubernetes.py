@@ -38,7 +38,7 @@ from kube.scheduling import Taint
 from ledger.claimed_cards import MAX_PARTS
 from ledger.cordon import indices_of
 from ledger.instance_worth import with_instance_worth
-from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
+from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.claim import NamedShare, share_of_name
@@ -86,9 +86,10 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
     status = node.status or NodeStatus()
     allocatable = status.allocatable or {}
     gpus = slices_by_index(allocatable, names)
-    pooled = pooled_slices(allocatable, names)
+    capacity = status.capacity or allocatable
+    pool, pooled, pooled_gpus = pool_of(allocatable, capacity, labels, names)
     life_cycle = [taint for taint in spec.taints or () if taint.key.startswith(_LIFE_CYCLE_TAINTS)]
-    divided = dict(slices_by_index(status.capacity or allocatable, names))
+    divided = dict(slices_by_index(capacity, names))
     return NodeFact(
         name=node.metadata.name,
         labels=labels,
@@ -96,8 +97,9 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         usable=not spec.unschedulable and _is_ready(status) and not any(map(_repels, life_cycle)),
         gpus=gpus,
         slices_per_gpu=max(divided.values(), default=0),
+        pool=pool,
         pooled=pooled,
-        pooled_gpus=pooled_gpus(pooled, labels),
+        pooled_gpus=pooled_gpus,
         instances=instances_by_number(allocatable, names),
         gpu_mib=label_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,

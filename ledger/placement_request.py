@@ -142,6 +142,8 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     """The driver of the pod's claim; None in modes without claims."""
     claim_names: ClaimNames | None = None
     """The names in the claim if the driver is a custom one. Older controllers refuse such a driver."""
+    pool: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
+    """The one name of the slices in mode pooled; empty in other modes, and from older webhooks."""
 
     @property
     def asked_mib(self) -> int:
@@ -182,7 +184,7 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     def as_instance(self, instance: Instance) -> RequestedShare:
         """Return the share as one MIG instance of this kind."""
         return msgspec.structs.replace(
-            self, fraction=ONE_INSTANCE, instance=instance, writes_limits=False, mode=INSTANCE_MODE
+            self, fraction=ONE_INSTANCE, instance=instance, writes_limits=False, mode=INSTANCE_MODE, pool=""
         )
 
     def allocated(self, placement: Placement) -> AllocatedShare:

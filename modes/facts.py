@@ -33,8 +33,10 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """(index, allocatable slices) of each GPU with a resource name of its own, by index."""
     slices_per_gpu: int = 0
     """Slices that each of `gpus` is divided into; 0 while the device plugin is away."""
+    pool: str = ""
+    """Resource name that all GPUs share; empty if there is none, or if it is unknown."""
     pooled: int = 0
-    """Slices of all GPUs together, if they share one resource name."""
+    """Slices of `pool`; 0 also while the device plugin is away."""
     pooled_gpus: int = 0
     """GPUs behind `pooled`; 0 if no label states it."""
     instances: tuple[tuple[int, int], ...] = ()
@@ -58,7 +60,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def has_gpus(self) -> bool:
         """Whether the node offers anything that a share takes, or would if its device plugin were there."""
-        return bool(self.gpus or self.pooled or self.instances)
+        return bool(self.gpus or self.pool or self.pooled or self.instances)
 
     def offered(self) -> dict[Unit, int]:
         """Return what can be allocated of each unit; no pool without slices."""

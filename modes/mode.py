@@ -57,6 +57,8 @@ class Mode(ABC):
     is_claimed: ClassVar[bool] = False
     """Whether pods get a ResourceClaim instead of amounts of resources, and the scheduler chooses the GPUs.
     `resource` is then the driver of their claims."""
+    refusing_labels: ClassVar[Mapping[str, str]] = {}
+    """Labels, each with its value, of nodes whose device plugin always fails some pods (`refusing_nodes`)."""
     needs_limiter: ClassVar[bool] = True
     """Whether software must limit a share; otherwise what it takes has a limit of its own."""
 
@@ -73,6 +75,16 @@ class Mode(ABC):
     @abstractmethod
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Return resource names and quantities for the limits and requests of a GPU container."""
+
+    @property
+    def pool(self) -> str:
+        """The one name under which pods request slices of any GPU; empty in other modes."""
+        return ""
+
+    @classmethod
+    def refusing_nodes(cls, fraction: Fraction) -> Mapping[str, str]:  # noqa: ARG003 most refuse none
+        """Return those of `refusing_labels` whose nodes fail a pod with the fraction."""
+        return {}
 
     @staticmethod
     def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 no GPUs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from kube.names import GPU_RESOURCE
+from kube.names import GKE_GPU_SHARING_LABEL, GPU_RESOURCE, GPU_SHARING_LABEL
 from modes.facts import NodeFact
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
@@ -27,11 +28,27 @@ class Pooled(Mode):
     several_gpus_problem: ClassVar[str | None] = (
         "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: request a share of one"
     )
+    # These fail a container that requests more than one slice. No label states that NVIDIA's plugin does so
+    # with failRequestsGreaterThanOne.
+    refusing_labels: ClassVar[Mapping[str, str]] = {
+        GPU_SHARING_LABEL: "mps",
+        GKE_GPU_SHARING_LABEL: "time-sharing",
+    }
 
     @cached_property
     def kinds(self) -> ResourceKinds:
         """The policy's name means the pool; names of single GPUs are known only to be denied."""
         return ResourceKinds(STANDARD_INDEX, self.resource, self.counted, self.allowed, self.instance_prefix)
+
+    @property
+    def pool(self) -> str:
+        """The policy's name."""
+        return self.resource
+
+    @classmethod
+    def refusing_nodes(cls, fraction: Fraction) -> Mapping[str, str]:
+        """Return the labels of nodes that accept at most one slice for each container."""
+        return cls.refusing_labels if max(fraction.split, default=fraction.slices) > 1 else {}
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses
         """Return the slices of the node's pool."""
@@ -48,11 +65,9 @@ class Pooled(Mode):
     @staticmethod
     def gpu_count(node: NodeFact) -> GpuCount | None:
         """Count the GPUs behind the node's pool; 0 if no label states them."""
-        pooled = node.pooled
-        if not pooled:
+        if not (node.pool or node.pooled):
             return None
-        gpus = node.pooled_gpus
-        return gpus, pooled // max(1, gpus)
+        return node.pooled_gpus, node.pooled // max(1, node.pooled_gpus)
 
     @staticmethod
     def slices(node: NodeFact) -> int:

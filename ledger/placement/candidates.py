@@ -399,6 +399,6 @@ def _key(request: PlacementRequest) -> Hashable:
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
     # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
     limits = share.writes_limits, share.instance is not None, fraction.gpus if fraction.is_apart else 0
-    of_mode = share.mode, share.resource_unit
+    of_mode = share.mode, share.resource_unit, share.pool
     of_cards = request.demands.kinds, request.keeps_model
     return of_mode, size, limits, of_cards, selector, asked.required_terms, asked.tolerations, asked.node_name

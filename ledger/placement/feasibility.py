@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kube.matching import labels_match, tolerates
-from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
+from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL, GPU_RESOURCE, SHARED_GPU_RESOURCE
 from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.facts import NodeFact
 from modes.fraction import Fraction
+from modes.mode import GpuCount
 from modes.registry import MODES
 
 _MAX_NAME = 63
@@ -23,17 +24,19 @@ class Obstacle(IntEnum):
     OTHER_NODE = 1
     NO_GPUS = 2
     OTHER_NAME = 3
-    SLICES = 4
-    COUNT_UNKNOWN = 5
-    COUNT = 6
-    MEMORY = 7
-    OTHER_KIND = 8
-    TOO_SMALL = 9
-    NO_AGENT = 10
-    CARDS = 11
-    UNEQUAL = 12
-    LABELS = 13
-    TAINTS = 14
+    OTHER_POOL = 4
+    SLICES = 5
+    COUNT_UNKNOWN = 6
+    COUNT = 7
+    ONE_SLICE = 8
+    MEMORY = 9
+    OTHER_KIND = 10
+    TOO_SMALL = 11
+    NO_AGENT = 12
+    CARDS = 13
+    UNEQUAL = 14
+    LABELS = 15
+    TAINTS = 16
 
 
 _WHY = {
@@ -42,10 +45,14 @@ _WHY = {
     " (docs/getting-started/install.md)",
     Obstacle.OTHER_NAME: "{at} GPUs have another resource name than in the policy: ask the admin"
     " to divide them (docs/getting-started/install.md)",
+    Obstacle.OTHER_POOL: "{at} GPUs are named {other} or otherwise, not {pool}: ask the admin to match"
+    " resources.name",
     Obstacle.SLICES: "{at} GPUs are not divided into {slices} slices: ask the admin to match slicesPerGpu",
     Obstacle.COUNT_UNKNOWN: f"{{at}} the labels {GPU_COUNT_LABEL} and .replicas are missing: ask the admin to"
     " set them (docs/getting-started/install.md)",
     Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: request fewer",
+    Obstacle.ONE_SLICE: "{at} a container gets at most 1 slice (MPS, GKE's time sharing): request 1 of"
+    " {slices} slices, or ask the admin for time slicing",
     Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or not a number of MiB: ask the admin"
     " to set it (docs/getting-started/install.md)",
     Obstacle.OTHER_KIND: "{at} the GPUs have another memory size: request less",
@@ -94,7 +101,20 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     if count is None or share.resource_unit not in mode.resource_units(node):
         is_offered = any(other.gpu_count(node) for other in MODES.values())
         return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
-    gpus, slices_per_gpu = count
+    by_count = _count_obstacle(node, request, count)
+    if by_count is not None:
+        return by_count
+    by_cards = _card_obstacle(node, request) if node.cards else None
+    by_memory = _memory_obstacle(node, fraction, needs_memory=share.is_bound_by_memory) or by_cards
+    if by_memory is not None:
+        return by_memory
+    return Obstacle.NO_AGENT if share.needs_agent and node.agent == "missing" else None
+
+
+def _count_obstacle(node: NodeFact, request: PlacementRequest, count: GpuCount) -> Obstacle | None:
+    share, fraction, (gpus, slices_per_gpu) = request.share, request.share.fraction, count
+    if share.pool and node.pool and share.pool != node.pool:
+        return Obstacle.OTHER_POOL
     if not gpus:
         return Obstacle.COUNT_UNKNOWN
     # After a restart the kubelet reports zero for all names until the device plugin is back.
@@ -102,11 +122,8 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
         return Obstacle.SLICES
     if gpus < fraction.gpus:
         return Obstacle.COUNT
-    by_cards = _card_obstacle(node, request) if node.cards else None
-    by_memory = _memory_obstacle(node, fraction, needs_memory=share.is_bound_by_memory) or by_cards
-    if by_memory is not None:
-        return by_memory
-    return Obstacle.NO_AGENT if share.needs_agent and node.agent == "missing" else None
+    refusing = share.mode_type.refusing_nodes(fraction)
+    return Obstacle.ONE_SLICE if any(node.labels.get(key) == refusing[key] for key in refusing) else None
 
 
 def _card_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
@@ -154,5 +171,7 @@ def why_unschedulable(
         slices=fraction.slices_per_gpu,
         gpus=fraction.gpus,
         mib=fraction.mib,
+        pool=request.share.pool[:_MAX_NAME],
+        other=GPU_RESOURCE if request.share.pool == SHARED_GPU_RESOURCE else SHARED_GPU_RESOURCE,
     )
     return Unschedulable(text)

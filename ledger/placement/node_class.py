@@ -23,10 +23,12 @@ _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with similar CPU share a class: milli-CPU per step, and the number of distinguished steps."""
 _PER_CPU_STEP = UNIT // 62_500
 """Cost of a slice per step of a node's CPU: of equally good classes, the one with less CPU is taken."""
+_REFUSING = tuple(key for mode in MODES.values() for key in mode.refusing_labels)
 _Shape = tuple[
     tuple[int, ...],
     tuple[GpuCount | None, ...],
     tuple[int | None, ...],
+    tuple[str, ...],
     int | None,
     int,
     NodeAgent,
@@ -175,6 +177,7 @@ def shape_of(fact: NodeFact) -> _Shape:
         indices,
         tuple([mode.gpu_count(fact) for mode in MODES.values()]),
         tuple([index_of(unit) for mode in MODES.values() for unit in mode.resource_units(fact)]),
+        (fact.pool, *[fact.labels.get(key) or "" for key in _REFUSING]) if fact.pool else (),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,

@@ -103,6 +103,43 @@ def test_a_pool_has_as_many_gpus_as_its_labels_tell(labels: dict[str, str], gpus
 
 
 @pytest.mark.parametrize(
+    ("allocatable", "capacity", "found"),
+    [
+        ({"gpu": "0", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+        ({"gpu": "6", "gpu.shared": "16"}, {}, ("nvidia.com/gpu.shared", 16, 2)),
+        ({"gpu": "16", "gpu.shared": "0"}, {}, ("nvidia.com/gpu", 16, 2)),
+        ({"gpu": "0"}, {"gpu": "16"}, ("nvidia.com/gpu", 0, 2)),
+        ({"gpu": "0", "gpu.shared": "0"}, {"gpu": "0", "gpu.shared": "16"}, ("nvidia.com/gpu.shared", 0, 2)),
+        ({"gpu": "0"}, {"gpu": "0"}, ("nvidia.com/gpu", 0, 2)),
+        ({"gpu": "0", "gpu-0": "8"}, {"gpu": "0", "gpu-0": "8"}, ("", 0, 0)),
+        ({"gpu": "0", "mig-1g.10gb": "7"}, {"gpu": "0"}, ("", 0, 0)),
+        ({}, {}, ("", 0, 0)),
+    ],
+    ids=[
+        "renamed",
+        "both",
+        "no longer renamed",
+        "away",
+        "away, renamed",
+        "away for long",
+        "per GPU",
+        "MIG",
+        "none",
+    ],
+)
+def test_a_pool_has_the_name_with_most_slices_also_while_its_device_plugin_is_away(
+    allocatable: dict[str, str], capacity: dict[str, str], found: tuple[str, int, int]
+) -> None:
+    status = {
+        kind: {f"nvidia.com/{name}": amount for name, amount in amounts.items()}
+        for kind, amounts in (("allocatable", allocatable), ("capacity", capacity or allocatable))
+    }
+    labels = {"nvidia.com/gpu.replicas": "8", "nvidia.com/gpu.count": "2"}
+    fact = node_from_object(node(metadata={"name": "n", "labels": labels}, status=status), NAMES)
+    assert (fact.pool, fact.pooled, fact.pooled_gpus) == found
+
+
+@pytest.mark.parametrize(
     ("text", "indices"), [("0,3", {0, 3}), (" 1 , 2 ", {1, 2}), ("", set()), ("x,4,-1,9999,5a", {4})]
 )
 def test_a_cordon_names_indices_and_what_is_no_index_is_passed_over(text: str, indices: set[int]) -> None:

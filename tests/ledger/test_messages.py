@@ -89,6 +89,7 @@ NEWER = (
     "driver",
     "cards",
     "claim_names",
+    "pool",
 )
 """Fields that it did not write; it ignored them."""
 LEAST = b'{"fraction":{"slices":4,"slices_per_gpu":8}}'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
@@ -107,12 +107,21 @@ class _MatchedModels:
         return self._taken[model]
 
 
-def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Operation]:
+def bind_node(
+    spec: PodSpec, placement: Placement, kinds: GpuKinds, refusing: Mapping[str, str]
+) -> list[Operation]:
     """Require the placement's GPU memory values, and its models if any, and prefer its node.
 
     Every term that is not empty gets the requirement.
+
+    Args:
+        spec: the pod's.
+        placement: its placement.
+        kinds: the kinds of GPU that node labels must state.
+        refusing: labels, each with its value, of nodes whose device plugin would fail the pod.
     """
     required, node = _required(placement, kinds), placement.node
+    required += [(key, "NotIn", (value,)) for key, value in refusing.items()]
     if spec.affinity is None or spec.affinity.node_affinity is None:
         return _whole_affinity(required, node, parent_is_there=spec.affinity is not None)
     operations: list[Operation] = []

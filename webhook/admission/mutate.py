@@ -59,13 +59,14 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     if isinstance(images, Denial):
         return images
     names = validated.containers.names
+    refusing = validated.mode.refusing_nodes(validated.fraction)
     operations = [
         *write_annotations(validated.metadata, annotations_of(share, names, placement.reservation)),
         *images,
         *_gpu_containers(validated, share),
         *_others(validated),
         *_pod(validated),
-        *bind_node(validated.spec, placement, validated.kinds_of_node),
+        *bind_node(validated.spec, placement, validated.kinds_of_node, refusing),
         *write_claim(validated, placement),
         *close_gate(validated.spec, placement),
         *_limiter_volumes(validated),

@@ -55,6 +55,7 @@ def placement_request(
         reserve_mib=policy.reserve_mib,
         driver=driver_of(policy),
         claim_names=policy.claim_names,
+        pool=policy.mode.pool,
     )
     demands = msgspec.structs.replace(
         policy.demands,

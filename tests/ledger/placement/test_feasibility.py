@@ -175,3 +175,57 @@ def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     request = request_of(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
         assert len(why_unschedulable([(*found, True)], request).why) <= 150
+
+
+def pool(name: str, resource: str = "nvidia.com/gpu", slices: int = 16, **labels: str) -> NodeFact:
+    """A node with two GPUs of 8 slices under one name."""
+    own = {key.replace("__", "/"): value for key, value in labels.items()}
+    own |= {"kubernetes.io/hostname": name, GPU_MEMORY_LABEL: "81920"}
+    return gpu_node(name, gpus=(), pool=resource, pooled=slices, pooled_gpus=2, labels=own)
+
+
+def of_pool(slices: int, resource: str = "nvidia.com/gpu", **fields: object) -> PlacementRequest:
+    return eighths(slices, mode="pooled", pool=resource, **fields)
+
+
+MPS = {"nvidia.com__gpu.sharing-strategy": "mps"}
+GKE = {"cloud.google.com__gke-gpu-sharing-strategy": "time-sharing"}
+
+
+@pytest.mark.parametrize("labels", [MPS, GKE], ids=["MPS", "GKE"])
+def test_a_node_whose_plugin_refuses_several_slices_gets_only_pods_with_one_in_each_container(labels) -> None:
+    refusing = pool("a", **labels)
+    assert ledger_of(refusing).place(of_pool(4), 0.0) == Unschedulable(
+        "on 1 node a container gets at most 1 slice (MPS, GKE's time sharing): request 1 of 8 slices, or"
+        " ask the admin for time slicing"
+    )
+    with_other = ledger_of(refusing, pool("b", **{"nvidia.com__gpu.sharing-strategy": "time-slicing"}))
+    for at in range(2):
+        found = with_other.place(of_pool(4, reservation=f"r{at}"), 0.0)
+        assert isinstance(found, Placement)
+        assert found.node == "b"
+    for fraction in (Fraction(1, 8), Fraction(2, 8, split=(1, 1))):
+        request = request_of(fraction, mode="pooled", pool="nvidia.com/gpu")
+        assert isinstance(ledger_of(refusing).place(request, 0.0), Placement)
+    apart = request_of(Fraction(3, 8, split=(1, 2)), mode="pooled", pool="nvidia.com/gpu")
+    assert isinstance(ledger_of(refusing).place(apart, 0.0), Unschedulable)
+
+
+def test_a_pool_of_another_name_than_the_policys_holds_no_pod_and_both_names_are_said() -> None:
+    shared = pool("a", "nvidia.com/gpu.shared")
+    assert ledger_of(shared).place(of_pool(4), 0.0) == Unschedulable(
+        "on 1 node GPUs are named nvidia.com/gpu.shared or otherwise, not nvidia.com/gpu: ask the admin to"
+        " match resources.name"
+    )
+    assert isinstance(ledger_of(shared).place(of_pool(4, "nvidia.com/gpu.shared"), 0.0), Placement)
+    found = ledger_of(shared, pool("b")).place(of_pool(4), 0.0)
+    assert isinstance(found, Placement)
+    assert found.node == "b"
+    # A webhook of an earlier release does not say the name.
+    assert isinstance(ledger_of(shared).place(of_pool(4, ""), 0.0), Placement)
+
+
+def test_a_pod_waits_for_a_pool_whose_device_plugin_is_away() -> None:
+    found = ledger_of(pool("a", slices=0)).place(of_pool(4), 0.0)
+    assert isinstance(found, Placement)
+    assert found.node is None

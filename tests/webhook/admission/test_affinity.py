@@ -3,6 +3,7 @@
 import pytest
 
 from tests.webhook.support import decide, pod, policies
+from tests.webhook.support.gpu_pods import pooled_node, webhook_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -78,3 +79,18 @@ def test_an_assumed_gpu_binds_no_memory_and_prefers_no_node():
     assert decided.annotations["clearml-injector/memory-mib"] == "8192"
     assert "affinity" not in decided.spec
     assert decided.reply["response"]["auditAnnotations"]["note"] == "degraded"
+
+
+REFUSING = [
+    {"key": "nvidia.com/gpu.sharing-strategy", "operator": "NotIn", "values": ["mps"]},
+    {"key": "cloud.google.com/gke-gpu-sharing-strategy", "operator": "NotIn", "values": ["time-sharing"]},
+]
+"""Nodes whose device plugin fails a container that requests more than one slice."""
+
+
+@pytest.mark.parametrize(("fraction", "more"), [("0.500", REFUSING), ("0.125", [])])
+def test_several_slices_of_a_pool_keep_off_nodes_whose_device_plugin_would_fail_them(fraction, more):
+    webhook = webhook_of(pooled_node("a", mib=23028), policy_set=policies("resources: {mode: pooled}"))
+    decided = webhook.decide(pod(fraction=fraction))
+    (term,) = decided.spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [SMALL, *more]
