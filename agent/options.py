@@ -119,6 +119,16 @@ class AgentOptions:
             parse=_card_name,
         ),
     ] = ()
+    trusted_resources: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Resource of another device plugin that offers none of the cards, though its device IDs do not "
+            "say so. Without it, the agent offers nothing next to such a plugin.",
+            name="--trust-resource",
+            metavar="NAME",
+            default="none",
+        ),
+    ] = ()
     library: Annotated[
         str | None,
         Flag(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from agent.gpu import Gpu
@@ -9,30 +10,59 @@ from agent.kubelet import Holder
 from agent.metrics import AgentMetrics
 from agent.shares import uuid_of
 from agent.state import AgentState
+from kube.names import GPU_RESOURCE
+from modes.gpu_names import CLEARML_FRACTION_PREFIX
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from service.log import get_logger
 
 _TWICE = (
     "another device plugin offers it too, as {}: keep it from that plugin, or leave it out of agent.divide"
 )
+_NAMELESS = (
+    '{} is of another device plugin, whose device IDs such as "{}" name no card: keep that plugin from this'
+    " node, or, if it offers other cards only, list the resource in agent.trustedResources"
+)
 _HELD = "pod {} holds it as {}: its slices are offered when that pod has ended"
+_OF_GPUS = (
+    GPU_RESOURCE,
+    MIG_RESOURCE_PREFIX,
+    CLEARML_FRACTION_PREFIX,
+    "aliyun.com/gpu",
+    "tencent.com/vcuda",
+    "volcano.sh/vgpu",
+)
+"""How the resource names begin by which device plugins offer NVIDIA's cards."""
+_UUID = re.compile(r"(GPU|MIG)-")
+_MINOR = re.compile(r"nvidia([0-9]+)(?![0-9A-Za-z])", re.ASCII)
+_MAX_DEVICE = 40
 
 
 class _Cards:
     """Finds the card in the device IDs of other plugins.
 
-    The IDs of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. MIG instances have their
-    own UUIDs.
+    The IDs of NVIDIA's plugin, and of others, are the card's UUID, or begin with it. Those of GKE's begin
+    with the name of its device node, such as "nvidia0". MIG instances have their own UUIDs.
     """
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
-        self.uuids = frozenset(gpu.uuid for gpu in gpus)
+        self._minors = {gpu.uuid: gpu.minor for gpu in gpus}
+        self._by_minor = {str(minor): uuid for uuid, minor in self._minors.items()}
+        self.uuids = self._minors.keys()
         self._lengths = {len(uuid) for uuid in self.uuids}
 
     def named_by(self, device: str) -> str | None:
+        """Return the UUID of the card; None for another card's device, and for one that names no card."""
         for length in self._lengths:
             if (uuid := device[:length]) in self.uuids and not device[length : length + 1].isalnum():
                 return uuid
-        return None
+        found = _MINOR.match(device)
+        return self._by_minor.get(found[1]) if found is not None else None
+
+    def is_nameless(self, device: str) -> bool:
+        """Whether a device ID does not say which card it is."""
+        if _UUID.match(device) or self.named_by(device) is not None:
+            return False
+        return _MINOR.match(device) is None or None in self._minors.values()
 
 
 def offered_elsewhere(
@@ -77,6 +107,27 @@ def held_elsewhere(
     }
 
 
+def nameless_device(
+    devices: Iterable[tuple[str, str]], known: Collection[str], gpus: Iterable[Gpu]
+) -> tuple[str, str] | None:
+    """Return the first device, with its resource name, that may be of any card; None without one.
+
+    Args:
+        devices: resource names and device IDs.
+        known: resource names that offer none of our cards to others: ours, and those that the admin trusts.
+        gpus: the GPUs that we offer.
+    """
+    cards = _Cards(gpus)
+    return next(
+        (
+            (resource, device)
+            for resource, device in devices
+            if resource.startswith(_OF_GPUS) and resource not in known and cards.is_nameless(device)
+        ),
+        None,
+    )
+
+
 class OtherPlugins:
     """Withdraws cards while another plugin offers them, or while a pod has them from another plugin.
 
@@ -84,25 +135,43 @@ class OtherPlugins:
         state: the cards that we offer.
         ours: our resource names.
         metrics: show the cards' health.
+        trusted: resource names of other plugins that offer none of the cards, whatever their device IDs.
     """
 
-    def __init__(self, state: AgentState, ours: Collection[str], metrics: AgentMetrics) -> None:
+    def __init__(
+        self,
+        state: AgentState,
+        ours: Collection[str],
+        metrics: AgentMetrics,
+        trusted: Collection[str] = (),
+    ) -> None:
         self._state = state
         self._ours = ours
         self._metrics = metrics
+        self._known = {*ours, *trusted}
         self._drivers: Mapping[str, str] = {}
         self._plugins: Mapping[str, str] = {}
         self._offered: frozenset[str] = frozenset()
+        self._held: frozenset[str] = frozenset()
         self._log = get_logger("other plugins")
 
     def look(self, counted: Mapping[str, Iterable[str]], holders: Iterable[Holder]) -> None:
         """Withdraw cards and offer them again, by what the kubelet counts and what containers have."""
-        gpus = self._state.gpus
+        gpus, holders = self._state.gpus, list(holders)
+        devices = [(resource, each) for resource in sorted(counted) for each in sorted(counted[resource])]
+        devices += [
+            (resource, each) for holder in holders for resource, ids in holder.devices for each in ids
+        ]
+        nameless = nameless_device(devices, self._known, gpus)
         held = held_elsewhere(holders, self._ours, gpus)
         offered = offered_elsewhere(counted, self._ours, gpus)
-        found = {uuid: _HELD.format(*by) for uuid, by in held.items()}
+        found = {}
+        if nameless is not None:
+            reason = _NAMELESS.format(nameless[0], nameless[1][:_MAX_DEVICE])
+            found = {gpu.uuid: reason for gpu in gpus}
+        found |= {uuid: _HELD.format(*by) for uuid, by in held.items()}
         found |= {uuid: _TWICE.format(resource) for uuid, resource in offered.items()}
-        self._plugins, self._offered = found, frozenset(offered)
+        self._plugins, self._offered, self._held = found, frozenset(offered), frozenset(held)
         self._set()
 
     def set_drivers(self, reasons: Mapping[str, str]) -> None:
@@ -118,17 +187,19 @@ class OtherPlugins:
         offered = self._offered | self._drivers.keys()
         for gpu in self._state.gpus:
             if found.get(gpu.uuid) != before.get(gpu.uuid):
-                self._tell(gpu, is_offered=gpu.uuid in offered, is_found=gpu.uuid in found)
+                self._tell(gpu, offered, is_found=gpu.uuid in found)
 
-    def _tell(self, gpu: Gpu, *, is_offered: bool, is_found: bool) -> None:
+    def _tell(self, gpu: Gpu, offered: Collection[str], *, is_found: bool) -> None:
         self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=gpu.uuid not in self._state.unhealthy)
         if not is_found:
             self._log.info("GPU is offered again: no other plugin has it", index=gpu.index, uuid=gpu.uuid)
             return
         reason = self._state.unhealthy[gpu.uuid]
-        if is_offered:
+        if gpu.uuid in offered:
             self._log.error("GPU is offered twice: it gets no new pods", index=gpu.index, reason=reason)
-        else:
+        elif gpu.uuid in self._held:
             self._log.warning(
                 "GPU is held under another name: it gets no new pods", index=gpu.index, reason=reason
             )
+        else:
+            self._log.error("GPU may be offered twice: it gets no new pods", index=gpu.index, reason=reason)

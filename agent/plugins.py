@@ -78,7 +78,9 @@ class DevicePlugins:
         )
         for resource, _ in self._offers:
             metrics.add_resource(resource)
-        self._others = OtherPlugins(state, [resource for resource, _ in self._offers], metrics)
+        self._others = OtherPlugins(
+            state, [resource for resource, _ in self._offers], metrics, options.trusted_resources
+        )
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
         """Register when nothing is missing any more, and stay registered until cancelled."""

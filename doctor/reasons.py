@@ -79,6 +79,10 @@ _ADVICE: tuple[tuple[str, str], ...] = (
         "DRA driver .* offers it too",
         "set agent.offer on the nodes of one of the two drivers only, or uninstall one",
     ),
+    (
+        "device IDs .* name no card",
+        f"{_TWO_PLUGINS}; agent.trustedResources if that plugin offers other cards only",
+    ),
     ("another device plugin offers it too", f"{_TWO_PLUGINS}, or leave the card out of agent.divide"),
     (r"Xid \d+", _XID),
     # Of the agent's process and pod.

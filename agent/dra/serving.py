@@ -72,7 +72,7 @@ class DraOffer:
         self._api = api
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
-        self._others = OtherPlugins(agent.state, (), metrics)
+        self._others = OtherPlugins(agent.state, (), metrics, agent.options.trusted_resources)
         self._drivers = OtherDrivers(self._slices, agent)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"

@@ -9,14 +9,14 @@ from agent import ownership, plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
 from agent.kubernetes.other_drivers import offer_by_device_plugins
-from agent.other_plugins import held_elsewhere, offered_elsewhere
+from agent.other_plugins import held_elsewhere, nameless_device, offered_elsewhere
 from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
 
 OURS = ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
-GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960), Gpu(1, "GPU-ab-12", "A100", 40960)]
+GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960, minor=1), Gpu(1, "GPU-ab-12", "A100", 40960, minor=0)]
 WHY = (
     "another device plugin offers it too, as nvidia.com/gpu: keep it from that plugin, or leave it out of"
     " agent.divide"
@@ -33,6 +33,9 @@ HELD = "pod default/train holds it as nvidia.com/gpu: its slices are offered whe
         ({"nvidia.com/gpu": ["GPU-ab-12::0", "GPU-ab-12::1"]}, {"GPU-ab-12": "nvidia.com/gpu"}),
         ({"nvidia.com/gpu": ["GPU-ab-1-0"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
         ({"nvidia.com/gpu": ["GPU-ab-123", "GPU-ab", "", "0"]}, {}),
+        ({"nvidia.com/gpu": ["nvidia0", "nvidia7"]}, {"GPU-ab-12": "nvidia.com/gpu"}),
+        ({"nvidia.com/gpu": ["nvidia1/vgpu0", "nvidia1/vgpu1"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
+        ({"nvidia.com/gpu": ["nvidia10", "nvidia1x", "nvidia"]}, {}),
         ({"nvidia.com/mig-1g.10gb": ["MIG-ab-1"]}, {}),
         (
             {"b.example/gpu": ["GPU-ab-1"], "a.example/gpu": ["GPU-ab-1"]},
@@ -40,7 +43,7 @@ HELD = "pod default/train holds it as nvidia.com/gpu: its slices are offered whe
         ),
     ],
 )
-def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, found):
+def test_a_card_is_known_by_its_uuid_or_minor_number_at_the_front_of_others_device_ids(counted, found):
     assert offered_elsewhere(counted, OURS, GPUS) == found
 
 
@@ -51,6 +54,7 @@ def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, 
         ("nvidia.com/gpu", "GPU-ab-12::3", {"GPU-ab-12": ("team/train", "nvidia.com/gpu")}),
         ("nvidia.com/gpu-0", "GPU-ab-1::3", {}),
         ("nvidia.com/gpu-0", "GPU-ab-1", {"GPU-ab-1": ("team/train", "nvidia.com/gpu-0")}),
+        ("nvidia.com/gpu", "nvidia0/vgpu3", {"GPU-ab-12": ("team/train", "nvidia.com/gpu")}),
         ("nvidia.com/gpu", "MIG-ab-1", {}),
         ("example.com/nic", "0", {}),
     ],
@@ -58,6 +62,34 @@ def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, 
 def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, found):
     holder = Holder("team", "train", "main", ((resource, (device,)),))
     assert held_elsewhere([holder], OURS, GPUS) == found
+
+
+@pytest.mark.parametrize(
+    ("resource", "device", "is_found"),
+    [
+        ("nvidia.com/gpu", "0", True),
+        ("nvidia.com/gpu.shared", "gpu0::1", True),
+        ("nvidia.com/mig-1g.10gb", "7", True),
+        ("clear.ml/fraction-1", "0-1", True),
+        ("volcano.sh/vgpu-number", "0", True),
+        ("nvidia.com/gpu", "GPU-other-card::3", False),
+        ("nvidia.com/mig-1g.10gb", "MIG-other", False),
+        ("nvidia.com/gpu", "nvidia7/vgpu0", False),
+        ("nvidia.com/gpu-0", "0", False),
+        ("nvidia.com/hostdev", "0000:3b:00.2", False),
+        ("example.com/nic", "0", False),
+        ("example.com/gpus", "0", False),
+    ],
+)
+def test_a_gpu_plugin_whose_device_ids_name_no_card_is_found(resource, device, is_found):
+    named = (resource, device) if is_found else None
+    assert nameless_device([("nvidia.com/gpu", "GPU-ab-1"), (resource, device)], OURS, GPUS) == named
+
+
+def test_minor_numbers_name_no_card_while_the_driver_does_not_state_all():
+    gpus = [GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)]
+    assert nameless_device([("nvidia.com/gpu", "nvidia7")], OURS, gpus) == ("nvidia.com/gpu", "nvidia7")
+    assert nameless_device([("nvidia.com/gpu", "nvidia1")], OURS, gpus) is None
 
 
 @pytest.fixture
@@ -175,3 +207,35 @@ def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_does(mon
                 await kubelet.until_offered("nvidia.com/gpu-0")
 
     asyncio.run(offer())
+
+
+NAMELESS = (
+    'nvidia.com/gpu is of another device plugin, whose device IDs such as "0" name no card: keep that plugin'
+    " from this node, or, if it offers other cards only, list the resource in agent.trustedResources"
+)
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_next_to_a_plugin_whose_device_ids_name_no_card_nothing_is_offered_unless_it_is_trusted(capfd):
+    async def offer(trusted):
+        with node_folder(trusted_resources=trusted) as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-0", "GPU-1")
+            async with kubelet_in(node.root) as kubelet:
+                other = OtherPlugin(node.root / "device-plugins", "theirs.sock", ["0"])
+                await other.start("nvidia.com/gpu")
+                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+                async with running(node) as process:
+                    await kubelet.until(lambda: len(kubelet.first_devices) == 3)
+                    if not trusted:
+                        assert process.state.unhealthy == {"GPU-0": NAMELESS, "GPU-1": NAMELESS}
+                        await other.stop()
+                    await kubelet.until_offered("nvidia.com/gpu-0")
+                    await kubelet.until_offered("nvidia.com/gpu-1")
+                if trusted:
+                    await other.stop()
+
+    asyncio.run(offer(()))
+    assert capfd.readouterr().err.count("GPU may be offered twice: it gets no new pods") == 2
+    asyncio.run(offer(("nvidia.com/gpu",)))
+    assert "offered twice" not in capfd.readouterr().err

@@ -192,9 +192,15 @@ def test_the_driver_limits_only_where_the_values_say_so(helm):
 
 
 def test_cards_that_are_divided_are_named_as_the_values_name_them(helm):
-    arguments = agent_of(helm, merged(divide=["0", "GPU-a1b2-c3", "A100-40*"]))["containers"][0]["args"]
-    named = [each for each in arguments if each.startswith("--divide")]
-    assert named == ["--divide=0", "--divide=GPU-a1b2-c3", "--divide=A100-40*"]
+    values = merged(divide=["0", "GPU-a1b2-c3", "A100-40*"], trustedResources=["nvidia.com/gpu"])
+    arguments = agent_of(helm, values)["containers"][0]["args"]
+    named = [each for each in arguments if each.startswith(("--divide", "--trust"))]
+    assert named == [
+        "--divide=0",
+        "--divide=GPU-a1b2-c3",
+        "--divide=A100-40*",
+        "--trust-resource=nvidia.com/gpu",
+    ]
 
 
 def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):

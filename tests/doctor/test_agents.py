@@ -237,6 +237,7 @@ def test_a_held_node_without_any_gpu_offered_is_looked_at_all_the_same():
         "it does not answer",
         "its driver asks for: reset of the GPU",
         "another device plugin offers it too",
+        'nvidia.com/gpu is of another device plugin, whose device IDs such as "0" name no card: keep it away',
     ],
 )
 def test_a_card_that_is_unhealthy_is_named_with_what_to_do(why):

@@ -9,8 +9,9 @@ import pytest
 import agent
 from agent.card_names import choose_names
 from agent.cdi import CdiError
-from agent.dra.serving import _NO_SHARES, _TWICE
+from agent.dra.serving import _NO_SHARES
 from agent.gpu import Gpu, GpuCondition
+from agent.kubernetes.other_drivers import _TWICE
 from agent.options import AgentOptions
 from agent.runtime import Runtime, _problem_of, cdi_problem
 from doctor.reasons import READ_LOG, advice_for, reasons_of
