@@ -10,9 +10,7 @@ from agent.kubelet import Holder
 from agent.metrics import AgentMetrics
 from agent.shares import uuid_of
 from agent.state import AgentState
-from kube.names import GPU_RESOURCE
-from modes.gpu_names import CLEARML_FRACTION_PREFIX
-from modes.mig_profiles import MIG_RESOURCE_PREFIX
+from modes.gpu_names import NVIDIA_CARD_PREFIXES
 from service.log import get_logger
 
 _TWICE = (
@@ -23,15 +21,6 @@ _NAMELESS = (
     " node, or, if it offers other cards only, list the resource in agent.trustedResources"
 )
 _HELD = "pod {} holds it as {}: its slices are offered when that pod has ended"
-_OF_GPUS = (
-    GPU_RESOURCE,
-    MIG_RESOURCE_PREFIX,
-    CLEARML_FRACTION_PREFIX,
-    "aliyun.com/gpu",
-    "tencent.com/vcuda",
-    "volcano.sh/vgpu",
-)
-"""How the resource names begin by which device plugins offer NVIDIA's cards."""
 _UUID = re.compile(r"(GPU|MIG)-")
 _MINOR = re.compile(r"nvidia([0-9]+)(?![0-9A-Za-z])", re.ASCII)
 _MAX_DEVICE = 40
@@ -118,14 +107,8 @@ def nameless_device(
         gpus: the GPUs that we offer.
     """
     cards = _Cards(gpus)
-    return next(
-        (
-            (resource, device)
-            for resource, device in devices
-            if resource.startswith(_OF_GPUS) and resource not in known and cards.is_nameless(device)
-        ),
-        None,
-    )
+    of_gpus = (each for each in devices if each[0].startswith(NVIDIA_CARD_PREFIXES) and each[0] not in known)
+    return next((each for each in of_gpus if cards.is_nameless(each[1])), None)
 
 
 class OtherPlugins:

@@ -33,6 +33,16 @@ OTHER_SYSTEM_PREFIXES = (
 )
 """Device classes, MIG, HAMi, Volcano, Alibaba's GPU sharing, and the GPUs of other vendors."""
 
+NVIDIA_CARD_PREFIXES = (
+    GPU_RESOURCE,
+    "nvidia.com/mig-",
+    CLEARML_FRACTION_PREFIX,
+    "aliyun.com/gpu",
+    "tencent.com/vcuda",
+    "volcano.sh/vgpu",
+)
+"""Names under which device plugins offer NVIDIA's cards, or parts of them."""
+
 STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
 """Names of single GPUs that a node may advertise, whatever name the policy uses."""
 

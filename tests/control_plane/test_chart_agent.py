@@ -160,6 +160,7 @@ def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
         {"apiGroups": ["clearml-injector.io"], "resources": ["gpunodes"], "verbs": ["create", "patch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["list"]},
     ]
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import by_turns, examples
+from tests.webhook.admission.test_affinity import REFUSING
 from tests.webhook.admission.test_reinvocation_of_kinds import CARDS, POLICIES, asking, card
 from tests.webhook.support import policies
 from tests.webhook.support.gpu_pods import GPUS, MEMORY, webhook_of
@@ -93,6 +94,8 @@ def test_whatever_terms_a_pod_brings_its_injection_is_known_again(terms, label, 
     ]
     if "min-gpu-memory" in kinds:
         ours.append({"key": LABEL, "operator": "Gt", "values": [LEAST[kinds["min-gpu-memory"]]]})
+    if policy == "pooled" and decided.outcome.injection.slices > 1:
+        ours += REFUSING
     assert terms_of(again.stored) == [*terms_of(decided.stored), {"matchExpressions": [ZONE, *ours]}]
 
 
