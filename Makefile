@@ -107,11 +107,12 @@ clearml: $(READY) ## Install ClearML's client, for run-queues --clearml and its 
 screenshots: browser ## Make the screenshots of the docs, in Debian's Chromium
 	$(BIN)/python -m testbed.screenshots
 
-lint: $(READY) ## Check style, types and layers
+lint: $(READY) ## Check style, types and layers, and count the product's lines
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@echo "$$(git ls-files '*.py' | grep -vE '^(tests|bench|testbed)/' | xargs cat | wc -l) lines of the product"
 
 cluster: $(READY) ## Start a control plane with fake GPU nodes, until Ctrl-C; K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
