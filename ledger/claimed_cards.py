@@ -38,6 +38,10 @@ class CardKey(msgspec.Struct, frozen=True, order=True, gc=False):
     device: str
 
 
+CardKind = tuple[str, int]
+"""Model as in node labels, with hyphens for blanks (empty if the driver states none), and MiB."""
+
+
 class ClaimableCard(msgspec.Struct, frozen=True, gc=False):
     """A card in a ResourceSlice."""
 
@@ -133,7 +137,7 @@ class ClaimedCards:
         self._claims: dict[PodKey, CardClaim] = {}
         self._by_node: dict[str, dict[str, OfferedSlice]] = {}
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
-        self._sizes: dict[str, Counter[int]] = {}
+        self._kinds: dict[str, Counter[CardKind]] = {}
         self._every_size: Counter[int] = Counter()
         self._held: dict[CardKey, _Held] = {}
         self._cards = 0
@@ -165,7 +169,7 @@ class ClaimedCards:
             return nodes
         self._slices[found.name] = found
         self._cards += len(found.cards)
-        self._sizes.setdefault(found.driver, Counter()).update(_sizes(found))
+        self._kinds.setdefault(found.driver, Counter()).update(_kinds(found))
         self._every_size.update(_every_size(found))
         if found.node:
             self._by_node.setdefault(found.node, {})[found.name] = found
@@ -188,7 +192,7 @@ class ClaimedCards:
         if found is None:
             return set()
         self._cards -= len(found.cards)
-        _take(self._sizes, found.driver, Counter(_sizes(found)))
+        _take(self._kinds, found.driver, Counter(_kinds(found)))
         self._every_size -= Counter(_every_size(found))
         if not found.node:
             return set()
@@ -257,12 +261,12 @@ class ClaimedCards:
         }
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
 
-    def sizes(self, driver: str) -> Mapping[int, int]:
-        """Return how many cards a driver offers that several claims may share, by their MiB.
+    def kinds(self, driver: str) -> Mapping[CardKind, int]:
+        """Return how many cards a driver offers that several claims may share, by their kind.
 
         Slices that are out of date count until they are deleted.
         """
-        return self._sizes.get(driver, {})
+        return self._kinds.get(driver, {})
 
     def sizes_on(self, node: str | None) -> tuple[int, ...]:
         """Return the MiB of the cards of a node, the smallest first, each once; of all without its own.
@@ -294,8 +298,8 @@ class ClaimedCards:
                 del self._held[card]
 
 
-def _sizes(found: OfferedSlice) -> Iterator[int]:
-    return (card.mib for card in found.cards if card.is_shareable)
+def _kinds(found: OfferedSlice) -> Iterator[CardKind]:
+    return ((card.model.replace(" ", "-"), card.mib) for card in found.cards if card.is_shareable)
 
 
 def _every_size(found: OfferedSlice) -> Iterator[int]:

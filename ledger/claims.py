@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from ledger.claimed_cards import CardKind
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.claim import are_large_enough, most_sizes, needs_sizes
+from modes.gpu_kinds import GpuKinds
+
+MAX_NAMED = 3
+"""Models that a denial names."""
 
 
 def needs_cards(request: PlacementRequest) -> bool:
@@ -17,7 +22,7 @@ def needs_cards(request: PlacementRequest) -> bool:
     return request.demands.existing is None and needs_sizes(request.share.fraction)
 
 
-def claimed(request: PlacementRequest, cards: Mapping[int, int]) -> Placement | Unschedulable:
+def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placement | Unschedulable:
     """Return the sizes of cards that a pod's claim may take.
 
     The smallest come first, so that larger cards stay free for those who need them. If there are more than a
@@ -25,11 +30,14 @@ def claimed(request: PlacementRequest, cards: Mapping[int, int]) -> Placement | 
 
     Args:
         request: a request in a mode of claims, without a placement of an earlier review.
-        cards: number of offered cards by MiB.
+        cards: number of offered cards by kind.
     """
     share, demands = request.share, request.demands
-    assumed = Counter({demands.assume.gpu_mib: 1} if demands.assume is not None else {})
-    known = cards or assumed
+    known = _accepted(demands.kinds, cards)
+    if cards and not known:
+        return _no_such_model(share.driver or "", cards)
+    if demands.assume is not None and not cards:
+        known[demands.assume.gpu_mib] = 1
     least = max(1, demands.kinds.min_mib, share.fraction.mib)
     sizes = [mib for mib in known if mib >= least and are_large_enough(share.fraction, (mib,))]
     if known and not sizes:
@@ -41,3 +49,21 @@ def claimed(request: PlacementRequest, cards: Mapping[int, int]) -> Placement | 
     most = 1 if share.writes_limits else most_sizes(share.fraction)
     chosen = sorted(sorted(sizes, key=lambda mib: (-known[mib], mib))[:most])
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
+
+
+def _accepted(kinds: GpuKinds, cards: Mapping[CardKind, int]) -> Counter[int]:
+    """Return the cards of models that a pod accepts, by their MiB."""
+    accepted = Counter[int]()
+    for (model, mib), number in cards.items():
+        if kinds.takes_model(model):
+            accepted[mib] += number
+    return accepted
+
+
+def _no_such_model(driver: str, cards: Mapping[CardKind, int]) -> Unschedulable:
+    models = sorted({model for model, _ in cards if model})
+    if not models:
+        return Unschedulable(f"DRA driver {driver} states no model of its cards: leave gpu-model out")
+    more = f" and {len(models) - MAX_NAMED} more" if len(models) > MAX_NAMED else ""
+    named = ", ".join(models[:MAX_NAMED])
+    return Unschedulable(f"no card has one of its models: there are {named}{more}; fix the annotation")

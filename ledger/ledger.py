@@ -193,7 +193,7 @@ class Ledger(LedgerWriter):
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
         if not request.share.mode_type.is_claimed:
             return self._choice.options(request, prices)
-        found = claimed(request, self.cards.sizes(request.share.driver or ""))
+        found = claimed(request, self.cards.kinds(request.share.driver or ""))
         return found if isinstance(found, Unschedulable) else [found]
 
     def _largest_mib_for(self, request: PlacementRequest, allocated: AllocatedShare) -> int:

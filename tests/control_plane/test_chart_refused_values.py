@@ -120,6 +120,10 @@ AT_ODDS = {
         },
         "policies.nics.allow.deviceClasses needs secondLock.enabled, because only that checks the class",
     ),
+    "claims that nobody serves": (
+        {"agent": {"enabled": True}, "policies": {"default": {"resources": {"mode": "dra"}}}},
+        "policies.default.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that",
+    ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},
         'policies.other.limits.from: agent, but admission in agent.policy "default", with which the agent',

@@ -19,6 +19,8 @@ CLAIMED_AND_WAITING = {
     "claimed": {"resources": {"mode": "dra"}},
     "patient": {"quotas": {"whenOverQuota": "wait"}, "idleAfter": "1h", "reclaimIdle": "evict"},
 }
+OFFERING = {"enabled": True, "offer": "dra"}
+"""An agent that mode dra needs."""
 THREATS = Path(__file__).parents[2] / "docs" / "operating" / "threat-model.md"
 CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.19.1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -330,7 +332,9 @@ def test_the_controller_reads_claims_only_where_a_policy_makes_some(helm):
         return [rule["verbs"] for rule in rules if "resourceclaims" in rule["resources"]]
 
     assert verbs() == []
-    assert verbs(policies={"default": {"resources": {"mode": "dra"}}}) == [["list", "watch", "get"]]
+    assert verbs(agent=OFFERING, policies={"default": {"resources": {"mode": "dra"}}}) == [
+        ["list", "watch", "get"]
+    ]
 
 
 def test_the_controller_gets_each_custom_driver_once_as_its_policies_say(helm):
@@ -359,7 +363,7 @@ def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_its_use_and_no_mo
 
     assert resources() == [["gpuledgers", "gpunodes"]]
     by_claim = {"default": {"resources": {"mode": "dra"}}}
-    assert resources(policies=by_claim) == [
+    assert resources(agent=OFFERING, policies=by_claim) == [
         ["gpuledgers", "gpunodes"],
         ["resourceclaims", "resourceslices"],
     ]
@@ -378,7 +382,7 @@ REMAINS = {
 
 def test_what_the_controller_may_write_is_limited_by_its_policy_or_in_the_threat_model(helm):
     values = yaml.safe_load(CI["everything"].read_text())
-    policies, agent = values["policies"] | CLAIMED_AND_WAITING, {"enabled": True, "podMetrics": True}
+    policies, agent = values["policies"] | CLAIMED_AND_WAITING, OFFERING | {"podMetrics": True}
     rendered = helm.rendered(
         values | {"policies": policies, "agent": agent, "devicePlugin": {}, "nameOverride": ""}
     )

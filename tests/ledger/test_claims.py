@@ -19,17 +19,19 @@ HALF = Fraction(4, 8)
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 
 
-def offer(driver, cards):
+def offer(driver, cards, model=""):
     """A ResourceSlice with a number of cards of each size."""
     sizes = [mib for mib, number in cards.items() for _ in range(number)]
-    return OfferedSlice(
-        "slice", driver, cards=tuple(ClaimableCard(f"gpu-{i}", mib) for i, mib in enumerate(sizes))
-    )
+    made = tuple(ClaimableCard(f"gpu-{i}", mib, model=model) for i, mib in enumerate(sizes))
+    return OfferedSlice(f"slice of {model}", driver, cards=made)
 
 
-def place(cards, fraction=HALF, driver=DRIVER, **demands):
+def place(cards, fraction=HALF, driver=DRIVER, others=None, **demands):
+    """Place a pod where there are `cards` without a model, and `others` by their model."""
     ledger = Ledger()
     ledger.cards.put_slice(offer(driver, cards))
+    for model, of_model in (others or {}).items():
+        ledger.cards.put_slice(offer(driver, of_model, model))
     writes = driver == NVIDIA_DRIVER
     share = RequestedShare(fraction, CLAIMED, writes_limits=writes, driver=driver)
     return ledger.place(PlacementRequest(share, Demands(**demands)), 0.0)
@@ -54,6 +56,23 @@ def test_only_large_enough_cards_count():
     assert isinstance(denied, Unschedulable)
     assert denied.why == "no card has 50000 MiB of memory, the largest has 40960"
     assert isinstance(place({40960: 1}, Fraction.of_memory(50000, 8)), Unschedulable)
+
+
+H100S = {"NVIDIA H100 80GB HBM3": {81559: 2}, "NVIDIA A10": {23028: 4}}
+
+
+def test_only_cards_of_accepted_models_count():
+    assert place({}, others=H100S, kinds=GpuKinds(models=("H100",))).cards == (81559,)
+
+
+def test_a_model_that_no_card_has_is_denied_with_those_that_there_are():
+    denied = place({}, Fraction(8, 8), others=H100S, kinds=GpuKinds(models=("B200",)))
+    assert denied == Unschedulable(
+        "no card has one of its models: there are NVIDIA-A10, NVIDIA-H100-80GB-HBM3; fix the annotation"
+    )
+    unnamed = place({40960: 1}, kinds=GpuKinds(models=("B200",)))
+    assert unnamed == Unschedulable(f"DRA driver {DRIVER} states no model of its cards: leave gpu-model out")
+    assert place({}, Fraction(8, 8), kinds=GpuKinds(models=("B200",))) == Placement((), 0, ())
 
 
 def test_memory_and_whole_cards_need_no_sizes():

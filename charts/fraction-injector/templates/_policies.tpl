@@ -382,6 +382,9 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
 {{- fail (printf "policies.%s.limits.from: agent needs agent.enabled, because nothing else would limit its pods" $name) -}}
 {{- end -}}
+{{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (not (and $.Values.agent.enabled (eq $.Values.agent.offer "dra"))) -}}
+{{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for another driver set resources.driver" $name) -}}
+{{- end -}}
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
 {{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}

@@ -88,6 +88,8 @@ DEVICES = "lock-devices"
 OF_THE_CHART = yaml.safe_load((CHART / "values.yaml").read_text())["secondLock"]
 """The lock's values as the chart has them: those of its lists that tests extend keep what they have."""
 VALUES = {
+    # For mode dra; on no node.
+    "agent": {"enabled": True, "offer": "dra", "nodeSelector": {"nobody": "has-this"}},
     "policies": POLICIES,
     "limiters": LIMITERS,
     "queues": QUEUES,

@@ -15,9 +15,14 @@ from tests.control_plane.test_mig_geometry import CONFIG_MAP
 
 POLICY = f"{RELEASE}-controller-writes"
 USE = f"{RELEASE}-use"
+OFFER = "dra" if HAS_RESOURCE_CLAIMS else "device-plugin"
 DYNAMIC = {"enabled": True, "namespace": OWN_NAMESPACE, "configMap": CONFIG_MAP, "configDelaySeconds": 1}
 VALUES = {
-    "agent": {"enabled": True, "podMetrics": True},
+    "agent": {
+        "enabled": True,
+        "podMetrics": True,
+        "offer": "dra" if HAS_RESOURCE_CLAIMS else "device-plugin",
+    },
     "mig": {"dynamic": DYNAMIC},
     "policies": {
         "default": {"quotas": {"whenOverQuota": "wait"}},
