@@ -8,6 +8,7 @@ driver that it names are gone, such as after an upgrade.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Collection
@@ -32,8 +33,9 @@ GENERATE_SECONDS = 60.0
 """NVIDIA's generator takes a second; one that hangs in the driver is killed."""
 MAX_SAID = 400
 """Characters of its error message that are quoted."""
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-"""The agent's own variables would change what it does."""
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LIBRARIES = "LD_LIBRARY_PATH"
+"""Where the driver's libraries may be. The agent's other variables would change what the generator does."""
 
 
 class _Device(msgspec.Struct, rename={"edits": "containerEdits"}):
@@ -128,7 +130,7 @@ class CardSpecification:
         try:
             ended = subprocess.run(  # noqa: S603 the admin named it
                 command,
-                env=_ENVIRONMENT,
+                env={"PATH": _PATH, _LIBRARIES: os.environ.get(_LIBRARIES, "")},
                 capture_output=True,
                 timeout=GENERATE_SECONDS,
                 check=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import tempfile
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -60,13 +60,21 @@ def main(  # noqa: PLR0913, PLR0917 - each is an option of the command
 def _machine() -> dict[str, str]:
     """Return the facts that figures depend on."""
     return {
-        "product": version("gpu-fraction-injector"),
+        "product": _version(),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "python": platform.python_version(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "driver": DRIVER.read_text().strip() if DRIVER.exists() else "none is loaded",
     }
+
+
+def _version() -> str:
+    """Return the product's version; a checkout beside carried wheels is not installed."""
+    try:
+        return version("gpu-fraction-injector")
+    except PackageNotFoundError:
+        return "a checkout"
 
 
 if __name__ == "__main__":

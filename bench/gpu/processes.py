@@ -73,12 +73,14 @@ class Child:
 
 @contextmanager
 def children(
-    programs: Sequence[Sequence[str]], environment: Mapping[str, str] | None = None
+    programs: Sequence[Sequence[str]],
+    environment: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
 ) -> Iterator[list[Child]]:
-    """Start programs; they are gone when the context ends."""
+    """Start programs, with variables for all or for each; they are gone when the context ends."""
     started: list[Child] = []
+    each = [environment or {}] * len(programs) if not isinstance(environment, Sequence) else environment
     try:
-        started += [Child(program, environment or {}) for program in programs]
+        started += [Child(program, own) for program, own in zip(programs, each, strict=True)]
         yield started
     finally:
         for child in started:

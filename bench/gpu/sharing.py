@@ -31,14 +31,14 @@ def limiter(setting: Setting) -> Figures:
     return figures
 
 
-def _limited(setting: Setting, mib: int) -> dict[str, str]:
-    """Return the variables of a share, as the agent sets them."""
+def _limited(setting: Setting, mib: int, share: str = "limiter") -> dict[str, str]:
+    """Return the variables of a share, as the agent sets them: each container has a cache of its own."""
     if setting.limiter is None:
         raise CannotError("no limiter's library is named: --limiter FILE")
     return {
         "LD_PRELOAD": str(setting.limiter),
         "CUDA_DEVICE_MEMORY_LIMIT_0": f"{mib}m",
-        "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(setting.scratch / "limiter.cache"),
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(setting.scratch / f"{share}.cache"),
         "LIBCUDA_LOG_LEVEL": "0",
     }
 
@@ -68,11 +68,13 @@ def shares(setting: Setting) -> Figures:
 
 
 def _fill_all(setting: Setting, uuid: str, share: int) -> Figures:
-    environment = {"CUDA_VISIBLE_DEVICES": uuid}
-    if setting.limiter is not None:
-        environment |= _limited(setting, share)
+    environments = [
+        {"CUDA_VISIBLE_DEVICES": uuid}
+        | (_limited(setting, share, f"share-{share}-{number}") if setting.limiter is not None else {})
+        for number in range(SHARES)
+    ]
     program = ("fill", "cuMemAlloc", str(share), str(STEP_MIB // 2))
-    with children([program] * SHARES, environment) as running:
+    with children([program] * SHARES, environments) as running:
         held = [int(child.line()["held_mib"]) for child in running]
         for child in running:
             child.go()
