@@ -41,14 +41,18 @@ def print_text(explanations: Sequence[Explanation], *, patch: bool) -> None:
 
 
 def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
-    """Add the explanations of a file; return False after a message if something in it cannot be explained."""
+    """Add the explanations of a file; return False after a message if nothing in it can be explained.
+
+    Objects without pods are passed over, such as the Services of a rendered chart.
+    """
     try:
-        for found in read_objects(file):
-            explained = explainer.explain(found)
-            if not explained:
-                rule = "give Pods, AdmissionReviews, or what has pod templates"
-                raise ManifestError(f"{file}: kind {found['kind']} is not explained: {rule}")  # noqa: TRY301
-            explanations += explained
+        objects = read_objects(file)
+        known = len(explanations)
+        for found in objects:
+            explanations += explainer.explain(found)
+        if len(explanations) == known:
+            rule = "give Pods, AdmissionReviews, or what has pod templates"
+            raise ManifestError(f"{file}: kind {objects[0]['kind']} is not explained: {rule}")  # noqa: TRY301
     except (ManifestError, UnreadableReviewError) as error:
         text = str(error) if isinstance(error, ManifestError) else f"{file}: {error}"
         say(f"fraction-injector: {text}", err=True)

@@ -13,8 +13,8 @@ import jsonpatch
 import msgspec
 
 from cli.gpu_kinds import remaining_kinds
-from cli.pod_templates import pod_templates, refuse_label
-from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
+from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
 from modes.claim import template_name, template_spec
 from policies.loading.policy_set import PolicySet
@@ -93,10 +93,12 @@ class Explanation:
     def _has_room(self) -> bool | None:
         """Whether a node has room for the pod now; None if it gets no share, or if no node is known."""
         injection = self.outcome.injection
-        # A pod that was injected before stays where it is: its placement states no size of the GPU.
         if injection is None or not (self.kinds and injection.placement.gpu_mib):
             return None
-        return injection.placement.node is not None
+        has_room = injection.placement.node is not None
+        # A pod that was injected before stays where it is, on a node that its placement does not name.
+        was_injected = INJECTED_ANNOTATION in _keys(self.before, "annotations")
+        return None if was_injected and not has_room else has_room
 
     def _limiter(self) -> str | None:
         """Return the name of the pod's limiter; whole GPUs have none."""
@@ -194,7 +196,8 @@ class Explainer:
         """Explain the pods of an unknown kind, each named after the path of its template."""
         metadata, explanations = found.get("metadata"), []
         for path, template in pod_templates(found):
-            pod = pod_of_template({"metadata": metadata, "spec": {"template": template}})
+            copied = _labelled_as(found, template) if found["kind"] in COPIES_LABELS else template
+            pod = pod_of_template({"metadata": metadata, "spec": {"template": copied}})
             explanation = self._review(review_of(pod))
             explanations.append(replace(explanation, name=f"{explanation.name} {path}"))
         return explanations
@@ -279,6 +282,13 @@ def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
     if owner.get("namespace"):
         metadata["namespace"] = owner["namespace"]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+
+
+def _labelled_as(found: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:
+    """Return a template with the labels of its object, beside its own."""
+    metadata = template.get("metadata") or {}
+    labels = {**((found.get("metadata") or {}).get("labels") or {}), **(metadata.get("labels") or {})}
+    return {**template, "metadata": {**metadata, "labels": labels}}
 
 
 def with_defaults(found: dict[str, Any]) -> dict[str, Any]:

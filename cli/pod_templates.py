@@ -17,6 +17,9 @@ TEMPLATE_PATHS = {
 }
 """Kinds that the second lock rejects if only they have the label; for a Job the webhook does it."""
 
+COPIES_LABELS = frozenset({"Notebook"})
+"""Kinds whose controllers give the object's labels to its pods: Kubeflow's notebooks."""
+
 
 def pod_templates(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Yield every pod template with its path, in order, also in kinds of Kubeflow, Ray and others."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kube.names import GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
+from kube.names import GPU_MODEL_ANNOTATION, GPU_PRODUCT_LABEL, MIN_GPU_MEMORY_ANNOTATION
 from modes.memory_text import EXAMPLES, memory_mib
 
 MAX_PATTERNS = 8
@@ -69,6 +69,9 @@ def _patterns(text: str) -> tuple[str, ...] | KindProblem:
     if len(text) > MAX_TEXT:
         return KindProblem(GPU_MODEL_ANNOTATION, text, f"use at most {MAX_TEXT} characters")
     patterns = tuple(part.strip() for part in text.split(","))
+    if any(" " in each for each in patterns):
+        advice = f"write hyphens for blanks, as in the node label {GPU_PRODUCT_LABEL}, {_EXAMPLE}"
+        return KindProblem(GPU_MODEL_ANNOTATION, text, advice)
     if len(patterns) > MAX_PATTERNS or not all(map(_PATTERN.fullmatch, patterns)):
         rule = f"use 1 to {MAX_PATTERNS} models with commas between them, and * for any part of a word"
         return KindProblem(GPU_MODEL_ANNOTATION, text, f"{rule}, {_EXAMPLE}")

@@ -363,3 +363,28 @@ def test_an_unlabelled_pod_with_a_key_of_ours_is_told_that_it_has_no_effect():
     assert (facts["code"], facts["message"], facts["notes"]) == ("not-labelled", "", [wrong])
     assert wrong in explain("-", text=as_yaml(found)).stdout
     assert facts_of(as_yaml(pod()))["notes"] == []
+
+
+SERVICE = "kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 1}]}\n"
+NOTEBOOK = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "Notebook",
+    "metadata": {"name": "nb", "labels": {LABEL: "0.250"}},
+    "spec": {"template": {"spec": {"containers": [{"name": "nb", "resources": {}}]}}},
+}
+
+
+def test_of_a_rendered_chart_what_has_no_pods_is_passed_over():
+    rendered = f"{SERVICE}---\n{as_yaml(pod())}\n---\n{SERVICE}"
+    [facts] = json.loads(explain("--output", "json", "-", text=rendered).stdout)
+    assert facts["code"] == "injected"
+
+
+def test_kubeflow_gives_the_labels_of_a_notebook_to_its_pod():
+    assert facts_of(as_yaml(NOTEBOOK))["slices"] == 2
+
+
+def test_of_a_pod_that_was_injected_before_it_is_not_said_that_no_node_has_room():
+    stored = facts_of(as_yaml(pod()))["pod"]
+    again = facts_of(as_yaml(stored))
+    assert (again["code"], again["hasRoom"]) == ("unchanged", None)
