@@ -38,7 +38,7 @@ def test_each_eighth_of_the_contract_is_taken(text, slices):
         ("1e-1", ALL),
         ("1_0", ALL),
         ("00.5", ALL),
-        (".5", ALL),
+        (".5", f'{ALL} (did you mean "0.500"?)'),
         ("+0.500", ALL),
         ("0.500 ", ALL),
         ("\u0660.\u0665\u0660\u0660", ALL),
