@@ -42,14 +42,14 @@ def test_the_namespace_with_most_owners_loses_the_oldest():
     assert f"Job {MAX_OWNERS + 8}" in names
 
 
-@pytest.mark.parametrize("character", ['"', "\u00e9", "\u4e00"])
+@pytest.mark.parametrize("character", ['"', "\u4e00"])
 def test_the_bytes_of_the_text_are_bounded_and_old_owners_are_forgotten(character):
     history = OwnerHistory()
     for number in range(MAX_OWNERS):
         add(
             history, owner=workload_text(character * 300, f"{number}"), namespace=f"{number:>063}", now=10**10
         )
-    for number in range(2 * MAX_PODS):
+    for number in range(MAX_PODS + 1):
         add(
             history,
             uid=f"{number:08x}",
