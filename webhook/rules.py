@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from ledger.placement_request import Accounting, Placement
-from policies.model.effective import QuotaRule
+from policies.model.effective import EffectivePolicy, QuotaRule
 from webhook.admission.alias_words import Alias
 from webhook.admission.aliases import asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
@@ -44,7 +44,7 @@ class Rules:
         if isinstance(validated, Denial):
             return validated
         kept = validated.kept
-        if kept is not None and kept.memory_values and not self._may_have(kept.memory_values):
+        if kept is not None and not self._may_run(kept.memory_values, policy):
             return refuse_copy_from_elsewhere(kept.memory_values[0])
         if kept is not None and not (policy.quotas or validated.keeps_assumption or policy.mode.is_claimed):
             return mutate(validated, kept)
@@ -55,6 +55,12 @@ class Rules:
             return Pending(placing, partial(mutate, validated), policy)
         is_reserved = placing.accounting.reservation is not None
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
+
+    def _may_run(self, memory_values: Sequence[str], policy: EffectivePolicy) -> bool:
+        """Whether a node may have one of these values, now or as the policy assumes."""
+        assume = policy.demands.assume
+        is_assumed = assume is not None and str(assume.gpu_mib) in memory_values
+        return not memory_values or is_assumed or self._may_have(memory_values)
 
     def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
         """Decide an unlabelled pod that uses another system's syntax; None if it uses none."""

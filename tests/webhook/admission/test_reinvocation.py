@@ -55,6 +55,15 @@ def test_a_copy_that_is_restored_where_no_gpu_has_its_memory_is_denied_in_one_li
     assert explained(webhook, injected).reason == "unchanged"
 
 
+def test_a_pod_for_a_node_that_the_policy_assumes_is_kept_while_there_is_no_such_node():
+    webhook = Webhook(policies("assume: {gpusPerNode: 8, gpuMemoryMiB: 40960}"), Ledger())
+    webhook.ledger.replace([gpu_node("other", mib=23028)], [])
+    own = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["40960"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [own]}]}
+    decided = webhook.decide(pod(affinity={"nodeAffinity": {REQUIRED: terms}}))
+    assert explained(webhook, decided.stored).reason == "unchanged"
+
+
 def explained(webhook, found):
     """Decide a pod by rules that know the nodes of the ledger."""
     outcomes, placer = [], LedgerPlacer(webhook.ledger)
