@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from certs.values import LeafFacts, format_time
 from controller.certificates.expiry import warnings
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
-from doctor.seen import Seen
+from doctor.seen import Seen, known
 from kube.names import API_VERSION
 
 if TYPE_CHECKING:
@@ -67,10 +67,13 @@ def policies(seen: Seen) -> Iterator[Diagnosis]:
         what = f"pod {each.pod} does not serve the policies: {each.problem or f'it serves {each.digest}'}"
         yield Diagnosis("failed", what, f"kubectl --namespace {seen.namespace} logs {each.pod}")
     counts = Counter(each.component for each in processes)
-    if not counts["webhook"]:
+    entry = known(seen.webhook, None)
+    is_elsewhere = entry is not None and entry.url is not None
+    if not (counts["webhook"] or is_elsewhere):
         yield Diagnosis("failed", "no webhook serves them", "start one: helm upgrade, webhook.replicas")
     elif not others:
-        where = ", ".join(f"{component}s: {count}" for component, count in sorted(counts.items()))
+        named = [f"{component}s: {count}" for component, count in sorted(counts.items())]
+        where = ", ".join([*named, *(["webhook: outside of the cluster, not asked"] if is_elsewhere else [])])
         since = max([each.since for each in processes if each.since is not None], default=None)
         when = f" since {format_time(datetime.fromtimestamp(since, UTC))}" if since is not None else ""
         yield Diagnosis("ok", f"policies {stored.digest} are in force everywhere ({where}){when}")

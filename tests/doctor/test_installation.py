@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from doctor.seen import Figures, Lease, NotRead, StoredPolicies
+from doctor.seen import Figures, Lease, NotRead, StoredPolicies, WebhookEntry
 from tests.doctor.support import MADE, NOW, leader, lines, observed, served
 
 PODS = "see the pods: kubectl --namespace gpu-fraction-injector get pods"
@@ -73,6 +73,12 @@ def test_policies_that_are_not_in_force_fail(processes, what):
     assert level == "failed"
     assert what in text
     assert " -- " in text
+
+
+def test_a_webhook_outside_of_the_cluster_is_not_missed_among_the_pods():
+    elsewhere = WebhookEntry("Fail", b"", "https://webhook.example.com/mutate")
+    what = "policies new are in force everywhere (controllers: 1, webhook: outside of the cluster, not asked)"
+    assert lines("policies", processes=(leader(),), webhook=elsewhere) == [("ok", what)]
 
 
 def test_broken_policies_fail_whatever_is_served():
