@@ -131,7 +131,7 @@ def trial(seen: Seen) -> Iterator[Diagnosis]:
 
 
 def _refused(seen: Seen, where: str, message: str) -> Diagnosis:
-    if "failed calling webhook" in message:
+    if f'failed calling webhook "{WEBHOOK}"' in message:
         is_trust = any(word in message for word in ("x509", "certificate", "tls:"))
         advice = CERTIFICATES_ADVICE if is_trust else _UNREACHABLE
         return Diagnosis("failed", f"{where} cannot be created: {message}", advice)

@@ -137,6 +137,12 @@ OTHERS = 'the API server answered 403: pods "x" is forbidden: exceeded quota: co
             "networkPolicy.apiServerBlocks",
         ),
         (
+            Trial("team", refusal=FAILED.replace("fractions.clearml-injector.io", "sidecar.example.com")),
+            "warning",
+            "is refused: the API server answered 500",
+            "not the injector",
+        ),
+        (
             Trial("team", refusal=OTHERS),
             "warning",
             "is refused: the API server answered 403",
