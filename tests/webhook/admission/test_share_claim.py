@@ -30,9 +30,10 @@ def webhook(cards=None, policy=POLICY):
 def offer(driver, cards):
     """A ResourceSlice of a driver with so many cards of each MiB."""
     sizes = [mib for mib, count in cards.items() for _ in range(count)]
-    return OfferedSlice(
-        driver, driver, cards=tuple(ClaimableCard(f"gpu-{n}", mib) for n, mib in enumerate(sizes))
-    )
+    offered = [
+        ClaimableCard(f"gpu-{n}", mib, model=f"NVIDIA A100-{mib // 1024}") for n, mib in enumerate(sizes)
+    ]
+    return OfferedSlice(driver, driver, cards=tuple(offered))
 
 
 def claims(decided):
