@@ -84,6 +84,9 @@ def slices(seen: Seen) -> Iterator[Diagnosis]:
     found = next((each.figures for each in seen.processes.value if each.figures is not None), None)
     if found is None:
         yield Diagnosis("skipped", "no leading controller answers, which counts slices")
+    elif not found.slices and found.cards:
+        what = f"DRA drivers offer {found.cards} cards to claims, and no node offers slices"
+        yield Diagnosis("ok", what)
     elif not found.slices:
         yield Diagnosis(
             "warning", "no node offers slices", "install the agent: docs/getting-started/agent.md"

@@ -23,6 +23,7 @@ FIGURES = {
     "fraction_injector_slices_capacity": "slices",
     "fraction_injector_slices_free": "free",
     "fraction_injector_waiting_slices": "waiting",
+    "fraction_injector_cards": "cards",
 }
 """Metrics of the leading controller, and the fields of `Figures`."""
 ANSWER_SECONDS = 5.0
@@ -79,8 +80,8 @@ def _of_metrics(pod: ReleasePod, text: str) -> ServingPod:
         for sample in family.samples:
             if sample.name == POLICY_INFO:
                 digest = sample.labels.get("digest")
-            elif not sample.labels:
-                values[sample.name] = sample.value
+            elif not sample.labels or sample.labels.keys() == {"driver"}:
+                values[sample.name] = values.get(sample.name, 0) + sample.value
     return ServingPod(
         pod.metadata.name,
         pod.component,

@@ -92,6 +92,8 @@ class Figures(msgspec.Struct, frozen=True):
     """Slices for new pods."""
     waiting: int = 0
     """Slices of pods without a node."""
+    cards: int = 0
+    """Cards that DRA drivers offer to claims."""
 
 
 class ServingPod(msgspec.Struct, frozen=True):

@@ -102,6 +102,7 @@ def test_broken_policies_fail_whatever_is_served():
             Figures(gpus=1, slices=8, free=8),
             ("ok", "8 of 8 slices are free for new pods, on 1 GPUs; no pod waits for slices"),
         ),
+        (Figures(cards=3), ("ok", "DRA drivers offer 3 cards to claims, and no node offers slices")),
         (Figures(), ("warning", "no node offers slices -- install the agent: docs/getting-started/agent.md")),
     ],
 )

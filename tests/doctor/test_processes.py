@@ -13,6 +13,8 @@ from doctor.seen import Figures, ServingPod
 from service.metrics import PolicySince, policy_info, render
 
 LEADER = """fraction_injector_leading 1.0
+fraction_injector_cards{driver="a"} 2.0
+fraction_injector_cards{driver="b"} 1.0
 fraction_injector_gpus 35.0
 fraction_injector_slices_capacity 280.0
 fraction_injector_slices_free 19.0
@@ -65,7 +67,7 @@ def test_a_process_says_what_it_serves_and_the_leader_what_it_counts():
             "new",
             5.0,
             certificate_ends=9.0,
-            figures=Figures(gpus=35, slices=280, free=19, waiting=12),
+            figures=Figures(gpus=35, slices=280, free=19, waiting=12, cards=3),
         ),
         ServingPod("webhook-a", "webhook", "new", 5.0, certificate_ends=9.0),
     )
