@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from cluster.kube_client import ApiError, ApiServer
+from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from doctor.objects import NamedObject
 from doctor.seen import NotRead, Read, Trial
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
@@ -49,6 +49,10 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
         if error.status == HTTPStatus.NOT_FOUND:
             return NotRead(f"namespace {namespace} does not exist: name another by --try-namespace")
         return Read(Trial(namespace, refusal=str(error)[:MAX_MESSAGE]))
+    except TRANSPORT_ERRORS as error:
+        why = str(error) or type(error).__name__
+        what = f"the API server does not answer the creation of a pod in namespace {namespace}: {why}"
+        return NotRead(what, "failed", "see its log: an admission webhook may hang")
     annotations = msgspec.json.decode(data, type=NamedObject).metadata.annotations or {}
     policy = annotations.get(INJECTED_ANNOTATION)
     return Read(Trial(namespace, injected=policy, no_share=annotations.get(NO_SHARE_ANNOTATION)))

@@ -80,3 +80,8 @@ def test_the_label_is_one_that_the_policy_allows(policy, labels):
 )
 def test_what_comes_back_is_kept(answer, found):
     assert tried(answer)[0] == found
+
+
+def test_a_pod_that_gets_no_answer_is_a_finding_and_ends_no_report():
+    what = "the API server does not answer the creation of a pod in namespace team: TimeoutError"
+    assert tried(TimeoutError())[0] == NotRead(what, "failed", "see its log: an admission webhook may hang")
