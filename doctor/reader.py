@@ -113,7 +113,7 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
         accounts=accounts,
         agents=agents,
         agent_pods=agent_pods,
-        agent_logs=await reader.agent_logs(known(agent_pods, ()), known(reports, {})),
+        agent_logs=await reader.agent_logs(known(agent_pods, ()), known(reports, {}), scope.node),
         events=events,
         nodes=listed_nodes,
         reports=reports,
@@ -226,10 +226,11 @@ class _Reader:
         )
 
     async def agent_logs(
-        self, pods: tuple[AgentPod, ...], reports: Mapping[str, AgentSays]
+        self, pods: tuple[AgentPod, ...], reports: Mapping[str, AgentSays], node: str | None
     ) -> Read[Mapping[str, str]] | NotRead:
         """Read the log of agents that run and report nothing: a few, since many fail for the same reason."""
-        silent = [pod for pod in pods if not pod.waiting and pod.node and pod.node not in reports]
+        running = [pod for pod in pods if not pod.waiting and pod.node and node in {None, pod.node}]
+        silent = [pod for pod in running if pod.node not in reports]
 
         async def read() -> Mapping[str, str]:
             found = {pod.node: objects.complaint(await self._log(pod.name)) for pod in silent[:MAX_LOGS]}
@@ -270,7 +271,7 @@ class _Reader:
     async def uninjected(self) -> Read[tuple[str, ...]] | NotRead:
         async def listed() -> tuple[str, ...]:
             each = [await list_uninjected(self._api, ResourceNames(), label=key) for key in ASKING_LABELS]
-            return tuple(f"{pod.namespace}/{pod.pod}" for found in each for pod in found)
+            return tuple(dict.fromkeys(f"{pod.namespace}/{pod.pod}" for found in each for pod in found))
 
         return await _read("to list pods in the cluster", listed, lambda found: found or ())
 
