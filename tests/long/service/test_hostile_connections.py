@@ -1,4 +1,4 @@
-"""A short campaign of hostile connections; `python -m bench.hostile` is a long one."""
+"""A short campaign of hostile connections."""
 
 import asyncio
 
