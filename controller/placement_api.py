@@ -3,8 +3,9 @@
 | situation | status |
 |---|---|
 | this replica does not lead | 409 with the leader's address, for placements and denials |
-| nodes and pods are not listed yet | 503; 200, pending, for claims under a quota; other claims do not wait |
+| nodes and pods are not listed yet | 503 |
 | ResourceSlices are not listed yet | 200, pending, for claims of a part of a card, and under a quota |
+| a claim's template is not stored within 0.1 s | 200, pending: the same request gets it later |
 | the body is not a batch or a report | 400 |
 | the body exceeds 4 MiB; of denials 128 KiB | 413 |
 | one request cannot be read or decided | 200, refused in its own answer |
@@ -17,7 +18,7 @@ import asyncio
 import contextlib
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,7 +47,7 @@ from ledger.messages import (
     StreamEvent,
     read_request,
 )
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import Placement, PlacementRequest
 from service.changes import Changes
 from service.log import get_logger
 from service.yielding import NODES_AT_ONCE, TimeSlice
@@ -63,7 +64,7 @@ _NO_TEMPLATES = (
     "the controller makes no claims: ask the admin to install the chart with a policy of this mode"
 )
 CLAIM_SECONDS = 0.1
-"""Maximum time in which a claim is answered: other pods' requests wait for the same answer."""
+"""How long a batch waits for the templates of its claims: other pods' requests wait for the same reply."""
 _NOT_LISTED = "the controller has not listed the ResourceSlices yet: try again; if this stays, ask the admin"
 _NOT_MADE = "the API server has not stored the claim's template yet: try again"
 _BEAT = b": beat\n\n"
@@ -108,7 +109,6 @@ class ControllerApi:
         """Return the app of the TLS port."""
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
-        router.add_api_route("/claims", self._claims, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._take_denials, methods=["POST"], response_class=Response)
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
@@ -131,51 +131,6 @@ class ControllerApi:
             return _json(NotLeading(self._leadership.leader), status=409)
         return _json(Answers(answers))
 
-    async def _claims(self, request: Request) -> Response:
-        """Decide a batch of requests for claims, and make the templates of pods that are no dry run."""
-        batch = await _decoded(request, _batch, MAX_BODY, "batch of requests")
-        if isinstance(batch, Response):
-            return batch
-        if len(batch.asks) > MAX_ASKS:
-            return _text(400, f"{len(batch.asks)} requests are more than {MAX_ASKS}: send fewer at once")
-        if not self._leadership.leads:
-            return _json(NotLeading(self._leadership.leader), status=409)
-        return _json(Answers(list(await asyncio.gather(*map(self._claim, batch.asks)))))
-
-    async def _claim(self, data: msgspec.Raw) -> Answered:
-        """Decide one request for a claim; after CLAIM_SECONDS it goes on, and is requested again."""
-        missing = _NOT_LISTED
-        try:
-            async with asyncio.timeout(CLAIM_SECONDS):
-                request = read_request(data)
-                has_quota = bool(request.accounting.quotas)
-                if self._templates is not None and (has_quota or needs_cards(request)):
-                    await self._state.offers_listed.wait()
-                if has_quota:
-                    missing = self._state.missing or missing
-                    await self._state.synced.wait()
-                missing = _NOT_MADE
-                return await self._claimed(data, request)
-        except ValueError as error:
-            return Answered(refused=str(error)[:MAX_REFUSAL])
-        except TimeoutError:
-            return Answered(pending=missing)
-
-    async def _claimed(self, data: msgspec.Raw, request: PlacementRequest) -> Answered:
-        answer = self._answer(data)
-        if answer.placement is None:
-            return answer
-        if self._templates is None:
-            return Answered(refused=_NO_TEMPLATES)
-        if request.accounting.reservation is None:
-            return answer
-        problem = await self._templates.ensure(request, answer.placement)
-        if problem is None:
-            return answer
-        if answer.placement.reservation is not None:
-            self._state.release(answer.placement.reservation)
-        return Answered(refused=problem[:MAX_REFUSAL])
-
     async def _take_denials(self, request: Request) -> Response:
         """Add the recent denials of a webhook."""
         report = await _decoded(request, _denial_report, MAX_DENIAL_REPORT_BYTES, "report of denials")
@@ -190,7 +145,8 @@ class ControllerApi:
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:
         """Answer the requests in order; None as soon as this replica does not lead."""
-        start, time_slice, answers = time.perf_counter(), TimeSlice(), list[Answered]()
+        start, time_slice = time.perf_counter(), TimeSlice()
+        answers = list[Answered | asyncio.Task[Answered]]()
         for reservation in batch.releases:
             self._state.release(reservation)
             await time_slice.pause()
@@ -200,23 +156,56 @@ class ControllerApi:
             answers.append(self._answer(request))
             await time_slice.pause()
         self._metrics.batch_seconds.observe(time.perf_counter() - start)
-        return answers
+        return [each if isinstance(each, Answered) else await each for each in answers]
 
-    def _answer(self, data: msgspec.Raw) -> Answered:
+    def _answer(self, data: msgspec.Raw) -> Answered | asyncio.Task[Answered]:
         """Decide one request; if it cannot be read or decided, only this request is refused."""
         try:
             request = read_request(data)
+            return self._claim(request) if request.share.mode_type.is_claimed else self._place(request)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
+
+    def _place(self, request: PlacementRequest) -> Answered:
         try:
             answer = self._state.place(request)
         except Exception as error:  # noqa: BLE001 whatever fails, the rest of the batch is answered
-            kind, frame = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(frame.filename).name}:{frame.lineno}"
-            self._log.error("a request has broken the ledger and was refused", error=f"{kind} at {place}")
-            return Answered(refused=f"internal error ({kind}), see the controller's log")
+            return self._broken(error)
         self._metrics.answered(answer)
         return Answered.of(answer)
+
+    def _claim(self, request: PlacementRequest) -> Answered | asyncio.Task[Answered]:
+        """Decide a request for a claim; the claim's template is made meanwhile, if the pod is no dry run."""
+        if self._templates is None:
+            return Answered(refused=_NO_TEMPLATES)
+        is_counted = bool(request.accounting.quotas) or needs_cards(request)
+        if is_counted and not self._state.offers_listed.is_set():
+            return Answered(pending=_NOT_LISTED)
+        answer = self._place(request)
+        if answer.placement is None or request.accounting.reservation is None:
+            return answer
+        making = self._templates.ensure(request, answer.placement)
+        return asyncio.ensure_future(self._with_template(answer.placement, making))
+
+    async def _with_template(self, placement: Placement, making: Awaitable[str | None]) -> Answered:
+        """Return the placement once its template is made; after CLAIM_SECONDS it is requested again."""
+        try:
+            problem = await asyncio.wait_for(making, CLAIM_SECONDS)
+        except TimeoutError:
+            return Answered(pending=_NOT_MADE)
+        except Exception as error:  # noqa: BLE001 as above
+            return self._broken(error)
+        if problem is None:
+            return Answered(placement=placement)
+        if placement.reservation is not None:
+            self._state.release(placement.reservation)
+        return Answered(refused=problem[:MAX_REFUSAL])
+
+    def _broken(self, error: Exception) -> Answered:
+        kind, frame = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        self._log.error("a request has broken the ledger and was refused", error=f"{kind} at {place}")
+        return Answered(refused=f"internal error ({kind}), see the controller's log")
 
     async def _ledger(self) -> Response:
         """All nodes with GPUs, and all pending claims."""

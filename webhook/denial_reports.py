@@ -12,13 +12,11 @@ from ledger.messages import MAX_DENIAL_LINE, MAX_DENIALS, DenialCount, DenialRep
 from webhook.admission.denial import Denial
 from webhook.admission_request import Request
 from webhook.decision import Outcome
-from webhook.placing.client import ControllerClient, UnknownPathError
+from webhook.placing.client import ControllerClient
 
 PERIOD_SECONDS = 3.0
 """Between two reports."""
 TIMEOUT_SECONDS = 2.0
-OLDER_SECONDS = 300.0
-"""Pause after a controller turned out to be too old for reports."""
 
 _NOTHING = DenialCount("", "", 0, "")
 Sleep = Callable[[float], Awaitable[None]]
@@ -61,18 +59,11 @@ class DenialReports:
     async def _report(self) -> None:
         """Send all counts, or drop them."""
         report = DenialReport(list(self._counted.values()))
-        self._forget()
+        self._counted.clear()
+        self._some.clear()
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 await self._client.report(report)
-        except UnknownPathError:
-            self._client.drop()
-            await self._sleep(OLDER_SECONDS)
-            self._forget()
         except (OSError, ValueError, TimeoutError, RecursionError):
             # The placer reports that the controller is away.
             self._client.drop()
-
-    def _forget(self) -> None:
-        self._counted.clear()
-        self._some.clear()

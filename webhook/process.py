@@ -46,7 +46,6 @@ TASKS = (
     "own port",
     "mounted certificate",
     "placement batches",
-    "claim batches",
     "controller snapshot",
     "denial reports",
     "policy reports",
@@ -169,9 +168,7 @@ class WebhookProcess:
             raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
         url = self._options.controller
         client = ControllerClient(url, lambda: certificate.client)
-        placer = self._controller_placer = ControllerPlacer(
-            client, self._registry, client_of_claims=ControllerClient(url, lambda: certificate.client)
-        )
+        placer = self._controller_placer = ControllerPlacer(client, self._registry)
         self._last_good = LastGoodPolicies(client, self._policies)
         denials = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
         self._background = {

@@ -113,9 +113,7 @@ def claims(state, *asks, api_server):
     templates = ClaimTemplates(api_server, lambda: True, lambda: 0.0)
     leadership = SimpleNamespace(leads=True, leader="", transition=3)
     metrics = ControllerMetrics(CollectorRegistry())
-    served = ControllerApi(state, leadership, metrics, templates=templates)
-    raw = [msgspec.Raw(write_request(ask)) for ask in asks]
-    reply = ask(served, "POST", "/v1/claims", msgspec.json.encode(Batch(raw)))
+    reply = place(ControllerApi(state, leadership, metrics, templates=templates), *asks)
     assert reply.status_code == 200, reply.text
     return msgspec.json.decode(reply.content, type=Answers).answers
 
@@ -132,7 +130,7 @@ def with_cards():
     return state
 
 
-def test_one_template_that_takes_long_delays_no_other_claim_of_the_batch(monkeypatch):
+def test_one_template_that_takes_long_delays_no_other_pod_of_the_batch(monkeypatch):
     monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 2.0)
 
     class SlowForHalves(Api):
@@ -141,22 +139,38 @@ def test_one_template_that_takes_long_delays_no_other_claim_of_the_batch(monkeyp
                 await asyncio.Event().wait()
             return await super().request(method, path, body=body, **more)
 
-    asks = claim_of(Fraction(4, 8)), claim_of(Fraction(2, 8))
-    slow, quick = claims(with_cards(), *asks, api_server=SlowForHalves())
+    asks = claim_of(Fraction(4, 8)), claim_of(Fraction(2, 8)), request_of(EIGHTH)
+    slow, quick, no_claim = claims(with_cards(), *asks, api_server=SlowForHalves())
     assert "has not stored the claim's template yet" in slow.pending
     assert quick.placement.cards == (81920,)
+    assert no_claim.placement.node == "a"
+
+
+def test_a_template_that_breaks_the_controller_is_refused_alone():
+    class Broken(Api):
+        async def request(self, *_, **__):
+            raise KeyError
+
+    claim, pod = claims(with_cards(), claim_of(Fraction(4, 8)), request_of(EIGHTH), api_server=Broken())
+    assert claim.refused == "internal error (KeyError), see the controller's log"
+    assert pod.placement.node == "a"
+
+
+def test_a_controller_that_makes_no_claims_says_so():
+    reply = place(api(with_cards()), claim_of(Fraction(4, 8)), request_of(EIGHTH))
+    claim, pod = msgspec.json.decode(reply.content, type=Answers).answers
+    assert "the controller makes no claims" in claim.refused
+    assert pod.placement.node == "a"
 
 
 def test_only_claims_that_need_the_sizes_of_cards_wait_for_resource_slices(monkeypatch):
-    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 2.0)
+    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 60.0)
     state, _ = ready_state("a")
     asks = claim_of(Fraction(4, 8)), claim_of(Fraction.of_memory(5000, 8)), claim_of(Fraction(8, 8))
     part, amount, whole = claims(state, *asks, api_server=Api())
     assert "has not listed the ResourceSlices yet" in part.pending
     assert amount.placement is not None
     assert whole.placement is not None
-    [pod] = answers(place(api(state), request_of(EIGHTH)))
-    assert isinstance(pod, Placement)
 
 
 def test_a_standby_names_the_leader_and_decides_nothing():

@@ -5,13 +5,13 @@ import pytest
 
 from cluster.kube_client import ApiError
 from controller import placement_api
-from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.placement_request import OverQuota, Quota
 from modes.fraction import Fraction
 from tests.controller.claims.test_claim_templates import Api
 from tests.controller.test_placement_api import claim_of, claims, with_cards
+from tests.controller.watch.test_ledger_store import ready_state
 from tests.ledger.cluster import changed
 
 HALF = Fraction(4, 8)
@@ -60,20 +60,14 @@ def test_a_dry_run_counts_nothing():
     assert state.reservations == 0
 
 
-def test_under_a_quota_a_claim_waits_for_the_lists_of_pods_and_cards(monkeypatch):
-    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 0.2)
-    state = LedgerStore(lambda: 0.0)
+def test_under_a_quota_a_claim_waits_for_the_list_of_cards():
+    state, _ = ready_state("a")
     whole = under_quota("r", Fraction(8, 8))
     [answered] = claims(state, whole, api_server=Api())
     assert "has not listed the ResourceSlices yet" in answered.pending
-    state.offers_listed.set()
-    [answered] = claims(state, whole, api_server=Api())
-    assert answered.pending == "nodes and pods not listed yet"
-    monkeypatch.setattr(placement_api, "CLAIM_SECONDS", 60.0)
     [answered] = claims(state, claim_of(Fraction(8, 8)), api_server=Api())
     assert answered.placement is not None, "without a quota nobody has to be counted"
-    state.listed("nodes")
-    state.listed("pods")
+    state.offers_listed.set()
     [answered] = claims(state, whole, api_server=Api())
     assert answered.placement is not None
 

@@ -13,7 +13,7 @@ from testbed.process import WAIT_S
 from tests.webhook.placing.stub_controller import files, listening
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
-from webhook.denial_reports import OLDER_SECONDS, PERIOD_SECONDS, DenialReports
+from webhook.denial_reports import PERIOD_SECONDS, DenialReports
 from webhook.placing.client import ControllerClient
 
 OK = (200, b"{}")
@@ -157,24 +157,6 @@ def test_a_controller_that_never_answers_is_given_up_and_reported_to_the_next_ti
         return controller.reports[-1]
 
     assert asyncio.run(main()) == [entry("memory-too-small")]
-
-
-def test_an_older_controller_is_left_alone_and_tried_again_later(capfd):
-    async def main():
-        controller = Listener((404, b'{"detail":"Not Found"}'), OK)
-        async with listening(controller) as port, reporting(port) as (reports, sleep):
-            deny(reports)
-            assert await sleep.next() == OLDER_SECONDS
-            deny(reports, Reason.MEMORY)
-            sleep.end()
-            assert await sleep.next() == PERIOD_SECONDS
-            sleep.end()
-            deny(reports, Reason.GPU_KIND)
-            await sleep.next()
-        return controller.reports
-
-    assert asyncio.run(main()) == [[entry()], [entry("gpu-kind")]]
-    assert capfd.readouterr().err == ""
 
 
 def test_a_standby_names_the_leader_that_gets_the_reports():

@@ -33,10 +33,6 @@ class NoAnswerError(OSError):
     """The leader could not be reached."""
 
 
-class UnknownPathError(NoAnswerError):
-    """The replica is older than this webhook and does not know the request."""
-
-
 Identity = Callable[[], ssl.SSLContext | None]
 """Returns the newest client context; None while there is no certificate."""
 
@@ -62,15 +58,10 @@ class ControllerClient:
         """
         return _answers.decode(await self._post("/v1/placements", _encode(batch)))
 
-    async def claim(self, batch: Batch) -> Answers:
-        """Return the leader's results for a batch of pods that get claims; raises as `report` does."""
-        return _answers.decode(await self._post("/v1/claims", _encode(batch)))
-
     async def report(self, denials: DenialReport) -> None:
         """Report denials to the leader.
 
         Raises:
-            UnknownPathError: the controller is too old for reports.
             OSError: the leader could not be reached.
             ValueError: the reply is invalid.
         """
@@ -108,7 +99,7 @@ class ControllerClient:
             self._connection = None
 
     async def _post(self, path: str, body: bytes, max_bytes: int | None = None) -> bytes:
-        """Return the leader's reply; raises as `place` does, and UnknownPathError."""
+        """Return the leader's reply; raises as `place` does."""
         for _ in range(MAX_HOPS):
             kept = self._connection
             connection = await self._connected()
@@ -123,9 +114,7 @@ class ControllerClient:
             if reply.status == HTTPStatus.OK:
                 return reply.body
             if reply.status != HTTPStatus.CONFLICT:
-                unknown = reply.status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
-                error = UnknownPathError if unknown else NoAnswerError
-                raise error(f"the controller answered {reply.status}: {reply.body[:200]!r}")
+                raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
             self._follow(_not_leading.decode(reply.body))
         raise NoAnswerError(f"no leader among {MAX_HOPS} replicas")
 

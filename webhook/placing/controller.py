@@ -5,6 +5,7 @@
 | refuses or breaks the connection, or sends what is no answer | without it, at once |
 | has not answered a batch for SILENT_SECONDS, as if it were stopped | without it, all that wait |
 | is slow | by it; a pod that has waited for LONGEST_SECONDS is placed without it, and no other |
+| has no template for a claim yet | by it: asked again; after LONGEST_SECONDS the pod is denied |
 
 A controller that did not answer is asked again in the background; until it answers, no pod waits for it.
 """
@@ -28,11 +29,10 @@ from ledger.messages import (
     Batch,
     write_request,
 )
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.placement_request import PlacementRequest
 from service.log import get_logger
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
-from webhook.placing.claims import ClaimPlacer
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Placed, Unanswered
@@ -46,6 +46,8 @@ LONGEST_SECONDS = 3.5
 """For each request, from its creation; an API server waits 5 s for its review."""
 AWAY_SECONDS = 0.5
 """Between two batches to a controller that did not answer."""
+PENDING_SECONDS = 0.1
+"""Until a request that has no answer yet is repeated; other pods' batches go meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,9 @@ class ControllerPlacer:
         client: ControllerClient,
         registry: CollectorRegistry,
         clock: Callable[[], float] = time.monotonic,
-        client_of_claims: ControllerClient | None = None,
     ) -> None:
-        """`client_of_claims` has its own connection; without it, pods get no claims."""
         self._client = client
         self._clock = clock
-        self._claims = ClaimPlacer(client_of_claims, clock) if client_of_claims is not None else None
         self._fallback = Fallback(clock)
         self._follower = SnapshotFollower(client, self._fallback)
         self._waiting: list[_Waiting] = []
@@ -100,16 +99,13 @@ class ControllerPlacer:
 
     def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Return the leader's result; if it does not answer, a result from its last snapshot."""
-        if request.share.mode_type.is_claimed and self._claims is not None:
-            return self._claims.place(request)
         if not self._answers:
             return self._fallback.place(request)
         body = write_request(request)
         if len(body) > MAX_REQUEST_BYTES:
             return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(request, body, answered, self._clock() + LONGEST_SECONDS))
-        self._some.set()
+        self._send_next(_Waiting(request, body, answered, self._clock() + LONGEST_SECONDS))
         return answered
 
     def release(self, reservation: str) -> None:
@@ -141,8 +137,7 @@ class ControllerPlacer:
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return the background tasks by name."""
-        tasks = {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
-        return tasks if self._claims is None else {**tasks, "claim batches": self._claims.send_batches}
+        return {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
 
     async def _send_batches(self) -> None:
         try:
@@ -163,6 +158,14 @@ class ControllerPlacer:
         while not self._waiting and not self._releases:
             self._some.clear()
             await self._some.wait()
+
+    def _send_next(self, waiting: _Waiting) -> None:
+        """Send a request with the next batch; place it without a controller that is away."""
+        if self._answers:
+            self._waiting.append(waiting)
+            self._some.set()
+        else:
+            self._place_without(waiting)
 
     async def _send_batch(self) -> None:
         """Send one batch: what arrived while the last one was in progress."""
@@ -202,10 +205,12 @@ class ControllerPlacer:
         if len(answers) != len(batch):
             raise ValueError(f"got {len(answers)} answers to {len(batch)} requests")
         for waiting, answered in zip(batch, answers, strict=True):
-            if not waiting.answered.done():
-                waiting.answered.set_result(_placed(waiting.request, answered))
-            else:
+            if waiting.answered.done():
                 self._release_unused([waiting])
+            elif answered.pending is not None and self._clock() < waiting.deadline:
+                asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
+            else:
+                waiting.answered.set_result(_placed(waiting.request, answered))
 
     async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
         """Place all waiting requests without the controller, and those that come until it answers.
@@ -256,39 +261,13 @@ class ControllerPlacer:
 
 def _placed(request: PlacementRequest, answered: Answered) -> Placed:
     """Return one result, independent of the others in its batch."""
+    no_claim = answered.refused or answered.pending
+    if no_claim is not None and request.share.mode_type.is_claimed:
+        return Unanswered(Reason.CLAIM_TEMPLATE, no_claim)
     try:
-        result = answered.answer()
+        return answered.answer()
     except ValueError as error:
         return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
-    unknown = _unknown_to_controller(request, result) if isinstance(result, Placement) else None
-    if unknown is None:
-        return result
-    why = f"the controller is older than this webhook, and {unknown}"
-    return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-
-
-def _unknown_to_controller(request: PlacementRequest, result: Placement) -> str | None:
-    """Return the part of a request that its placement ignores; None if it has all that was requested."""
-    # An instance has no slices, and is on one of the requested models.
-    if result.instance is not None:
-        return None
-    if not _counts_as_asked(request, result):
-        return "knows no shares of several GPUs"
-    fraction = request.share.fraction
-    if fraction.mib and not result.slices:
-        return "knows no shares in MiB"
-    if fraction.split_mib and request.share.allocated(result).share.slices != result.slices:
-        return "shares no MiB between containers"
-    is_chosen = result.models or result.hosts
-    return "chooses no models of GPUs" if request.demands.kinds.models and not is_chosen else None
-
-
-def _counts_as_asked(request: PlacementRequest, result: Placement) -> bool:
-    """Whether a placement has as many GPUs as were requested."""
-    if result.containers:
-        is_whole = len(result.containers) == len(request.share.fraction.split)
-        return request.share.any_gpu and is_whole and set(result.containers) == set(result.indices)
-    return len(result.indices) in {0, request.share.fraction.gpus}
 
 
 def _too_large(size: int) -> Unanswered:

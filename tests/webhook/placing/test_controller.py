@@ -5,7 +5,6 @@ import contextlib
 import json
 from datetime import UTC, datetime
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -13,26 +12,23 @@ from certs.authority import make_authority
 from certs.contexts import client_context
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair, TlsFiles
+from kube.dra import DRIVER
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, write_request
+from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, write_request
 from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
-from modes.instance import Instance
-from modes.units import Profile
+from tests.controller.claims.test_claim_templates import CLAIMED
 from tests.ledger.cluster import changed, request_of
 from tests.product import ROOT
 from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
-from webhook.placing import claims
 from webhook.placing.client import ControllerClient
-from webhook.placing.controller import LONGEST_SECONDS, ControllerPlacer, _placed
+from webhook.placing.controller import LONGEST_SECONDS, PENDING_SECONDS, ControllerPlacer
 from webhook.placing.placer import Unanswered
 from webhook.placing.running_time import TICK_SECONDS
 
 HALF = request_of(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
-ASKS_INSTANCE = request_of(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
 
 
 @contextlib.asynccontextmanager
@@ -392,8 +388,7 @@ def test_an_answer_that_is_none_fails_alone(bad):
 def test_a_pod_waits_less_than_any_api_server_of_the_chart_does():
     schema = json.loads((ROOT / "charts/fraction-injector/values.schema.json").read_text())
     waits = schema["properties"]["webhook"]["properties"]["timeoutSeconds"]["minimum"]
-    late = LONGEST_SECONDS + 2 * TICK_SECONDS
-    assert max(late, claims.DEADLINE_SECONDS) < waits
+    assert LONGEST_SECONDS + max(PENDING_SECONDS, 2 * TICK_SECONDS) < waits
 
 
 def test_a_process_that_stops_places_what_waits_for_a_slow_controller():
@@ -468,38 +463,67 @@ def test_an_address_that_is_none_is_refused_at_start(url):
         ControllerClient(url, lambda: None)
 
 
-def test_a_controller_that_knows_no_shares_of_several_gpus_is_not_believed():
-    halves = request_of(Fraction(8, 8, 2))
-    one, two = (Answered(placement=Placement(indices, 81920, ("81920",))) for indices in ((0,), (0, 1)))
-    refused = _placed(halves, one)
-    assert isinstance(refused, Unanswered)
-    assert refused.reason is Reason.NO_CONTROLLER
-    assert _placed(halves, two) == two.placement
-    assert _placed(HALF, one) == one.placement
+CLAIMED_HALF = changed(
+    request_of(Fraction(4, 8), mode=CLAIMED, writes_limits=False, reservation="uid-1"), driver=DRIVER
+)
+NOT_STORED = {"pending": "the API server has not stored it yet"}
 
 
-def test_a_controller_that_shares_no_mib_between_containers_is_not_believed():
-    shared = request_of(Fraction(2, 8, mib=3072, split=(1, 1), split_mib=(2048, 1024)), any_gpu=True)
-    sum_alone, each = (
-        Answered(placement=Placement((0,), 81920, ("81920",), "gpu-0", slices=slices)) for slices in (1, 2)
-    )
-    refused = _placed(shared, sum_alone)
-    assert isinstance(refused, Unanswered)
-    assert refused.reason is Reason.NO_CONTROLLER
-    assert _placed(shared, each) == each.placement
+def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.PENDING_SECONDS", 0.0)
+
+    async def main():
+        is_stored = False
+
+        async def answer(batch):
+            slow = [not is_stored and bool(request.get("driver")) for request in batch["asks"]]
+            return 200, {"answers": [NOT_STORED if each else placement("gpu-0") for each in slow]}
+
+        async with listening(Controller(answer)) as port, placing(port) as placer:
+            claim = placer.place(CLAIMED_HALF)
+            others = [await placed(placer, HALF) for _ in range(3)]
+            assert not claim.done()
+            is_stored = True
+            return [each.node for each in (*others, await claim)]
+
+    assert run(main) == ["gpu-0"] * 4
 
 
-@pytest.mark.parametrize("containers", [(0,), (0, 1, 1), (0, 0), (1, 2)])
-def test_gpus_of_containers_that_are_not_the_placements_are_not_believed(containers):
-    shared = request_of(Fraction(6, 8, split=(4, 2)), any_gpu=True)
-    found = Placement((0, 1), 81920, ("81920",), "gpu-0", containers=containers)
-    assert isinstance(_placed(shared, Answered(placement=found)), Unanswered)
-    apart = msgspec.structs.replace(found, containers=(1, 0))
-    assert _placed(shared, Answered(placement=apart)) == apart
+def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.PENDING_SECONDS", 0.0)
+    now = [100.0]
+
+    async def never_stored(_batch):
+        now[0] += 25.0
+        return 200, {"answers": [NOT_STORED]}
+
+    async def main():
+        controller = Controller(never_stored)
+        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+            return await placed(placer, CLAIMED_HALF), len(controller.batches)
+
+    assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
 
 
-@pytest.mark.parametrize("request_", [ASKS_INSTANCE, changed(ASKS_INSTANCE, kinds=GpuKinds(("A100",)))])
-def test_a_mig_instance_needs_neither_slices_nor_models_to_be_believed(request_):
-    instance = Instance(Profile(1, 10).number, 1, 9728, ("NVIDIA-A100-SXM4-80GB",))
-    found = Placement(instance.indices, instance.mib, (), "mig-1", instance=instance)
-    assert _placed(request_, Answered(placement=found)) == found
+def test_a_claim_whose_template_cannot_be_made_is_denied_with_the_reason():
+    async def full(_batch):
+        return 200, {"answers": [{"refused": "the namespace is full"}]}
+
+    async def main():
+        async with listening(Controller(full)) as port, placing(port) as placer:
+            return await placed(placer, CLAIMED_HALF)
+
+    assert run(main) == Unanswered(Reason.CLAIM_TEMPLATE, "the namespace is full")
+
+
+def test_a_claim_is_denied_when_the_controller_goes_away_before_its_template_is_made(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.PENDING_SECONDS", 0.0)
+
+    async def not_stored(_batch):
+        return 200, {"answers": [NOT_STORED]}
+
+    async def main():
+        async with listening(Controller(_once(not_stored, _not_ready))) as port, placing(port) as placer:
+            return await placed(placer, CLAIMED_HALF)
+
+    assert run(main).reason is Reason.NO_CONTROLLER
