@@ -62,48 +62,14 @@ class _User(msgspec.Struct, gc=False):
     groups: list[str]
 
 
-class _Annotated(msgspec.Struct, gc=False):
-    annotations: dict[str, msgspec.Raw]
-
-
-class _AnnotatedObject(msgspec.Struct, gc=False):
-    metadata: _Annotated
-
-
-class _Creation(msgspec.Struct, rename="camel", gc=False):
-    user_info: _User
-    object: _AnnotatedObject
-
-
-class _CreationReview(msgspec.Struct, gc=False):
-    """Who creates an object, and with which annotations."""
-
-    request: _Creation
-
-
-class _ReplicaMetadata(msgspec.Struct, rename="camel", gc=False):
-    generate_name: str | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
-class _ReplicaObject(msgspec.Struct, gc=False):
-    metadata: _ReplicaMetadata
-
-
-class _ReplicaRequest(msgspec.Struct, gc=False):
-    object: _ReplicaObject
-
-
-class _ReplicaReview(msgspec.Struct, gc=False):
-    """The owners of an object."""
-
-    request: _ReplicaRequest
+_NULL = msgspec.Raw(b"null")
 
 
 class _NamedMetadata(msgspec.Struct, rename="camel", gc=False):
-    name: msgspec.Raw = msgspec.Raw()
-    generate_name: msgspec.Raw = msgspec.Raw()
-    owner_references: msgspec.Raw = msgspec.Raw()
+    name: msgspec.Raw = _NULL
+    generate_name: msgspec.Raw = _NULL
+    annotations: msgspec.Raw = _NULL
+    owner_references: msgspec.Raw = _NULL
 
 
 class _NamedObject(msgspec.Struct, gc=False):
@@ -112,19 +78,20 @@ class _NamedObject(msgspec.Struct, gc=False):
 
 class _NamedRequest(msgspec.Struct, rename="camel", gc=False):
     object: _NamedObject
-    user_info: msgspec.Raw = msgspec.Raw()
+    user_info: msgspec.Raw = _NULL
 
 
 class _NamedReview(msgspec.Struct, gc=False):
-    """Who creates an object, and its name."""
+    """Who creates an object, its names, annotations and owners, of any type."""
 
     request: _NamedRequest
 
 
 _pod_review = msgspec.json.Decoder(_PodReview)
-_creation_review = msgspec.json.Decoder(_CreationReview)
-_replica_review = msgspec.json.Decoder(_ReplicaReview)
 _named_review = msgspec.json.Decoder(_NamedReview)
+_user = msgspec.json.Decoder(_User)
+_annotations = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_owners = msgspec.json.Decoder(list[OwnerReference] | None)
 _anything = msgspec.json.Decoder()
 
 
@@ -174,13 +141,14 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the key of the owner whose replica a labelled pod is; empty without an owner.
 
         `queues` are the keys of its ClearML queue. Fields of a wrong type, which an API server never sends,
-        give no owner.
+        name no owner.
         """
         try:
-            metadata = _replica_review.decode(self.body).request.object.metadata
+            metadata = _named_review.decode(self.body).request.object.metadata
+            owners, start = _owners.decode(metadata.owner_references), _text(metadata.generate_name)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return ""
-        return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
+        return owner_key(self.namespace, owners, start, queues)
 
     def is_mirror_pod(self) -> bool:
         """Whether this is a mirror pod of a static pod, which its node runs whatever is decided here.
@@ -190,12 +158,13 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
         if self.resource != "pods":
             return False
         try:
-            creation = _creation_review.decode(self.body).request
+            named = _named_review.decode(self.body).request
+            user = _user.decode(named.user_info)
+            annotations = _annotations.decode(named.object.metadata.annotations)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
-        user = creation.user_info
         return (
-            MIRROR_ANNOTATION in creation.object.metadata.annotations
+            MIRROR_ANNOTATION in annotations
             and NODE_GROUP in user.groups
             and user.username.startswith(NODE_USER_PREFIX)
             and user.username != NODE_USER_PREFIX
@@ -210,7 +179,7 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def _text(raw: msgspec.Raw) -> str:
-    found = msgspec.json.decode(raw) if bytes(raw) else ""
+    found = msgspec.json.decode(raw)
     return found if isinstance(found, str) else ""
 
 
