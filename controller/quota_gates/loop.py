@@ -81,7 +81,7 @@ class QuotaGateLoop:
         self._removal = removal
         self._state = state
         self._line = state.ledger.line
-        self._line.state = "settling"
+        state.set_line("settling")
         self._leadership = leadership
         self._policies = policies
         self._reason_not_to_lead = reason_not_to_lead
@@ -107,7 +107,7 @@ class QuotaGateLoop:
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
         finally:
-            self._line.state = "settling"
+            self._state.set_line("settling")
 
     async def step(self) -> None:
         """Let all pods go whose turn it is."""
@@ -117,7 +117,7 @@ class QuotaGateLoop:
         await self._ask_again()
         if self._clock() < self._not_before or not await self._let_due_go():
             return
-        self._line.state = "open"
+        self._state.set_line("open")
 
     @property
     def _are_many_stuck(self) -> bool:
@@ -218,12 +218,11 @@ class QuotaGateLoop:
 
     def _hold(self, key: PodKey) -> None:
         """Let a pod wait again; for some time, others go before it."""
-        self._state.put_back(key)
-        self._line.hold(key)
+        self._state.put_back(key, is_held=True)
         self._held[key] = self._clock() + REFUSED_SECONDS
 
     def _resume(self, now: float) -> None:
         """Give held pods their place in the line again, once their time is over."""
         for key in [key for key, until in self._held.items() if until <= now]:
             del self._held[key]
-            self._line.resume(key)
+            self._state.resume(key)

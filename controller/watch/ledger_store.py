@@ -20,6 +20,7 @@ from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
+from ledger.quota_line import LineState
 from ledger.use import ShareUse, UseKey
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
@@ -278,11 +279,24 @@ class LedgerStore:
             self._lifted[key] = pod
             self.set_pod(pod)
 
-    def put_back(self, key: PodKey) -> None:
-        """Let a pod wait again: its gate was certainly not removed."""
+    def put_back(self, key: PodKey, *, is_held: bool = False) -> None:
+        """Let a pod wait again: its gate was certainly not removed.
+
+        If `is_held`, it neither goes nor stops others until `resume`.
+        """
         pod = self._lifted.pop(key, None)
         if pod is not None and key in self.pods:
             self.set_pod(pod)
+        if is_held:
+            self.ledger.line.hold(key)
+
+    def resume(self, key: PodKey) -> None:
+        """Give a held pod its place in the line again."""
+        self.ledger.line.resume(key)
+
+    def set_line(self, state: LineState) -> None:
+        """Set whether gates are removed here, so that pods may wait for a quota."""
+        self.ledger.line.state = state
 
     @property
     def lifted(self) -> Mapping[PodKey, SeenPod]:
