@@ -93,8 +93,8 @@ class Load:
 
     def _place(self, controller: Controller, number: int) -> dict[str, Any]:
         reservation = f"uid-{number}"
-        fraction = {"slices": SLICES, "slices_per_gpu": SLICES_PER_GPU}
-        ask = {"fraction": fraction, "namespace": NAMESPACE, "cpu_milli": 100, "reservation": reservation}
+        share = {"fraction": {"slices": SLICES, "slices_per_gpu": SLICES_PER_GPU}, "cpu_milli": 100}
+        ask = {"share": share, "accounting": {"namespace": NAMESPACE, "reservation": reservation}}
         start = time.perf_counter()
         answer = controller.place(ask).raise_for_status().json()
         self.latencies.append(1000 * (time.perf_counter() - start))

@@ -95,7 +95,7 @@ class Load:
             {"matchExpressions": [{"key": HOST_LABEL, "operator": operator, "values": [value]}]}
             for value in values
         ]
-        asked["constraints"] = {"required_terms": terms}
+        asked["demands"] = {"constraints": {"required_terms": terms}}
         response = await self._api.post("/v1/placements", json={"asks": [asked]})
         assert response.is_success, response.text
 
@@ -103,10 +103,8 @@ class Load:
         self._number += 1
         number = self._number
         return {
-            "fraction": {"slices": 1 + number % 8, "slices_per_gpu": 8},
-            "namespace": f"team-{number % 40}",
-            "reservation": f"uid-{number}",
-            "cpu_milli": 500,
+            "share": {"fraction": {"slices": 1 + number % 8, "slices_per_gpu": 8}, "cpu_milli": 500},
+            "accounting": {"namespace": f"team-{number % 40}", "reservation": f"uid-{number}"},
         }
 
 

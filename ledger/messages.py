@@ -9,16 +9,7 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.owners import Replicas
 from ledger.placement.preference import family_requests
-from ledger.placement_request import (
-    Accounting,
-    Demands,
-    OverQuota,
-    Placement,
-    PlacementRequest,
-    PlacementResult,
-    RequestedShare,
-    Unschedulable,
-)
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import LedgerView, NodeView, PendingView
 from modes.facts import NodeFact
 
@@ -45,9 +36,7 @@ _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
-_share = msgspec.json.Decoder(RequestedShare).decode
-_demands = msgspec.json.Decoder(Demands).decode
-_accounting = msgspec.json.Decoder(Accounting).decode
+_request = msgspec.json.Decoder(PlacementRequest)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,9 +50,8 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def write_request(request: PlacementRequest) -> bytes:
-    """Return one request as one flat JSON object, which all releases read and write."""
-    parts = request.share, request.demands, request.accounting
-    return b"{" + b",".join([_encode(part)[1:-1] for part in parts]) + b"}"
+    """Return one request as JSON."""
+    return _encode(request)
 
 
 def read_request(data: msgspec.Raw) -> PlacementRequest:
@@ -76,7 +64,7 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     size = len(memoryview(data))
     if size > MAX_REQUEST_BYTES:
         raise ValueError(f"the request has {size} bytes; the maximum is {MAX_REQUEST_BYTES}")
-    request = PlacementRequest(_share(data), _demands(data), _accounting(data))
+    request = _request.decode(data)
     demands = request.demands
     if demands.existing is not None:
         _check_existing(request, demands.existing)

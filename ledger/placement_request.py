@@ -141,9 +141,9 @@ class RequestedShare(msgspec.Struct, frozen=True, gc=False):
     driver: DriverName | None = None
     """The driver of the pod's claim; None in modes without claims."""
     claim_names: ClaimNames | None = None
-    """The names in the claim if the driver is a custom one. Older controllers refuse such a driver."""
+    """The names in the claim if the driver is a custom one."""
     pool: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
-    """The one name of the slices in mode pooled; empty in other modes, and from older webhooks."""
+    """The one name of the slices in mode pooled; empty in other modes."""
 
     @property
     def asked_mib(self) -> int:
@@ -247,7 +247,7 @@ class Demands(msgspec.Struct, frozen=True, gc=False):
     """Kinds of GPU that the pod accepts."""
     resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
     """Extended resource of the MIG instances that the pod itself requests; empty if it leaves the choice."""
-    existing: Placement | None = msgspec.field(default=None, name="keeps")
+    existing: Placement | None = None
     """The placement of an earlier review, with the reservation that it names: the pod keeps it."""
     prefer: Annotated[tuple[ModeName, ...], msgspec.Meta(max_length=2)] = ()
     """Modes from which free room chooses; the first wins a tie. Empty if only the share's mode is
@@ -296,7 +296,7 @@ class Accounting(msgspec.Struct, frozen=True, gc=False):
     quotas_when_degraded: Literal["deny", "admit"] = "deny"
     """What to do with a pod under a quota while the controller, which counts, is away."""
     waits_when_degraded: bool = False
-    """Whether it waits with our scheduling gate instead. Older controllers ignore the field."""
+    """Whether it waits with our scheduling gate instead."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):

@@ -128,13 +128,11 @@ def test_a_cordoned_gpu_or_node_gets_no_more_pods(control_plane, namespace, node
     eventually(lambda: chosen() == ([1], node), "it takes pods again")
 
 
-def ask(namespace, **more):
-    constraints = {"node_selector": {"only": namespace}}
+def ask(namespace):
     return {
-        "fraction": {"slices": 4, "slices_per_gpu": 8},
-        "namespace": namespace,
-        "constraints": constraints,
-        **more,
+        "share": {"fraction": {"slices": 4, "slices_per_gpu": 8}},
+        "demands": {"constraints": {"node_selector": {"only": namespace}}},
+        "accounting": {"namespace": namespace},
     }
 
 

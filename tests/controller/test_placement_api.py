@@ -187,7 +187,7 @@ def test_an_assumption_that_no_policy_can_make_is_refused(assumed):
     state, _ = ready_state()
     reply = place(api(state), request_of(EIGHTH, assume=Assumption(*assumed)))
     [answered] = msgspec.json.decode(reply.content, type=Answers).answers
-    assert "$.assume" in (answered.refused or "")
+    assert "$.demands.assume" in (answered.refused or "")
 
 
 def test_the_largest_assumption_of_a_policy_is_taken():
@@ -304,17 +304,20 @@ def test_a_batch_that_is_too_long_is_refused():
     assert (reply.status_code, reply.text) == (400, "513 requests are more than 512: send fewer at once\n")
 
 
+ONE = b'{"fraction": {"slices": 1, "slices_per_gpu": 8}}'
+
+
 @pytest.mark.parametrize(
     "bad",
     [
-        b'{"fraction": {"slices": 9, "slices_per_gpu": 8}}',
+        b'{"share": {"fraction": {"slices": 9, "slices_per_gpu": 8}}}',
         b"null",
         b"[]",
-        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "namespace": "%b"}' % (b"n" * 64),
-        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "reservation": "%b"}' % (b"r" * 254),
-        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "pod": "%b"}' % (b"p" * 64),
-        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "constraints": {"node_selector": {"k": "%b"}}}'
-        % (b"v" * MAX_REQUEST_BYTES),
+        b'{"share": %b, "accounting": {"namespace": "%b"}}' % (ONE, b"n" * 64),
+        b'{"share": %b, "accounting": {"reservation": "%b"}}' % (ONE, b"r" * 254),
+        b'{"share": %b, "accounting": {"pod": "%b"}}' % (ONE, b"p" * 64),
+        b'{"share": %b, "demands": {"constraints": {"node_selector": {"k": "%b"}}}}'
+        % (ONE, b"v" * MAX_REQUEST_BYTES),
     ],
 )
 def test_an_ask_that_cannot_be_read_is_refused_alone(bad):

@@ -57,7 +57,9 @@ def patient(monkeypatch):
 
 def of_each(node):
     async def answer(batch):
-        return 200, {"answers": [placement(node, request["reservation"]) for request in batch["asks"]]}
+        return 200, {
+            "answers": [placement(node, request["accounting"]["reservation"]) for request in batch["asks"]]
+        }
 
     return answer
 
@@ -372,7 +374,7 @@ def test_others_run_between_two_pods_that_are_placed_without_the_controller(monk
 @pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
 def test_an_answer_that_is_none_fails_alone(bad):
     async def second_is_bad(batch):
-        content = [placement("gpu-0", request["reservation"]) for request in batch["asks"]]
+        content = [placement("gpu-0", request["accounting"]["reservation"]) for request in batch["asks"]]
         content[1] = bad
         return 200, {"answers": content}
 
@@ -476,7 +478,7 @@ def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
         is_stored = False
 
         async def answer(batch):
-            slow = [not is_stored and bool(request.get("driver")) for request in batch["asks"]]
+            slow = [not is_stored and bool(request["share"]["driver"]) for request in batch["asks"]]
             return 200, {"answers": [NOT_STORED if each else placement("gpu-0") for each in slow]}
 
         async with listening(Controller(answer)) as port, placing(port) as placer:

@@ -6,10 +6,17 @@ from functools import cache
 
 import msgspec
 
+from kube.objects import OwnerReference
 from tests.webhook.support.field_values import GONE, Also
 from webhook.admission.pod import Pod
-from webhook.admission_request import _ReplicaMetadata
 from webhook.admission_review import _Header
+
+
+class _ReplicaMetadata(msgspec.Struct, rename="camel"):
+    """The fields that `Request.owner` reads."""
+
+    generate_name: str | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 def kinds(annotation):

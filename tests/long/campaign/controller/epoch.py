@@ -360,7 +360,8 @@ class Epoch(WatchedObjects):
 def _reserves(raw: bytes) -> bool:
     """Whether a request, damaged or not, names a reservation."""
     found = msgspec.json.decode(raw)
-    return isinstance(found, dict) and found.get("reservation") is not None
+    accounting = found.get("accounting") if isinstance(found, dict) else None
+    return isinstance(accounting, dict) and accounting.get("reservation") is not None
 
 
 def _kind_of(answered: Any) -> str:
