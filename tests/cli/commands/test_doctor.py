@@ -318,7 +318,8 @@ def test_a_pod_with_both_labels_is_counted_once(ask):
     labels = {"clearml-injector/fraction": "0.5", "clearml-injector/gpu-memory": "1Gi"}
     pod = {"metadata": {"name": "a", "namespace": "n", "labels": labels}, "spec": {"containers": []}}
     ended, _ = ask({**OBJECTS, "/api/v1/pods": {"items": [pod]}})
-    assert level_of(ended, "1 labelled pods were never injected, and nothing limits them: n/a --") == "warning"
+    what = "1 labelled pods were never injected, and nothing limits them: n/a --"
+    assert level_of(ended, what) == "warning"
 
 
 def test_pods_of_other_charts_are_none_of_ours(ask):
