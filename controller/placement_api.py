@@ -4,7 +4,7 @@
 |---|---|
 | this replica does not lead | 409 with the leader's address, for placements and denials |
 | nodes and pods are not listed yet | 503 |
-| ResourceSlices are not listed yet | 200, pending, for claims of a part of a card, and under a quota |
+| ResourceSlices are not listed yet | 200, pending, for claims of a part or kind of card, and under a quota |
 | a claim's template is not stored within 0.1 s | 200, pending: the same request gets it later |
 | the body is not a batch or a report | 400 |
 | the body exceeds 4 MiB; of denials 128 KiB | 413 |

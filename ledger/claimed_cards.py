@@ -137,7 +137,7 @@ class ClaimedCards:
         self._claims: dict[PodKey, CardClaim] = {}
         self._by_node: dict[str, dict[str, OfferedSlice]] = {}
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
-        self._kinds: dict[str, Counter[CardKind]] = {}
+        self._kinds: dict[str, Counter[tuple[CardKind, bool]]] = {}
         self._every_size: Counter[int] = Counter()
         self._held: dict[CardKey, _Held] = {}
         self._cards = 0
@@ -261,12 +261,18 @@ class ClaimedCards:
         }
         return [self._use(key, found[key]) for key in sorted(found, key=_order)]
 
-    def kinds(self, driver: str) -> Mapping[CardKind, int]:
-        """Return how many cards a driver offers that several claims may share, by their kind.
+    def kinds(self, driver: str, *, whole: bool = False) -> Mapping[CardKind, int]:
+        """Return how many cards a driver offers, by their kind: those that claims may share, or all.
+
+        `whole`: all, for claims of whole cards.
 
         Slices that are out of date count until they are deleted.
         """
-        return self._kinds.get(driver, {})
+        found = Counter[CardKind]()
+        for (kind, is_shareable), number in self._kinds.get(driver, {}).items():
+            if whole or is_shareable:
+                found[kind] += number
+        return found
 
     def sizes_on(self, node: str | None) -> tuple[int, ...]:
         """Return the MiB of the cards of a node, the smallest first, each once; of all without its own.
@@ -298,8 +304,9 @@ class ClaimedCards:
                 del self._held[card]
 
 
-def _kinds(found: OfferedSlice) -> Iterator[CardKind]:
-    return ((card.model.replace(" ", "-"), card.mib) for card in found.cards if card.is_shareable)
+def _kinds(found: OfferedSlice) -> Iterator[tuple[CardKind, bool]]:
+    """Yield the kind of each card, and whether several claims may share it."""
+    return (((card.model.replace(" ", "-"), card.mib), card.is_shareable) for card in found.cards)
 
 
 def _every_size(found: OfferedSlice) -> Iterator[int]:

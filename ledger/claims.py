@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from ledger.claimed_cards import CardKind
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.claim import are_large_enough, most_sizes, needs_sizes
-from modes.gpu_kinds import GpuKinds
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 
 MAX_NAMED = 3
 """Models that a denial names."""
 
 
 def needs_cards(request: PlacementRequest) -> bool:
-    """Whether the claim of a pod depends on the sizes of the cards that are offered."""
-    return request.demands.existing is None and needs_sizes(request.share.fraction)
+    """Whether the claim of a pod depends on the sizes or the kinds of the cards that are offered."""
+    demands = request.demands
+    return demands.existing is None and (demands.kinds != EVERY_KIND or needs_sizes(request.share.fraction))
 
 
 def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placement | Unschedulable:

@@ -193,7 +193,8 @@ class Ledger(LedgerWriter):
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
         if not request.share.mode_type.is_claimed:
             return self._choice.options(request, prices)
-        found = claimed(request, self.cards.kinds(request.share.driver or ""))
+        share = request.share
+        found = claimed(request, self.cards.kinds(share.driver or "", whole=share.fraction.is_whole))
         return found if isinstance(found, Unschedulable) else [found]
 
     def _largest_mib_for(self, request: PlacementRequest, allocated: AllocatedShare) -> int:

@@ -75,6 +75,18 @@ def test_a_model_that_no_card_has_is_denied_with_those_that_there_are():
     assert place({}, Fraction(8, 8), kinds=GpuKinds(models=("B200",))) == Placement((), 0, ())
 
 
+def test_a_whole_card_may_be_of_a_model_that_nobody_can_share():
+    ledger = Ledger()
+    ledger.cards.put_slice(OfferedSlice("one", DRIVER, cards=(ClaimableCard("gpu-0", 40960, model="A100"),)))
+    alone = ClaimableCard("gpu-1", 81559, model="H100", is_shareable=False)
+    ledger.cards.put_slice(OfferedSlice("other", DRIVER, cards=(alone,)))
+    kinds = Demands(kinds=GpuKinds(models=("H100",)))
+    whole = PlacementRequest(RequestedShare(Fraction(8, 8), CLAIMED, driver=DRIVER), kinds)
+    assert ledger.place(whole, 0.0) == Placement((), 0, ())
+    half = PlacementRequest(RequestedShare(HALF, CLAIMED, driver=DRIVER), kinds)
+    assert isinstance(ledger.place(half, 0.0), Unschedulable)
+
+
 def test_memory_and_whole_cards_need_no_sizes():
     assert place({40960: 1}, Fraction.of_memory(100, 8)) == Placement((), 0, ())
     assert place({}, Fraction(8, 8)) == Placement((), 0, ())
