@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from agent.dra.resource_slice import PATH, OfferedCard, devices_of, manifest
+from agent.dra.resource_slice import OfferedCard, devices_of, manifest
 from agent.gpu import Gpu
 from bench.cluster import AT_ONCE, built
 from bench.harness import Figure, interleave, report

@@ -12,7 +12,6 @@ from agent.gpu import CardIdentity, Gpu
 from kube.dra import DRIVER, MEMORY_CAPACITY
 
 API_VERSION = "resource.k8s.io/v1"
-PATH = f"/apis/{API_VERSION}/resourceslices"
 MAX_DEVICES = 64
 """Of one slice, if devices may have taints; no node has more."""
 MAX_VALUE = 64

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from agent.dra.resource_slice import PATH, manifest, slice_name, without_times
+from agent.dra.resource_slice import manifest, slice_name, without_times
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient
 from kube.dra import DRIVER
+from kube.names import RESOURCE_SLICES_PATH
 
 MAX_SLICES = 100
 """Of other drivers that are read."""
@@ -53,7 +54,7 @@ class ResourceSlices:
         name = slice_name(self._node)
         for each in ours:
             if _name(each) != name or not devices:
-                self._api.delete(f"{PATH}/{_name(each)}")
+                self._api.delete(f"{RESOURCE_SLICES_PATH}/{_name(each)}")
         found = next((each for each in ours if _name(each) == name), None)
         is_written = bool(devices) and not (found is not None and self._is_current(found, devices, len(ours)))
         if is_written:
@@ -98,16 +99,16 @@ class ResourceSlices:
         uid = str((node.get("metadata") or {}).get("uid", ""))
         body = manifest(self._node, uid, devices, generation)
         if found is None:
-            written = self._api.post(PATH, body)
+            written = self._api.post(RESOURCE_SLICES_PATH, body)
         else:
             # Somebody who wrote it meanwhile, such as a kubelet that removes it, is seen by this.
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-            written = self._api.put(f"{PATH}/{_name(found)}", body)
+            written = self._api.put(f"{RESOURCE_SLICES_PATH}/{_name(found)}", body)
         return without_times(_spec(written).get("devices") or ())
 
     def _list(self, selector: str) -> list[dict[str, Any]]:
         query = urlencode({"fieldSelector": selector, "limit": MAX_SLICES})
-        items = self._api.get(f"{PATH}?{query}").get("items")
+        items = self._api.get(f"{RESOURCE_SLICES_PATH}?{query}").get("items")
         return [each for each in items or () if isinstance(each, dict)]
 
 

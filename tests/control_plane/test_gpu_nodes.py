@@ -5,14 +5,14 @@ from itertools import count
 import pytest
 import yaml
 
-from agent.dra.resource_slice import PATH, OfferedCard, devices_of
+from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.resource_slice import manifest as slice_manifest
 from agent.gpu import CardIdentity, Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
 from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.state import HELD, Unlimited
-from kube.names import GPU_NODES_PATH
+from kube.names import GPU_NODES_PATH, RESOURCE_SLICES_PATH
 from testbed.chart import objects_of
 from testbed.controller_process import install_crd
 from testbed.kubernetes_version import HAS_RESOURCE_CLAIMS
@@ -204,10 +204,10 @@ def test_an_agent_cannot_put_its_cards_into_the_pool_of_another_node(two_nodes, 
 def posted(client, body):
     """What the API server says of a slice; nothing if it takes it, which is then deleted."""
     try:
-        client.post(PATH, body)
+        client.post(RESOURCE_SLICES_PATH, body)
     except ApiServerError as error:
         return str(error)
-    client.delete(f"{PATH}/{body['metadata']['name']}")
+    client.delete(f"{RESOURCE_SLICES_PATH}/{body['metadata']['name']}")
     return ""
 
 

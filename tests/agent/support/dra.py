@@ -7,13 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import grpc
 
-from agent.dra.resource_slice import PATH
 from agent.dra.serving import offer_by_dra
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.kubelet_api.services import Stub
 from agent.kubernetes.api_server import ApiServerError
 from kube.dra import DRIVER
+from kube.names import RESOURCE_SLICES_PATH
 from tests.agent.support.kubelet import PATIENCE_S
 from tests.agent.support.node import PER_GPU, AgentNode, running, until
 
@@ -47,7 +47,7 @@ class ApiServer:
     def get(self, path: str) -> dict[str, Any]:
         """Return an object, or a list of slices."""
         self._answer()
-        if path.startswith(f"{PATH}?"):
+        if path.startswith(f"{RESOURCE_SLICES_PATH}?"):
             self.looks += 1
             [selector] = parse_qs(urlsplit(path).query)["fieldSelector"]
             wanted = dict(each.split("=") for each in selector.split(","))
