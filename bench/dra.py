@@ -26,6 +26,7 @@ from bench.cluster import AT_ONCE, built
 from bench.harness import Figure, interleave, report
 from bench.machine import Watch
 from kube.dra import DRIVER
+from kube.names import RESOURCE_SLICES_PATH
 from testbed.api import Api, ApiError
 from testbed.cluster import Cluster
 from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
@@ -110,7 +111,7 @@ def _fill(cluster: Cluster) -> None:
         cluster.api.create(GpuNode(gpus=GPUS).manifest(f"index-{number}"))
         name = f"claim-{number}"
         uid = cluster.api.create(GpuNode(gpus=0).manifest(name))["metadata"]["uid"]
-        cluster.api.call("POST", PATH, manifest(name, uid, devices, 1))
+        cluster.api.call("POST", RESOURCE_SLICES_PATH, manifest(name, uid, devices, 1))
 
 
 def _policies(folder: Path) -> Path:
