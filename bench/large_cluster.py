@@ -169,7 +169,7 @@ class LargeCluster:
 
     def _page(self, resource: str, query: Mapping[str, str]) -> bytes:
         first, count = int(query.get("continue", 0)), self._counts[resource]
-        last = min(count, first + int(query["limit"]))
+        last = min(count, first + int(query.get("limit", count)))
         more = {"continue": str(last)} if last < count else {}
         metadata = json.dumps({"resourceVersion": "1", **more})
         items = ",".join([self._object(resource, number) for number in range(first, last)])
