@@ -17,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from bench.full_scan import PlainScan, TunedScan
+from bench.full_scan import PlainScan
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import Watch
 from bench.packing.policies import ask_for, node_fact
@@ -131,8 +131,8 @@ def main(
     watch = Watch()
     source = load(trace)[0] if trace is not None else synthetic(nodes=SMALL, pods=8000)
     small, large = Churn(Ledger(FAR_MORE), source, SMALL), Churn(Ledger(FAR_MORE), source, LARGE)
-    plain, tuned = choosing(PlainScan, source, SMALL), choosing(TunedScan, source, SMALL)
-    assert_same_choices(choosing(Choice, source, SMALL), plain, tuned)
+    plain = choosing(PlainScan, source, SMALL)
+    assert_same_choices(choosing(Choice, source, SMALL), plain)
     # Else every subject would pay for collecting the garbage of the others' clusters.
     gc.collect()
     gc.freeze()
@@ -141,14 +141,12 @@ def main(
             "small": lambda: small.decisions(DECISIONS),
             "large": lambda: large.decisions(DECISIONS),
             "plain": lambda: plain.decisions(SCANNED),
-            "tuned": lambda: tuned.decisions(SCANNED),
         },
         rounds,
     )
     at_small, at_large = measured["small"], measured["large"]
     figures = [
         Figure("decisions at 1,213 nodes", "/s", at_small, "plain scan", measured["plain"], Bar(">=", 100)),
-        Figure("the same", "/s", at_small, "scan with our arithmetic", measured["tuned"]),
         Figure("at 10,000 nodes", "/s", at_large, "at 1,213", at_small, Bar(">=", 0.5)),
         Figure("p99 of one decision at 1,213 nodes", "ms", [_p99(small)]),
         Figure("p99 of one decision at 10,000 nodes", "ms", [_p99(large)]),
@@ -170,9 +168,8 @@ def assert_same_choices(*churns: Churn) -> None:
         scores = []
         for churn in churns:
             ledger = churn.ledger
-            prices = ledger._expected_by(request.share).prices  # noqa: SLF001 - what is measured
             candidates = ledger._finder.select(request)  # noqa: SLF001 - what is measured
-            found = ledger._choice._best(candidates, request, prices)  # noqa: SLF001 - what is measured
+            found = ledger._choice._best(candidates, request)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"
 

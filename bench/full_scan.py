@@ -1,18 +1,16 @@
-"""Choices that ask every node for every pod: what the grouping of nodes is measured against."""
+"""A choice that compares every node for every pod: what the grouping of nodes is measured against."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from ledger.accounts import NodeAccount
-from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.choice import Choice
-from ledger.placement.cpu_history import PER_SLICE
+from ledger.placement.cpu import unusable_slices
 from ledger.placement.feasibility import obstacle
-from ledger.placement.node_groups import Found
-from ledger.placement.packing import UNIT
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.node_class import Found
+from ledger.placement.prices import UNIT, Prices
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 
@@ -20,39 +18,31 @@ from modes.facts import NodeFact
 class PlainScan(Choice):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
+    def _best(self, _candidates: Candidates, request: PlacementRequest) -> Found | None:
         found: Found | None = None
-        for account in self._node_index.accounts.values():
-            value = self._score(account, request, prices)
+        for account in self._index.accounts.values():
+            value = self._score(account, request)
             if value is not None and (found is None or value > found[0]):
                 found = value, account
         return found
 
-    def _score(self, account: NodeAccount, request: PlacementRequest, worth: ShadowPrices) -> int | None:
-        if account.fact is None or not account.fact.usable or obstacle(account.fact, request) is not None:
+    def _score(self, account: NodeAccount, request: PlacementRequest) -> int | None:
+        node_class = self._index.class_of(account.name)
+        if account.fact is None or node_class is None or not account.fact.usable:
+            return None
+        if obstacle(account.fact, request) is not None:
             return None
         if account.cpu_free < request.share.cpu_milli or account.memory_free < request.share.memory_bytes:
             return None
-        before, prices = _free(account.fact, account.taken), account.worth(worth)
+        before, prices = _free(account.fact, account.taken), node_class.prices
         after = _taken(before, request, prices)
         if after is None:
             return None
         cpu_after = account.cpu_free - request.share.cpu_milli
-        unusable_slices = _unusable_slices(sum(before), account.cpu_free, worth) - _unusable_slices(
-            sum(after), cpu_after, worth
+        used_up = unusable_slices(sum(before), account.cpu_free, prices.cpu) - unusable_slices(
+            sum(after), cpu_after, prices.cpu
         )
-        by_class = account.node_class.slice_cost if account.node_class is not None else 0
-        cost = request.share.fraction.slices * by_class + sum(before) * UNIT // 10**6
-        return _fragments(before, prices) - _fragments(after, prices) + unusable_slices - cost
-
-
-class TunedScan(PlainScan):
-    """The product's own arithmetic, which knows what changes without summing up both."""
-
-    def _score(self, account: NodeAccount, request: PlacementRequest, worth: ShadowPrices) -> int | None:
-        if account.fact is None or obstacle(account.fact, request) is not None:
-            return None
-        return score(account, request, worth)
+        return _fragments(before, prices) - _fragments(after, prices) + used_up - sum(before) * UNIT // 10**6
 
 
 def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
@@ -61,7 +51,7 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
     ]
 
 
-def _taken(before: Sequence[int], request: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
+def _taken(before: Sequence[int], request: PlacementRequest, worth: Prices) -> list[int] | None:
     after, slices = list(before), request.share.fraction.slices_on_each
     others = set(range(len(after)))
     for _ in range(request.share.fraction.gpus):
@@ -74,10 +64,6 @@ def _taken(before: Sequence[int], request: PlacementRequest, worth: ShadowPrices
     return after
 
 
-def _fragments(free: Sequence[int], worth: ShadowPrices) -> int:
+def _fragments(free: Sequence[int], worth: Prices) -> int:
     usable = sum(worth.gpu[slices] for slices in free) + worth.idle[free.count(worth.slices_per_gpu)]
     return sum(free) * UNIT - usable
-
-
-def _unusable_slices(free: int, cpu_free: int, worth: ShadowPrices) -> int:
-    return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)

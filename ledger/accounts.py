@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from ledger.placement.shadow_prices import ShadowPrices
 from ledger.pool_cards import left_on_cards
 from modes.facts import NodeFact
 from modes.units import POOL, Amounts, Gpu, Unit
@@ -49,18 +48,6 @@ class Claim(Protocol):
     def waits_for_quota(self) -> bool: ...  # noqa: D102
 
 
-class PricedClass(Protocol):
-    """A class of nodes that are alike (ledger/placement/node_index.py)."""
-
-    @property
-    def slice_cost(self) -> int:
-        """Cost of a slice on these nodes beyond its worth, in UNITs of a slice."""
-
-    @property
-    def worth(self) -> ShadowPrices | None:
-        """What free slices are worth on these nodes; None if that is not known yet."""
-
-
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:
     """Add what a claim takes; a sign of -1 subtracts it. Zeros are removed, so that equal sums are equal."""
     for unit, amount in claim.takes:
@@ -81,7 +68,6 @@ class NodeAccount:
         "left",
         "memory_free",
         "name",
-        "node_class",
         "offered",
         "taken",
         "unbound",
@@ -101,8 +87,6 @@ class NodeAccount:
         """Free slices by index, without cordoned GPUs; negative after a node lost capacity."""
         self.cpu_free = 0
         """Milli-CPU that claims leave free; negative while the node is unknown."""
-        self.node_class: PricedClass | None = None
-        """The node's class; None until the index has sorted the node in."""
         self.memory_free = 0
         """Bytes of memory that claims leave free; negative while the node is unknown."""
 
@@ -123,11 +107,6 @@ class NodeAccount:
         taken = self.taken
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
 
-    def worth(self, prices: ShadowPrices) -> ShadowPrices:
-        """What free slices are worth here; `prices` if that is not known."""
-        known = self.node_class.worth if self.node_class is not None else None
-        return prices if known is None else known
-
     def take(self, key: ClaimKey, claim: Claim) -> None:
         """Allocate a claim's amounts; the inverse of `give_back`."""
         self.claims[key] = claim
@@ -146,15 +125,8 @@ class NodeAccount:
         """What bound pods hold of one unit."""
         return self.taken.get(unit, 0) - self.unbound.get(unit, 0)
 
-    def state(self) -> tuple[int, ...]:
-        """Free slices of each GPU that is not cordoned, never negative, sorted."""
-        free = sorted(self.left.values())
-        if free and free[0] < 0:
-            return tuple([max(0, slices) for slices in free])
-        return tuple(free)
-
     def free_of(self, unit: Unit) -> int:
-        """What is free of one unit, never negative; for GPUs see `state`, which leaves out cordoned ones."""
+        """What is free of one unit, never negative; for GPUs see `left`, which leaves out cordoned ones."""
         return max(0, self.offered.get(unit, 0) - self.taken.get(unit, 0))
 
     def pool_state(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from ledger.claims import claimed
 from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated, memory_of_claims
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement_request import (
     AllocatedShare,
     AllocationResult,
@@ -65,17 +65,16 @@ class Ledger(LedgerWriter):
             self.release(accounting.reservation)
         if accounting.owner and self._owners.follow(accounting.owner):
             self._notify_owner(accounting.owner)
-        prices = self._expected_by(request.share).prices
         existing = request.demands.existing
         stays: AllocatedShare | None = None
         if existing is not None:
             allocated = request.share.allocated(existing)
-            stays = self._stays(request, allocated, prices)
+            stays = self._stays(request, allocated)
             if self._is_counted(request, allocated):
                 if stays is not None and not self._lost_gate(request):
                     return stays
                 self._release_former(request)
-        result = self._chosen(request, prices) if stays is None else self._kept(request, stays)
+        result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result
         name = self._reservation_name(request)
@@ -93,14 +92,14 @@ class Ledger(LedgerWriter):
             self._end(oldest)
         self._begin(reservation_of(accounting, allocated, name, now, self._need(allocated)))
 
-    def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+    def _chosen(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
         if request.demands.is_gated:
-            return self._gated(request, prices)
-        found = self._within_quotas(request, prices)
+            return self._gated(request)
+        found = self._within_quotas(request)
         if not self._must_wait(request, found):
             return found
-        answer = self._gated(request, prices)
+        answer = self._gated(request)
         self._close_line(request, found, answer)
         return answer
 
@@ -130,9 +129,9 @@ class Ledger(LedgerWriter):
         if waits and isinstance(found, OverQuota):
             self.line.close(found.quota)
 
-    def _gated(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+    def _gated(self, request: PlacementRequest) -> AllocationResult:
         """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now."""
-        options = self._options(request.with_demands(is_gated=True), prices)
+        options = self._options(request.with_demands(is_gated=True))
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -158,7 +157,7 @@ class Ledger(LedgerWriter):
             return Used(slices, 1, memory_of_claims(allocated.claimed, cards))
         return Used(allocated.share.slices, 1, self._allocated_memory(allocated))
 
-    def _within_quotas(self, request: PlacementRequest, prices: ShadowPrices) -> AllocationResult:
+    def _within_quotas(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         share, quotas = request.share, request.accounting.quotas
         is_fixed = not (share.fraction.mib or request.demands.prefer or share.mode_type.is_claimed)
@@ -166,7 +165,7 @@ class Ledger(LedgerWriter):
             over = self._usage.passed_by(share.slices, quotas)
             if over is not None:
                 return over
-        options = self._options(request, prices)
+        options = self._options(request)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
@@ -189,10 +188,10 @@ class Ledger(LedgerWriter):
             return over
         return self._usage.memory_passed_by(need.memory, quotas, self._largest_mib_for(request, allocated))
 
-    def _options(self, request: PlacementRequest, prices: ShadowPrices) -> list[Placement] | Unschedulable:
+    def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
         if not request.share.mode_type.is_claimed:
-            return self._choice.options(request, prices)
+            return self._choice.options(request)
         share = request.share
         found = claimed(request, self.cards.kinds(share.driver or "", whole=share.fraction.is_whole))
         return found if isinstance(found, Unschedulable) else [found]
@@ -218,13 +217,11 @@ class Ledger(LedgerWriter):
         reservation = self._reservations.get(request.demands.reservation)
         return reservation is not None and reservation.waits_for_quota and not request.demands.is_gated
 
-    def _stays(
-        self, request: PlacementRequest, existing: AllocatedShare, prices: ShadowPrices
-    ) -> AllocatedShare | None:
+    def _stays(self, request: PlacementRequest, existing: AllocatedShare) -> AllocatedShare | None:
         """The pod's existing placement; None if its memory was assumed and a node is known by now."""
         if not _is_assumed(request.share, existing.placement):
             return existing
-        options = self._choice.options(request, prices)
+        options = self._choice.options(request)
         if isinstance(options, Unschedulable):
             return existing
         if options[0].memory_values:
@@ -250,24 +247,26 @@ class Ledger(LedgerWriter):
             return None
         return accounting.reservation if former is None or self.is_reserved(former) else former
 
-    def _expected_by(self, share: RequestedShare) -> ExpectedPods:
-        slices_per_gpu = share.fraction.slices_per_gpu
-        expected = self._expected.get(slices_per_gpu)
-        if expected is None:
-            expected = self._expected[slices_per_gpu] = ExpectedPods(slices_per_gpu)
-        return expected
-
     def _learn(self, request: PlacementRequest, share: RequestedShare) -> None:
-        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts."""
-        if share.instance is not None or share.mode_type.is_claimed:
+        """Learn from a pod that arrived: its share, and the classes of nodes that it accepts.
+
+        A pod whose demands take too long to compare with all nodes teaches nothing.
+        """
+        if not share.mode_type.prices_node_classes:
             return
         if share is not request.share:
             request = msgspec.structs.replace(request, share=share)
-        expected = self._expected_by(share)
-        if expected.learn(request, self._finder):
-            per_gpu = share.fraction.slices_per_gpu
-            classes = self._node_index.classes.values()
-            expected.renew([each for each in classes if each.sample.slices_per_gpu == per_gpu])
+        per_gpu = share.fraction.slices_per_gpu
+        expected = self._expected.get(per_gpu)
+        if expected is None:
+            expected = self._expected[per_gpu] = ExpectedPods(per_gpu)
+        try:
+            known = self._finder.select(request).expected
+            is_time = expected.learn(share, known, lambda: self._finder.accepting(request))
+        except TooMuchWorkError:
+            return
+        if is_time:
+            self._node_index.set_prices(expected.renewed(self._node_index.classes.values()))
 
 
 def _is_assumed(share: RequestedShare, existing: Placement) -> bool:

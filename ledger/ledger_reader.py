@@ -10,9 +10,9 @@ from ledger.card_totals import CardTotals, RunningCardTotals
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
-from ledger.placement.memory_values import MemoryValues
+from ledger.placement.gpu_kinds import KnownKinds
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.pending import PendingPods
+from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Quota
 from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
@@ -32,7 +32,7 @@ class LedgerReader:
         self._pending = PendingPods()
         self._owners = Owners()
         self._usage = QuotaUsage()
-        self._values = MemoryValues()
+        self._kinds = KnownKinds()
         self.cards = ClaimedCards()
         """Cards that pods can claim, and what claims hold; the scheduler counts what is free on them."""
         self.line = QuotaLine(self._usage, self.largest_mib)
@@ -76,11 +76,11 @@ class LedgerReader:
 
     def largest_mib(self) -> int:
         """Return the MiB of the largest card in any node's label; 0 if no node states it."""
-        return max([mib or 0 for _, mib in self._values.kinds()], default=0)
+        return max([mib or 0 for _, mib in self._kinds.kinds()], default=0)
 
     def may_have(self, memory_values: Collection[str]) -> bool:
         """Whether a node has one of these values in its GPU memory label; True while no node states any."""
-        known = {mib for _, mib in self._values.labels() if mib}
+        known = {mib for _, mib in self._kinds.labels() if mib}
         return not known or any(int(value) in known for value in memory_values)
 
     def names(self) -> list[str]:
@@ -99,7 +99,7 @@ class LedgerReader:
 
     def gpu_kinds(self) -> Mapping[GpuModel, int]:
         """Number of nodes by (model, MiB of one GPU)."""
-        return self._values.kinds()
+        return self._kinds.kinds()
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""

@@ -38,8 +38,8 @@ class LedgerWriter(LedgerReader):
         self._uncounted: dict[PodKey, None] = {}
         """Those of them that are to be counted again, because other sizes of cards are offered."""
         self._reservations = Reservations(most_reservations)
-        self._finder = CandidateFinder(self._node_index, self._values)
-        self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._pending)
+        self._finder = CandidateFinder(self._node_index)
+        self._choice = Choice(self._node_index, self._finder, self._owners, self._kinds, self._pending)
         self.on_promise = on_promise
         """Called with the node (None: no node) of each reservation that begins or ends."""
 
@@ -52,8 +52,7 @@ class LedgerWriter(LedgerReader):
             self._forget_kinds(known)
         self._change_node(fact.name, known, fact)
         self._note_cards_of(fact.name)
-        self._values.add(fact)
-        self._choice.add_node(fact)
+        self._kinds.add(fact)
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods stay until they are removed themselves."""
@@ -72,8 +71,7 @@ class LedgerWriter(LedgerReader):
             self.note_cards((node,))
 
     def _forget_kinds(self, node: NodeFact) -> None:
-        self._values.remove(node)
-        self._choice.remove_node(node)
+        self._kinds.add(node, -1)
 
     def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
         """Set the facts of a node, and recompute its pods' memory if its cards changed."""

@@ -13,10 +13,7 @@ from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
-from ledger.placement.cpu_history import CpuHistory
-from ledger.placement.cpu_score import unusable_slices
-from ledger.placement.free_places import worth_to
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.cpu import CpuHistory, unusable_slices
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from ledger.reservations import LIFETIME_SECONDS
 from modes.facts import NodeFact, PodFact
@@ -93,7 +90,7 @@ class Ours:
         }
         self._cpu = CpuHistory()
         self._cpu.learn(*_CPU_PRIOR)
-        self._prices, self._priced_at = self._cpu_prices(), 0
+        self._prices, self._priced_at = self._cpu.prices(), 0
         self._pods = 0
 
     def place(self, pod: TracePod) -> bool:
@@ -104,7 +101,7 @@ class Ours:
     def _place_with_gpu(self, pod: TracePod) -> bool:
         self._cpu.learn(pod.total // EIGHTH, pod.cpu_milli * EIGHTH // pod.total)
         if self._pods > self._priced_at * 17 // 16:
-            self._prices, self._priced_at = self._cpu_prices(), self._pods
+            self._prices, self._priced_at = self._cpu.prices(), self._pods
         answer = self.ledger.place(ask_for(pod, str(self._pods)), 0.0)
         if not isinstance(answer, Placement) or answer.node is None:
             self.ledger.expire(LIFETIME_SECONDS)
@@ -128,9 +125,6 @@ class Ours:
         return unusable_slices(left.slices, left.cpu - cpu, prices) - unusable_slices(
             left.slices, left.cpu, prices
         )
-
-    def _cpu_prices(self) -> ShadowPrices:
-        return worth_to({}, GPU // EIGHTH, 0, self._cpu.prices())
 
     def _bind(self, pod: TracePod, node: str, gpus: tuple[tuple[int, int], ...]) -> None:
         self._left[node].cpu -= pod.cpu_milli

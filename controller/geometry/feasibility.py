@@ -16,8 +16,7 @@ from controller.watch.mig_facts import MigPod
 from controller.watch.resources import SeenPod
 from kube.matching import TolerationIndex
 from kube.scheduling import Constraints, Taint
-from ledger.placement.label_index import LabelIndex, NodeSet
-from ledger.placement.work import TooMuchWorkError, Work
+from ledger.placement.label_index import LabelIndex, NodeSet, TooMuchWorkError, Work
 from modes.mig_profiles import MigCard
 
 MAX_WORK = 300_000
@@ -74,9 +73,6 @@ class Feasibility:
         self._answers: dict[Shape, Answer] = {}
         self._holds: dict[tuple[MigCard, int, Amounts], bool] = {}
         self._labels = LabelIndex()
-        self._numbers: dict[str, int] = {}
-        """Bit number of each node in sets of nodes."""
-        self._free_numbers: list[int] = []
 
     def update(self, offers: Iterable[NodeOffer]) -> None:
         """Replace the nodes by the current ones, and note which of them changed."""
@@ -99,15 +95,11 @@ class Feasibility:
     def _enter(self, now: Mapping[str, NodeOffer], changed: Iterable[str]) -> None:
         """Update the index of labels."""
         for name in self._offers.keys() - now.keys():
-            self._labels.remove(self._numbers[name], self._offers[name])
-            self._free_numbers.append(self._numbers.pop(name))
+            self._labels.remove(self._offers[name])
         for name in changed:
-            if name in self._numbers:
-                self._labels.remove(self._numbers[name], self._offers[name])
-            else:
-                free = self._free_numbers
-                self._numbers[name] = free.pop() if free else len(self._numbers)
-            self._labels.add(self._numbers[name], now[name])
+            if name in self._offers:
+                self._labels.remove(self._offers[name])
+            self._labels.add(now[name])
 
     def known(self, shape: Shape) -> Answer | None:
         """Return the answer for pods of a shape if it is cached and current."""
@@ -154,7 +146,7 @@ class Feasibility:
         work.spend(len(constraints.tolerations))
         tolerations = TolerationIndex(constraints.tolerations)
         for offer in roomy:
-            if matching >> self._numbers[offer.name] & 1:
+            if matching >> self._labels.numbers[offer.name] & 1:
                 if offer.taints not in tolerated:
                     work.spend(1 + len(offer.taints))
                     tolerated[offer.taints] = tolerations.tolerates(offer.taints)
@@ -167,8 +159,7 @@ class Feasibility:
         Raises:
             _TooMuchError: they need too many comparisons.
         """
-        compared = Work()
-        compared.begin(len(self._offers))
+        compared = Work(len(self._offers))
         try:
             return self._labels.matching(constraints, compared)
         except TooMuchWorkError as error:

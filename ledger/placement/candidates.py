@@ -2,118 +2,54 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 
 from kube.matching import TolerationIndex
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
-from ledger.accounts import NodeAccount, PricedClass
-from ledger.placement.cards import CardDemand, card_sets, demand
-from ledger.placement.expected_pod import ExpectedPod
+from ledger.accounts import NodeAccount
+from ledger.placement.cards import CardDemand, demand
+from ledger.placement.expected_pods import Counters
 from ledger.placement.feasibility import (
     Obstacle,
-    agent_serves,
     gpu_obstacle,
     obstacle,
     takes_now,
     why_unschedulable,
 )
-from ledger.placement.gpu_kind_filter import by_labels, models_of
-from ledger.placement.label_index import NodeSet, union
-from ledger.placement.memory_values import MemoryValues
-from ledger.placement.node_class import NodeClass
-from ledger.placement.node_groups import NodeGroups, Search
+from ledger.placement.label_index import NodeSet, Work
+from ledger.placement.node_class import Found, NodeClass, Search, State
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.pick_index import Kinds, kinds
-from ledger.placement.shadow_prices import ShadowPrices, Size
-from ledger.placement.shape_capacity import ShapeCapacity
-from ledger.placement.work import Work
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.facts import NodeFact
+from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-from modes.mode import Mode
 from modes.units import Gpu
 
-MAX_BYTES = 2**24
-"""Approximate bytes of all remembered selections; beyond it, the least recently used are dropped."""
-MAX_BYTES_OF_ONE = 2**16
-"""Bytes of constraints that are worth remembering."""
-_BYTES_OF_A_SELECTION = 2**13
-"""Approximate bytes of a selection without the pod's constraints."""
-_MAX_SEARCHES = 8
-"""Searches of one selection, for pods that differ in CPU and memory; beyond it, all are dropped."""
+MAX_KEPT = 1024
+"""Selections that are remembered; beyond it, all are dropped."""
+MAX_BYTES = 2**14
+"""Approximate bytes of the constraints of a selection that is remembered."""
+_Test = Callable[[NodeAccount], bool]
 _FEW = 64
-"""Up to this number, nodes are checked one by one instead of in groups."""
+"""Up to this number, nodes are compared one by one instead of in groups."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The nodes that could ever hold a pod: whole classes, or those of their nodes that `accepts` selects."""
+    """The nodes that could ever hold a pod: in each of some classes all, or those of `nodes`."""
 
     request: PlacementRequest
-    """One of the requests with these demands, for its constraints and fraction."""
-    keys: frozenset[str]
-    """Labels that the pods name."""
+    """One of the requests with these demands."""
+    index: NodeIndex
     classes: tuple[NodeClass, ...]
     nodes: NodeSet
-    accepts: Callable[[NodeAccount], bool] | None = None
-    few: tuple[NodeAccount, ...] | None = None
-    """The nodes themselves, set instead of `classes` if they are few and parts of classes."""
-    expected: dict[tuple[Size, int], ExpectedPod] = field(default_factory=dict)
-    """Counters for such pods, by their size and by steps of requested CPU (expected_pods.py)."""
-
-    searches: dict[tuple[ShadowPrices, int, int, tuple[int, ...]], Search] = field(default_factory=dict)
-    """By prices, CPU, memory, and slices of each container."""
-
-    @cached_property
-    def size(self) -> int:
-        """Approximate bytes of this selection."""
-        return self.request.demands.constraints.size() + _BYTES_OF_A_SELECTION + self.nodes.bit_length() // 4
-
-    def search(self, request: PlacementRequest, prices: ShadowPrices) -> Search:
-        """The search for one of the pods; pods with equal amounts share it."""
-        share = request.share
-        asked = prices, share.cpu_milli, share.memory_bytes, share.fraction.split
-        search = self.searches.get(asked)
-        if search is None:
-            if len(self.searches) >= _MAX_SEARCHES:
-                self.searches.clear()
-            search = self.searches[asked] = Search(request, prices, self.accepts)
-        return search
-
-    @cached_property
-    def mode(self) -> type[Mode]:
-        """The class that defines the pods' mode."""
-        return self.request.share.mode_type
-
-    @cached_property
-    def is_bound_by_memory(self) -> bool:
-        """Whether the pods may only go where their share gives the MiB that were written into them."""
-        return self.request.share.is_bound_by_memory
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no node could ever hold the pod."""
-        return not self.nodes
-
-    @cached_property
-    def kinds(self) -> Kinds:
-        """The kinds of GPU that a pod can wait for."""
-        return kinds(self._capacities(), self.request)
-
-    @cached_property
-    def groups(self) -> tuple[NodeGroups, ...]:
-        """Groups of nodes to search for room, as the pods' mode counts GPUs."""
-        found: list[NodeGroups] = []
-        for each in self.classes:
-            if agent_serves(each.sample, self.request):
-                sets = card_sets(each.sample, self.demand)
-                found += each.groups_of(self.request.share.mode, self.request.share.resource_unit, sets)
-        return tuple(found)
+    is_part: bool
+    """Whether some nodes of the classes are not among them."""
+    expected: Counters = field(default_factory=dict)
+    """Counters of such pods."""
 
     @cached_property
     def demand(self) -> CardDemand | None:
@@ -121,77 +57,78 @@ class Candidates:
         return demand(self.request)
 
     def samples(self) -> Iterator[tuple[NodeFact, int]]:
-        """Yield one node of each kind, and how many nodes offer the same."""
-        if self.few is not None:
-            yield from [(account.fact, 1) for account in self.few if account.fact is not None]
-        for node_class in self.classes:
-            yield from node_class.alike_in(self.nodes)
+        """Yield one node of each class, and how many nodes offer the same."""
+        return ((each.sample, (each.nodes & self.nodes).bit_count()) for each in self.classes)
 
-    def members(self) -> Iterator[NodeFact]:
-        """Yield each of the nodes."""
-        accounts = chain(*[each.members.values() for each in self.classes]) if self.few is None else self.few
-        return (each.fact for each in accounts if each.fact is not None and self.holds(each))
-
-    @cached_property
-    def _class_set(self) -> frozenset[PricedClass | None]:
-        return frozenset(self.classes)
+    def states(self) -> Iterator[tuple[State, Iterable[NodeAccount]]]:
+        """Yield the nodes that take pods now, by the state of their GPUs."""
+        for each in self._now:
+            for state, accounts in each.states():
+                yield state, filter(self.holds, accounts) if self.is_part else accounts
 
     def holds(self, account: NodeAccount) -> bool:
         """Whether a node is one of them."""
-        if self.few is not None:
-            return account in self.few
-        if account.node_class not in self._class_set:
-            return False
-        return self.accepts is None or self.accepts(account)
+        number = self.index.labels.numbers.get(account.name)
+        return number is not None and bool(self.nodes >> number & 1)
 
-    def _capacities(self) -> Iterable[ShapeCapacity]:
-        """The capacities of the nodes that could hold the pod today, or of all if there are none."""
-        if self.few is not None or self.accepts is not None:
-            found = list(self.samples())
-            now = [(node, count) for node, count in found if takes_now(node, self.request)]
-            return chain(*[self._parts(node, ShapeCapacity.of(node, count)) for node, count in now or found])
-        usable = [c for c in self.classes if c.usable.nodes]
-        usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
-        nodes = [(c.sample, c.usable) for c in usable] or [(c.sample, c.unusable) for c in self.classes]
-        return chain(*[self._parts(*each) for each in nodes])
+    @cached_property
+    def _now(self) -> tuple[NodeClass, ...]:
+        """The classes that take pods now."""
+        return tuple([each for each in self.classes if takes_now(each.sample, self.request)])
 
-    def _parts(self, node: NodeFact, capacity: ShapeCapacity) -> list[ShapeCapacity]:
-        """Capacity of the GPUs that the pods may use: all of them, or each set."""
-        sets = card_sets(node, self.demand)
-        if sets is None:
-            return [capacity]
-        # A pod that requires a model requires what the labels state, which its cards nearly equal.
-        by_label = self.is_bound_by_memory or (self.demand is not None and self.demand.keeps_model)
-        return [
-            capacity.only(each, (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
-            for each in sets
-        ]
+    @cached_property
+    def _few(self) -> tuple[NodeAccount, ...] | None:
+        """The nodes by name, if they are few and parts of classes."""
+        if not self.is_part or self.nodes.bit_count() > _FEW:
+            return None
+        return tuple(sorted(self.index.named(self.nodes), key=lambda account: account.name))
+
+    def best(self, request: PlacementRequest, only: _Test | None = None) -> Found | None:
+        """Return the best node for one of the pods, and its score; None if none has room.
+
+        Ties always go to the same node. A node is only chosen if `only` returns True for it (None: every
+        node).
+        """
+        if self._few is not None:
+            scores = [(self.score(each, request), each) for each in self._few if only is None or only(each)]
+            known = [(value, each) for value, each in scores if value is not None]
+            return max(known, key=lambda each: each[0], default=None)
+        accepts = _all_of(self.holds if self.is_part else None, only)
+        search, found = Search(request, accepts), None
+        for each in self._now:
+            found = each.best(search, found)
+        return found
+
+    def score(self, account: NodeAccount, request: PlacementRequest) -> int | None:
+        """Return the score of one of the nodes for one of the pods; None if it has no room now."""
+        node_class = self.index.class_of(account.name)
+        return node_class.score(account, Search(request, None)) if node_class in self._now else None
+
+
+def _all_of(one: _Test | None, other: _Test | None) -> _Test | None:
+    if one is None or other is None:
+        return one or other
+    return lambda account: other(account) and one(account)
 
 
 class CandidateFinder:
     """Selections, which are dropped when the facts of nodes change."""
 
-    def __init__(self, node_index: NodeIndex, values: MemoryValues) -> None:
-        self._node_index = node_index
-        self._values = values
+    def __init__(self, index: NodeIndex) -> None:
+        self._index = index
         self._generation = -1
-        self._known: OrderedDict[Hashable, Candidates] = OrderedDict()
-        """Least recently used first."""
-        self._taken = 0
-        """Bytes of all remembered selections."""
-        self._latest: tuple[PlacementRequest, Candidates] | None = None
-        """The last request: it comes again as soon as its pod is placed and counted."""
+        self._known: dict[Hashable, Candidates] = {}
+        self._latest: Candidates | None = None
+        """The last selection: it comes again as soon as its pod is placed and counted."""
         self._matching: tuple[Constraints, NodeSet] | None = None
         """The nodes for the last label demands: a decision tries the same demands with other sizes."""
-        self._of_kinds: tuple[GpuKinds, NodeSet] | None = None
-        """The nodes for the last kinds of GPU, by the nodes' labels."""
-        self.work = Work()
+        self.work = Work(0)
         """The comparisons that are left for the current decision."""
 
     def begin(self) -> Work:
         """Begin a decision: all selections until the next one are charged to its work."""
-        self._node_index.begin()
-        self.work.begin(self._node_index.labels.nodes.bit_count())
+        self._refresh()
+        self.work = Work(self._index.labels.nodes.bit_count())
         return self.work
 
     def select(self, request: PlacementRequest) -> Candidates:
@@ -201,72 +138,31 @@ class CandidateFinder:
             TooMuchWorkError: it takes more comparisons than the decision has left.
         """
         self._refresh()
-        if self._latest is not None and self._latest[0] is request:
-            return self._latest[1]
-        key, candidates = None, self._of_latest(request)
-        if candidates is None:
-            key = _key(request)
-            candidates = self._known.get(key)
-        if request.accounting.reservation is not None:
-            self._node_index.learn(candidates.keys if candidates else _keys(request))
-            if self._generation != self._node_index.generation:
-                self._refresh()
-                candidates = None
+        latest = self._latest
+        # Most pods come in rows, and differ only in their accounting.
+        if latest is not None and latest.request.demands is request.demands:
+            former = latest.request
+            if former.share is request.share and former.keeps_model is request.keeps_model:
+                return latest
+        key = _key(request)
+        candidates = self._known.get(key)
         if candidates is None:
             candidates = self._select(request)
-            self._remember(key if key is not None else _key(request), candidates)
-        elif key is not None:
-            self._known.move_to_end(key)
-        self._latest = request, candidates
+            if len(self._known) >= MAX_KEPT:
+                self._known.clear()
+            if request.demands.constraints.size() <= MAX_BYTES:
+                self._known[key] = candidates
+        self._latest = candidates
         return candidates
 
-    def _of_latest(self, request: PlacementRequest) -> Candidates | None:
-        """Return the last selection, if the pod differs only in its accounting; most pods come in rows."""
-        if self._latest is None:
-            return None
-        latest, candidates = self._latest
-        is_alike = (
-            latest.share is request.share
-            and latest.demands is request.demands
-            and latest.keeps_model is request.keeps_model
-        )
-        return candidates if is_alike else None
-
-    def matching(self, constraints: Constraints) -> NodeSet:
-        """Return the nodes whose names and labels satisfy a pod's demands.
+    def accepting(self, request: PlacementRequest) -> tuple[NodeClass, ...]:
+        """Return the classes that a pod's labels and tolerations accept, whatever the size of its share.
 
         Raises:
             TooMuchWorkError: it takes more comparisons than the decision has left.
         """
-        if self._matching is None or self._matching[0] is not constraints:
-            nodes = self._node_index.labels.matching(constraints, self.work)
-            if constraints.node_name is not None:
-                number = self._node_index.numbers.get(constraints.node_name)
-                nodes &= 1 << number if number is not None else 0
-            self._matching = constraints, nodes
-        return self._matching[1]
-
-    def _matching_class(self, node_class: NodeClass, request: PlacementRequest) -> NodeSet:
-        """Return the nodes of a class that satisfy a pod's demands, including kinds of GPU.
-
-        On odd nodes, if the pod can require hosts, only the cards decide on kinds; otherwise the labels do
-        too.
-        """
-        kinds = request.demands.kinds
-        nodes = node_class.nodes & self.matching(request.demands.constraints)
-        if not nodes or kinds == EVERY_KIND or self._asks_cards(node_class, request):
-            return nodes
-        if self._of_kinds is None or self._of_kinds[0] is not kinds:
-            asked = by_labels(kinds, models_of(kinds, self._values.labels()))
-            self._of_kinds = kinds, self._node_index.labels.matching(asked, self.work)
-        return nodes & self._of_kinds[1]
-
-    @staticmethod
-    def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
-        # A pod can require hosts instead of labels only if we choose its GPU.
-        can_name_hosts = request.share.mode_type.takes is Gpu and node_class.is_odd
-        # The MiB that are written into a pod are those of the label, which must then be large enough.
-        return can_name_hosts and not (request.demands.kinds.min_mib and request.share.is_bound_by_memory)
+        per_gpu = request.share.fraction.slices_per_gpu
+        return self.select(request.with_share(fraction=Fraction(per_gpu, per_gpu))).classes
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Return why no node could ever hold the pod; call it only if the pod's selection is empty."""
@@ -274,131 +170,99 @@ class CandidateFinder:
 
     def _refresh(self) -> None:
         """Apply changes to the index, and drop selections that are no longer valid."""
-        self._node_index.flush()
-        if self._generation != self._node_index.generation:
-            self._latest = self._matching = self._of_kinds = None
+        self._index.flush()
+        if self._generation != self._index.generation:
+            self._latest = self._matching = None
             self._known.clear()
-            self._taken = 0
-            self._generation = self._node_index.generation
+            self._generation = self._index.generation
 
-    def _remember(self, key: Hashable, candidates: Candidates) -> None:
-        if candidates.size > MAX_BYTES_OF_ONE + _BYTES_OF_A_SELECTION:
-            return
-        self._known[key] = candidates
-        self._taken += candidates.size
-        while self._taken > MAX_BYTES:
-            _, oldest = self._known.popitem(last=False)
-            self._taken -= oldest.size
-
-    def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
-        """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes.
-
-        One node of each class represents the others.
-        """
-        named = request.demands.constraints.node_name
-        account = self._node_index.accounts.get(named) if named is not None else None
-        if account is not None and account.fact is not None:
-            other = Obstacle.OTHER_NODE if request.demands.kinds == EVERY_KIND else Obstacle.LABELS
-            yield obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or other, 1, True
-            return
-        accepted = self._accepted(request)
-        for node_class in self._node_index.classes.values():
-            on_card = request.on_card(node_class.sample.gpu_mib)
-            yield from self._obstacles_of_class(node_class, on_card, accepted)
-
-    def _accepted(self, request: PlacementRequest) -> NodeSet:
-        """Return the nodes that a pod's own demands accept, ignoring those on GPU memory.
-
-        Those on GPU memory also exclude nodes without the label, which the message has to name.
-        """
-        nodes = self.matching(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
-        kinds = GpuKinds(request.demands.kinds.models)
-        if kinds == EVERY_KIND:
-            return nodes
-        asked = by_labels(kinds, models_of(kinds, self._values.labels()))
-        return nodes & self._node_index.labels.matching(asked, self.work)
-
-    def _obstacles_of_class(
-        self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
-    ) -> Iterator[tuple[Obstacle, int, bool]]:
-        """Yield the obstacles of a class none of whose nodes could hold the pod."""
-        if request.demands.constraints.node_name is not None:
-            yield Obstacle.OTHER_NODE, len(node_class.members), False
-            return
-        by_gpus = gpu_obstacle(node_class.sample, request)
-        # If the labels match too, taints are the obstacle.
-        nodes = self._matching_class(node_class, request) if by_gpus is None else node_class.nodes & accepted
-        count = nodes.bit_count()
-        if count:
-            yield by_gpus or Obstacle.TAINTS, count, True
-        if len(node_class.members) > count:
-            yield by_gpus or Obstacle.LABELS, len(node_class.members) - count, False
+    def _matching_nodes(self, constraints: Constraints) -> NodeSet:
+        if self._matching is None or self._matching[0] is not constraints:
+            self._matching = constraints, self._index.labels.matching(constraints, self.work)
+        return self._matching[1]
 
     def _select(self, request: PlacementRequest) -> Candidates:
-        keys = _keys(request)
-        found = sorted(self._classes(request), key=lambda each: each[0].order)
-        classes, nodes = tuple([each for each, _ in found]), union([matching for _, matching in found])
-        if all(not each.nodes & ~nodes for each in classes):
-            return Candidates(request, keys, classes, nodes)
-        if nodes.bit_count() <= _FEW:
-            few = sorted(self._node_index.named(nodes), key=lambda account: account.name)
-            return Candidates(request, keys, (), nodes, few=tuple(few))
-        return Candidates(request, keys, classes, nodes, self._accepts(nodes))
-
-    def _accepts(self, nodes: NodeSet) -> Callable[[NodeAccount], bool]:
-        """Return a function: whether a node is in a set.
-
-        It is not charged to the decision: the number of calls depends on what other pods left free. It is at
-        most a few per node and size, whatever the pod demands.
-        """
-        numbers, size = self._node_index.numbers, nodes.bit_length() + 7 >> 3
-        mask = nodes.to_bytes(size, "little")
-
-        def accepts(account: NodeAccount) -> bool:
-            number = numbers[account.name]
-            return number >> 3 < size and bool(mask[number >> 3] >> (number & 7) & 1)
-
-        return accepts
-
-    def _classes(self, request: PlacementRequest) -> Iterator[tuple[NodeClass, NodeSet]]:
-        """Yield classes whose GPUs and taints accept the pod, with their matching nodes."""
         constraints, tolerated = request.demands.constraints, dict[tuple[Taint, ...], bool]()
+        matching = self._matching_nodes(constraints)
         tolerations = TolerationIndex(constraints.tolerations)
         self.work.spend(len(constraints.tolerations))
-        for node_class in self._node_index.classes.values():
-            node, matching = node_class.sample, self._matching_class(node_class, request)
-            if not matching or gpu_obstacle(node, request) is not None:
+        found, nodes = list[NodeClass](), 0
+        for each in self._index.classes.values():
+            node = each.sample
+            if not each.nodes & matching or not _accepts_kind(each, request):
                 continue
-            is_tolerated = tolerated.get(node.taints)
-            if is_tolerated is None:
+            if gpu_obstacle(node, request) is not None:
+                continue
+            if node.taints not in tolerated:
                 # A pod with nodeName bypasses the scheduler, and thus taints.
                 is_named = constraints.node_name is not None
-                is_tolerated = tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
-            if is_tolerated:
-                yield node_class, matching
+                tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
+            if tolerated[node.taints]:
+                found.append(each)
+                nodes |= each.nodes & matching
+        found.sort(key=lambda each: each.order)
+        is_part = any(each.nodes & ~matching for each in found)
+        return Candidates(request, self._index, tuple(found), nodes, is_part)
+
+    def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
+        """Yield obstacles, their numbers of nodes, and whether the pod's own demands accept these nodes."""
+        named = request.demands.constraints.node_name
+        fact = self._index.fact(named) if named is not None else None
+        if fact is not None:
+            other = Obstacle.OTHER_NODE if request.demands.kinds == EVERY_KIND else Obstacle.LABELS
+            yield obstacle(fact, request.on_card(fact.gpu_mib)) or other, 1, True
+            return
+        # Demands on GPU memory also exclude nodes without the label, which the message has to name.
+        accepted = self._matching_nodes(without_label(request.demands.constraints, GPU_MEMORY_LABEL))
+        for each in self._index.classes.values():
+            yield from self._obstacles_of(each, request.on_card(each.sample.gpu_mib), accepted)
+
+    def _obstacles_of(
+        self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
+    ) -> Iterable[tuple[Obstacle, int, bool]]:
+        """Yield the obstacles of a class none of whose nodes could hold the pod."""
+        total = node_class.nodes.bit_count()
+        if request.demands.constraints.node_name is not None:
+            return [(Obstacle.OTHER_NODE, total, False)]
+        by_gpus, sample = gpu_obstacle(node_class.sample, request), node_class.sample
+        if by_gpus is None:
+            # If the labels match too, taints are the obstacle.
+            matching = self._matching_nodes(request.demands.constraints)
+            accepted = node_class.nodes & matching if _accepts_kind(node_class, request) else 0
+        elif not GpuKinds(request.demands.kinds.models).takes_model(sample.labels.get(GPU_PRODUCT_LABEL)):
+            accepted = 0
+        count = (node_class.nodes & accepted).bit_count()
+        found = [
+            (by_gpus or Obstacle.TAINTS, count, True),
+            (by_gpus or Obstacle.LABELS, total - count, False),
+        ]
+        return [each for each in found if each[1]]
 
 
-def label_keys(constraints: Constraints) -> frozenset[str]:
-    """Return the label keys in a pod's nodeSelector and required node affinity."""
-    terms = constraints.required_terms or ()
-    asked = [asked.key for term in terms for asked in term.match_expressions or ()]
-    return frozenset(constraints.node_selector).union(asked)
+def _accepts_kind(node_class: NodeClass, request: PlacementRequest) -> bool:
+    """Whether the labels of a class are of a kind of GPU that the pod accepts.
 
-
-def _keys(request: PlacementRequest) -> frozenset[str]:
-    """Return the label keys that a pod names, including those for its kinds of GPU."""
-    keys = label_keys(request.demands.constraints)
-    return keys | {GPU_PRODUCT_LABEL} if request.demands.kinds.models else keys
+    If cards differ from the labels and the pod can require hosts instead of labels, only the cards decide.
+    """
+    kinds, node = request.demands.kinds, node_class.sample
+    if kinds == EVERY_KIND:
+        return True
+    # A pod can require hosts only if we choose its GPU. The MiB that are written into a pod are those of the
+    # label, which must then be large enough.
+    can_name_hosts = request.share.mode_type.takes is Gpu and node_class.layout is not None
+    if can_name_hosts and not (kinds.min_mib and request.share.is_bound_by_memory):
+        return True
+    is_large = not kinds.min_mib or (node.gpu_mib or 0) >= kinds.min_mib
+    product = node.labels.get(GPU_PRODUCT_LABEL)
+    return is_large and kinds.takes_model(product) and not (kinds.models and product is None)
 
 
 def _key(request: PlacementRequest) -> Hashable:
     share, asked, fraction = request.share, request.demands.constraints, request.share.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    # The split of MiB decides for which kinds of GPU they give the same slices.
-    split = (fraction.split, fraction.split_mib) if fraction.mib else ()
-    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
     # With the size and the mode, these decide whether memory binds the pod, and whether it needs an agent.
-    limits = share.writes_limits, share.instance is not None, fraction.gpus if fraction.is_apart else 0
+    limits = share.writes_limits, share.instance is not None
     of_mode = share.mode, share.resource_unit, share.pool
     of_cards = request.demands.kinds, request.keeps_model
-    return of_mode, size, limits, of_cards, selector, asked.required_terms, asked.tolerations, asked.node_name
+    constraints = selector, asked.required_terms, asked.tolerations, asked.node_name
+    return of_mode, fraction, limits, of_cards, constraints

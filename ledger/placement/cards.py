@@ -8,13 +8,12 @@ an odd node.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL
-from ledger.accounts import NodeAccount
-from ledger.placement.packing import score_on_gpus
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.prices import Prices, base_score
 from ledger.placement_request import PlacementRequest
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -160,23 +159,21 @@ def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
     return wanted.size is None or wanted.size.on_card(card.mib) == wanted.size
 
 
-def among(account: NodeAccount, chosen: CardSet) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the sorted free slices of some GPUs of a node, and of its others; cordoned GPUs are left out."""
-    some: list[int] = []
-    others: list[int] = []
-    for index, slices in account.left.items():
-        (some if index in chosen else others).append(max(0, slices))
-    return tuple(sorted(some)), tuple(sorted(others))
-
-
 def best_set(
-    account: NodeAccount, sets: CardSets, fraction: Fraction, prices: ShadowPrices
+    free: Mapping[int, int], sets: CardSets, fraction: Fraction, prices: Prices
 ) -> tuple[int, CardSet] | None:
-    """Return a node's score without CPU, and the GPUs that give it; None without room."""
+    """Return a node's score without CPU, and the GPUs that give it; None without room.
+
+    Args:
+        free: free slices of each GPU of the node, by index.
+        sets: sets of GPUs that the pod accepts.
+        fraction: the pod's fraction.
+        prices: prices of free slices on the node.
+    """
     best: tuple[int, CardSet] | None = None
     for each in sets:
-        free, others = among(account, each)
-        value = score_on_gpus(free, fraction, prices, others)
+        others = [slices for index, slices in free.items() if index not in each]
+        value = base_score([free[index] for index in free if index in each], fraction, prices, others)
         if value is not None and (best is None or value > best[0]):
             best = value, each
     return best

@@ -1,66 +1,100 @@
-"""What a placement costs the pods that are expected: the places that it takes from them.
+"""What free slices are worth to the pods that are expected: the places that they give them.
 
-A place is room for one pod. What a place is worth to a kind of pod follows from two shares: of the slices
-that are expected, those that such pods will request, and of the free slices, those that such pods could use.
-While they could use much more than they will request, a place is worth little; if they could use only what
-they will request, or less, it is worth all their slices. Free slices are worth all places that they make, for
-every kind of pod. So one rule leaves nodes to the pods that name them, gaps to the pods that fit, idle GPUs
-of one node to pods of several, and GPUs with little memory to the pods that request little.
+A place is room for one pod. The scarcity of places compares two shares: of the slices that are expected,
+those that such pods request; of the free slices, those that they could use. A place is worth little while
+they could use much more than they request, and all its slices if they could use only that or less. This one
+rule leaves nodes to the pods that name them, gaps to the pods that fit, idle GPUs of one node to pods of
+several, and GPUs with little memory to the pods that request little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-from ledger.placement.candidates import CandidateFinder
-from ledger.placement.cpu_history import CpuHistory
-from ledger.placement.expected_pod import ExpectedPod
-from ledger.placement.free_places import FreePlaces, worth_to
-from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
-from ledger.placement.shadow_prices import Size
-from ledger.placement.work import TooMuchWorkError
-from ledger.placement_request import PlacementRequest
+from ledger.placement.cpu import CpuHistory
+from ledger.placement.node_class import NodeClass, PriceKey, cpu_steps
+from ledger.placement.prices import Prices, Size, prices_of
+from ledger.placement_request import RequestedShare
 from modes.fraction import Fraction
 
 MAX_KINDS = 256
 """Kinds of pods that are distinguished, because users choose what their pods request and accept."""
 MAX_PRICED = 2**13
-"""Kinds of pods times classes of nodes: each is looked at when prices are renewed."""
+"""Kinds of pods times kinds of nodes: each is looked at when prices are renewed."""
 _UNSEEN = 16
-"""Pods that are expected in advance, in equal parts of every size on nodes without taints: before any pod
-arrives they are all that is known, and later they keep room for what has not come yet."""
+"""Pods that are expected in advance, in equal parts of every size on nodes without taints."""
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs among these."""
 _MOST_GPUS = 64
-"""Idle GPUs of one node that are distinguished where its class is not known yet."""
+"""Idle GPUs of one node that are distinguished."""
+_RARE = 8
+"""Pods of a kind below which their size counts less: so few may be chance."""
 _RENEWED = 16
 """Prices are renewed when a part of the cluster's slices, one in this many, has been requested since."""
 _LEAST_PODS = 16
 """Pods that arrive before prices are renewed."""
 _SHARP = 2.0
 """Exponent of scarcity: places count little until there are about as few as pods that will want one."""
-_REMEMBERED = 1
-"""Counts are halved at this many times the slices of the cluster and of the pods expected in advance."""
+_MOST_DENSE = 3.0
+"""Limit for the slices that are expected per free slice."""
 _PRIOR_CPU_PER_GPU = 8000
 """Prior for milli-CPU per requested GPU, before pods arrive."""
 _MAX_CPU_PER_GPU = 64_000
 """Cap, so that one pod with an absurd request does not distort the history."""
-_MOST = 3.0
-"""Limit for the slices that are expected per free slice of a class."""
+_Sizes = tuple[tuple[PriceKey, Size], ...]
+
+
+@dataclass(slots=True)
+class ExpectedKind:
+    """Pods that have the same sizes on the same kinds of nodes."""
+
+    count: float = 0.0
+    mib: float = 0.0
+    """MiB that they requested of each GPU, summed up; 0 if they requested slices."""
+    is_dropped: bool = False
+    """Whether they no longer count, because there were too many kinds or they no longer come."""
+
+
+Counters = dict[tuple[Size, int], ExpectedKind]
+"""Kinds of pods with the same demands, by size and steps of CPU."""
+
+
+@dataclass(slots=True)
+class _Places:
+    """The free slices of alike nodes."""
+
+    gaps: Counter[int] = field(default_factory=Counter)
+    """GPUs by their free slices."""
+    idle: Counter[int] = field(default_factory=Counter)
+    """Nodes by their idle GPUs."""
+    counts: dict[Size, int] = field(default_factory=dict)
+
+    @property
+    def slices(self) -> int:
+        return sum([free * gpus for free, gpus in self.gaps.items()])
+
+    def of(self, size: Size) -> int:
+        """Return how many pods of one size have room, if no others come."""
+        found = self.counts.get(size)
+        if found is None:
+            each, of = (size[0], self.gaps) if size[1] == 1 else (size[1], self.idle)
+            found = self.counts[size] = sum([free // each * count for free, count in of.items()])
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Pods that are expected, and alike."""
+class _Demand:
+    """Pods of one kind that will come."""
 
     count: float
     slices: float
     """Slices that one of them requests."""
-    sizes: Mapping[NodeClass, Size]
-    """Size of one on each class of nodes that could hold it."""
-    accepted: Collection[NodeClass]
-    """Classes that its labels and tolerations accept, even if their nodes have too little CPU."""
+    sizes: Mapping[PriceKey, Size]
+    certainty: float = 1.0
+    """How far they count by their size, and not only by their slices."""
 
 
 class ExpectedPods:
@@ -68,189 +102,179 @@ class ExpectedPods:
 
     def __init__(self, slices_per_gpu: int) -> None:
         self._slices_per_gpu = slices_per_gpu
-        self._pods: dict[tuple[frozenset[tuple[ClassKey, Size]], int], ExpectedPod] = {}
-        self._arrived = self._slices = 0
-        """Pods and slices since prices were renewed."""
-        self._remembered = 0
-        """Slices in the counts."""
+        self._kinds: dict[_Sizes, ExpectedKind] = {}
+        self._arrived = self._since = self._remembered = 0
+        """Pods and slices since prices were renewed; slices in the counts."""
         self._most_kinds = MAX_KINDS
         self._capacity: int | None = None
         """Slices of the cluster when prices were renewed; None before."""
-        self._cpu = CpuHistory()
-        sizes = self._unseen_sizes()
-        requested = sum([slices * gpus for slices, gpus in sizes])
-        self._unseen = requested * _UNSEEN // len(sizes)
-        """Slices of the pods that are expected in advance."""
-        self._cpu.learn(requested, _PRIOR_CPU_PER_GPU // slices_per_gpu)
-        places = FreePlaces(slices_per_gpu)
-        places.add((slices_per_gpu,) * _MANY_GPUS[-1], 1)
-        wanted = {size: places.slices / requested / places.of(size) for size in sizes}
-        unlearnt = _worth_of_places(
-            {(slices, gpus): (pods, pods * slices * gpus) for (slices, gpus), pods in wanted.items()}, 1.0
-        )
-        self.prices = worth_to(unlearnt, slices_per_gpu, _MOST_GPUS, self._cpu.prices())
-        """Worth of free slices on nodes of a class that joined since prices were renewed."""
+        self._cpu = _cpu_prior(slices_per_gpu)
 
-    def learn(self, request: PlacementRequest, finder: CandidateFinder) -> bool:
+    def learn(
+        self,
+        share: RequestedShare,
+        known: Counters,
+        accepting: Callable[[], Iterable[NodeClass]],
+    ) -> bool:
         """Count one arrived pod, as it was placed; return whether prices should be renewed.
 
-        A pod whose demands take too long to compare with all nodes counts only with its CPU.
+        Args:
+            share: what the pod got.
+            known: the kinds of pods with the same demands; completed here.
+            accepting: returns the classes that the pod's labels and tolerations accept.
         """
-        share = request.share
-        slices = share.fraction.slices
-        self._cpu.learn(slices, min(share.cpu_milli // slices, _MAX_CPU_PER_GPU // self._slices_per_gpu))
+        fraction = share.fraction
+        most_cpu = _MAX_CPU_PER_GPU // self._slices_per_gpu
+        self._cpu.learn(fraction.slices, min(share.cpu_milli // fraction.slices, most_cpu))
         self._arrived += 1
-        self._slices += slices
-        if share.mode_type.prices_node_classes:
-            try:
-                self._count(request, finder)
-            except TooMuchWorkError:
-                return False
+        self._since += fraction.slices
+        self._count(share, known, accepting)
         if self._capacity is None:
             return True
-        since = min(self._remembered, self._capacity) // _RENEWED
-        return self._arrived >= _LEAST_PODS and self._slices >= since
+        least = min(self._remembered, self._capacity) // _RENEWED
+        return self._arrived >= _LEAST_PODS and self._since >= least
 
-    def _count(self, request: PlacementRequest, finder: CandidateFinder) -> None:
-        candidates, fraction = finder.select(request), request.share.fraction
-        mib = fraction.mib if not fraction.is_apart else 0
-        step = cpu_steps(request.share.cpu_milli)
+    def _count(
+        self,
+        share: RequestedShare,
+        known: Counters,
+        accepting: Callable[[], Iterable[NodeClass]],
+    ) -> None:
+        fraction = share.fraction
+        mib, steps = fraction.mib if not fraction.is_apart else 0, cpu_steps(share.cpu_milli)
         for size in _sizes(fraction):
-            pod = candidates.expected.get((size, step))
-            if pod is None or pod.is_dropped:
-                pod = candidates.expected[size, step] = self._pod(request, size, mib, finder)
-            pod.count += 1
-            pod.mib += mib
+            kind = known.get((size, steps))
+            if kind is None or kind.is_dropped:
+                large = [each.price_key for each in accepting() if each.price_key[3] >= steps]
+                kind = known[size, steps] = self._kind(size, mib, large)
+            kind.count += 1
+            kind.mib += mib
             self._remembered += size[0] * size[1]
 
-    def _pod(self, request: PlacementRequest, size: Size, mib: int, finder: CandidateFinder) -> ExpectedPod:
-        """The kind of a pod: its size on each class of nodes that its labels and tolerations accept."""
-        per_gpu = self._slices_per_gpu
-        one_gpu = request.with_share(fraction=Fraction(per_gpu, per_gpu))
-        step = cpu_steps(request.share.cpu_milli)
-        classes = finder.select(one_gpu).classes
-        sizes = {each.key: _size_on(each.sample.gpu_mib, size, mib, per_gpu) for each in classes}
-        key = frozenset([(key, on_it) for key, on_it in sizes.items() if on_it is not None]), step
-        pod = self._pods.get(key)
-        if pod is None:
-            pod = ExpectedPod()
-            if len(self._pods) < self._most_kinds:
-                self._pods[key] = pod
-            else:
-                pod.is_dropped = True
-        return pod
-
-    def renew(self, classes: Sequence[NodeClass]) -> None:
-        """Set the prices of all classes of nodes from which the pods can choose, by what is free now."""
-        self._arrived = self._slices = 0
-        self._capacity = sum([each.capacity for each in classes])
-        most = _REMEMBERED * (self._capacity + self._unseen)
-        self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(classes))))
-        if self._remembered >= most or len(self._pods) >= self._most_kinds:
+    def renewed(self, classes: Iterable[NodeClass]) -> dict[PriceKey, Prices]:
+        """Return the prices of all nodes with such GPUs, by what is free now."""
+        self._arrived = self._since = 0
+        places = self._places(classes)
+        self._most_kinds = min(MAX_KINDS, max(1, MAX_PRICED // max(1, len(places))))
+        if self._remembered >= (self._capacity or 0) or len(self._kinds) >= self._most_kinds:
             self._halve()
-        # On nodes without a class only the worth of CPU is learnt.
-        self.prices = replace(self.prices, cpu=self._cpu.prices())
-        places = {each: each.free_places() for each in classes}
-        unseen = list(self._unseen_kinds(classes))
-        expected = _demand([*unseen, *self._learnt_kinds(classes)], places)
-        in_advance = _demand(unseen, places)
-        doubt = self._unseen / (self._unseen + self._remembered)
-        for node_class, by_size in expected.items():
-            demand = _between(by_size, in_advance[node_class], doubt)
-            gpus = len(node_class.sample.gpus)
-            node_class.set_worth(worth_to(demand, self._slices_per_gpu, gpus, self.prices.cpu))
+        worth = _worth_of_places([*self._unseen(places), *self._learnt(places)], places)
+        cpu = self._cpu.prices()
+        return {
+            key: prices_of(worth[key], self._slices_per_gpu, min(key[0], _MOST_GPUS), cpu) for key in places
+        }
 
-    def _unseen_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
-        """The pods that are expected in advance: they tolerate no taint."""
-        sizes = self._unseen_sizes()
-        accepted = [each for each in classes if not each.sample.taints] or classes
-        for size in sizes:
-            slices = float(size[0] * size[1])
-            yield _Kind(_UNSEEN / len(sizes), slices, dict.fromkeys(accepted, size), accepted)
-
-    def _learnt_kinds(self, classes: Sequence[NodeClass]) -> Iterator[_Kind]:
-        """The recent pods."""
-        known, mean_mib = _by_known_keys(classes), _mean_mib(classes)
-        for (keys, step), pod in self._pods.items():
-            accepted = {node_class: size for key, size in keys for node_class in known.get(key, ())}
-            sizes = {
-                node_class: size for node_class, size in accepted.items() if node_class.cpu_steps >= step
-            }
-            if not sizes or not pod.count:
+    def _places(self, classes: Iterable[NodeClass]) -> dict[PriceKey, _Places]:
+        found: dict[PriceKey, _Places] = {}
+        capacity, idle = 0, self._slices_per_gpu
+        for each in classes:
+            if each.sample.slices_per_gpu != self._slices_per_gpu:
                 continue
-            slices, gpus = next(iter(sizes.values()))
-            each = pod.mib * self._slices_per_gpu / (pod.count * mean_mib) if pod.mib else slices
-            yield _Kind(pod.count, each * gpus, sizes, accepted)
+            places = found.setdefault(each.price_key, _Places())
+            for (gpus, _, _), nodes in each.counts():
+                capacity += len(gpus) * idle * nodes
+                for free in gpus:
+                    places.gaps[free] += nodes
+                places.idle[gpus.count(idle)] += nodes
+        self._capacity = capacity
+        return found
 
-    def _unseen_sizes(self) -> list[Size]:
-        per_gpu = self._slices_per_gpu
-        return [
-            *[(slices, 1) for slices in range(1, per_gpu + 1)],
-            *[(per_gpu, gpus) for gpus in _MANY_GPUS],
-        ]
+    def _unseen(self, places: Mapping[PriceKey, _Places]) -> Iterator[_Demand]:
+        """Pods that are expected in advance: nobody has to name them first."""
+        sizes = _unseen_sizes(self._slices_per_gpu)
+        for size in sizes:
+            accepted = {key: size for key in places if not key[-1] and key[0] >= size[1]}
+            if accepted:
+                yield _Demand(_UNSEEN / len(sizes), size[0] * size[1], accepted)
+
+    def _learnt(self, places: Mapping[PriceKey, _Places]) -> Iterator[_Demand]:
+        """The recent pods."""
+        mean = _mean_mib(places)
+        for found, kind in self._kinds.items():
+            sizes = {key: size for key, size in found if key in places}
+            if sizes and kind.count:
+                each, gpus = next(iter(sizes.values()))
+                slices = kind.mib * self._slices_per_gpu / (kind.count * mean) if kind.mib else each
+                yield _Demand(kind.count, slices * gpus, sizes, min(1.0, kind.count / _RARE))
+
+    def _kind(self, size: Size, mib: int, accepted: Iterable[PriceKey]) -> ExpectedKind:
+        large = [key for key in accepted if key[0] >= size[1]]
+        sizes = {key: _size_on(key[2], size, mib, self._slices_per_gpu) for key in large}
+        found = tuple(sorted([(key, on_it) for key, on_it in sizes.items() if on_it is not None], key=repr))
+        kind = self._kinds.get(found)
+        if kind is None:
+            kind = ExpectedKind(is_dropped=len(self._kinds) >= self._most_kinds)
+            if not kind.is_dropped:
+                self._kinds[found] = kind
+        return kind
 
     def _halve(self) -> None:
         """Halve the counts, so that older pods count less, and drop the kinds that come least."""
         self._remembered //= 2
         self._cpu.halve()
-        frequent = sorted(self._pods.items(), key=lambda item: -item[1].count)
-        self._pods.clear()
-        for keys, pod in frequent:
-            pod.count /= 2
-            pod.mib /= 2
-            pod.is_dropped = pod.count < 1 or len(self._pods) > self._most_kinds // 2
-            if not pod.is_dropped:
-                self._pods[keys] = pod
+        frequent = sorted(self._kinds.items(), key=lambda item: -item[1].count)
+        self._kinds.clear()
+        for sizes, kind in frequent:
+            kind.count /= 2
+            kind.mib /= 2
+            kind.is_dropped = kind.count < 1 or len(self._kinds) > self._most_kinds // 2
+            if not kind.is_dropped:
+                self._kinds[sizes] = kind
 
 
-def _demand(
-    kinds: Sequence[_Kind], free_places: Mapping[NodeClass, FreePlaces]
-) -> Mapping[NodeClass, Mapping[Size, float]]:
-    """What a place on each class is worth, by size."""
-    free = {node_class: places.slices for node_class, places in free_places.items()}
-    requested = sum([kind.count * kind.slices for kind in kinds])
-    per_slice = sum(free.values()) / max(1.0, requested)
-    density = dict.fromkeys(free_places, 0.0)
-    wanted: dict[NodeClass, dict[Size, list[float]]] = {each: {} for each in free_places}
-    for kind in kinds:
-        by_name = kind.count * kind.slices * per_slice / max(1, sum([free[each] for each in kind.accepted]))
-        for node_class in kind.accepted:
-            density[node_class] += by_name
-        places = sum([free_places[each].of(size) for each, size in kind.sizes.items()])
-        scarcity = kind.count * per_slice / places if places else 1.0
-        for node_class, size in kind.sizes.items():
-            entry = wanted[node_class].setdefault(size, [0.0, 0.0])
+@lru_cache(maxsize=8)
+def unlearnt_prices(slices_per_gpu: int) -> Prices:
+    """Return the prices before any pod came, by the pods that are expected in advance."""
+    sizes = _unseen_sizes(slices_per_gpu)
+    gpus = _MANY_GPUS[-1]
+    places = _Places(Counter({slices_per_gpu: gpus}), Counter({gpus: 1}))
+    key: PriceKey = (gpus, slices_per_gpu, None, 0, None, None, ())
+    demands = [_Demand(_UNSEEN / len(sizes), slices * many, {key: (slices, many)}) for slices, many in sizes]
+    worth = _worth_of_places(demands, {key: places})[key]
+    return prices_of(worth, slices_per_gpu, _MOST_GPUS, _cpu_prior(slices_per_gpu).prices())
+
+
+def _worth_of_places(
+    demands: Iterable[_Demand], places: Mapping[PriceKey, _Places]
+) -> Mapping[PriceKey, Mapping[Size, float]]:
+    """Return what one place of each size is worth on each kind of nodes, in slices: the scarcer, the more."""
+    demands = list(demands)
+    free = {key: each.slices for key, each in places.items()}
+    per_slice = sum(free.values()) / max(1.0, sum([each.count * each.slices for each in demands]))
+    wanted: dict[PriceKey, dict[Size, list[float]]] = {key: {} for key in places}
+    density = dict.fromkeys(places, 0.0)
+    for each in demands:
+        expected = each.count * per_slice
+        named = expected * each.slices / max(1, sum([free[key] for key in each.sizes]))
+        found = sum([places[key].of(size) for key, size in each.sizes.items()])
+        scarcity = each.certainty * (expected / found if found else 1.0)
+        for key, size in each.sizes.items():
+            density[key] += named
+            entry = wanted[key].setdefault(size, [0.0, 0.0])
             entry[0] += scarcity
-            entry[1] += scarcity * kind.slices
-    return {each: _worth_of_places(by_size, density[each]) for each, by_size in wanted.items()}
-
-
-def _between(
-    expected: Mapping[Size, float], in_advance: Mapping[Size, float], doubt: float
-) -> Mapping[Size, float]:
-    """What a place is worth, by size, if what was learnt may be wrong: the less was learnt, the likelier.
-
-    Args:
-        expected: what it is worth to all pods that are expected.
-        in_advance: what it is worth to those that are expected in advance, before anything is learnt.
-        doubt: the weight of these.
-    """
-    sizes = {*expected, *in_advance}
-    return {size: (1 - doubt) * expected.get(size, 0.0) + doubt * in_advance.get(size, 0.0) for size in sizes}
-
-
-def _worth_of_places(wanted: Mapping[Size, Sequence[float]], density: float) -> Mapping[Size, float]:
-    """What a place for each size is worth on one class, in slices: the more, the scarcer places are.
-
-    Args:
-        wanted: by size, the pods that are expected per place, and the slices that they request.
-        density: slices that are expected per free slice of the class, whatever the size.
-    """
-    worth = {
-        size: slices * min(1.0, pods) ** _SHARP / pods for size, (pods, slices) in wanted.items() if pods
-    }
-    worth[1, 1] = worth.get((1, 1), 0.0) + min(_MOST, density) ** _SHARP
+            entry[1] += scarcity * each.slices
+    worth: dict[PriceKey, Mapping[Size, float]] = {}
+    for key, by_size in wanted.items():
+        found_here = {
+            size: slices * min(1.0, pods) ** _SHARP / pods for size, (pods, slices) in by_size.items() if pods
+        }
+        found_here[1, 1] = found_here.get((1, 1), 0.0) + min(_MOST_DENSE, density[key]) ** _SHARP
+        worth[key] = found_here
     return worth
+
+
+def _unseen_sizes(slices_per_gpu: int) -> list[Size]:
+    return [
+        *[(slices, 1) for slices in range(1, slices_per_gpu + 1)],
+        *[(slices_per_gpu, gpus) for gpus in _MANY_GPUS],
+    ]
+
+
+def _cpu_prior(slices_per_gpu: int) -> CpuHistory:
+    history = CpuHistory()
+    requested = sum([slices * gpus for slices, gpus in _unseen_sizes(slices_per_gpu)])
+    history.learn(requested, _PRIOR_CPU_PER_GPU // slices_per_gpu)
+    return history
 
 
 def _sizes(fraction: Fraction) -> list[Size]:
@@ -271,19 +295,7 @@ def _size_on(gpu_mib: int | None, size: Size, mib: int, slices_per_gpu: int) -> 
     return -(-mib * slices_per_gpu // gpu_mib), size[1]
 
 
-def _mean_mib(classes: Iterable[NodeClass]) -> float:
+def _mean_mib(places: Mapping[PriceKey, _Places]) -> float:
     """MiB of a GPU, on average."""
-    known = [(each.capacity, each.sample.gpu_mib) for each in classes if each.sample.gpu_mib]
-    return max(
-        1.0, sum([slices * mib for slices, mib in known]) / max(1, sum([slices for slices, _ in known]))
-    )
-
-
-def _by_known_keys(classes: Iterable[NodeClass]) -> dict[ClassKey, list[NodeClass]]:
-    """Classes by their keys, and by the keys of the classes from which they were split off."""
-    known: dict[ClassKey, list[NodeClass]] = {}
-    for node_class in classes:
-        shape, taints, labels = node_class.key
-        for count in range(len(labels) + 1):
-            known.setdefault((shape, taints, labels[:count]), []).append(node_class)
-    return known
+    known = [(sum(each.gaps.values()), key[2]) for key, each in places.items() if key[2]]
+    return max(1.0, sum([gpus * mib for gpus, mib in known]) / max(1, sum([gpus for gpus, _ in known])))

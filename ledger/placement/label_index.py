@@ -6,49 +6,63 @@ tenth of a microsecond.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from kube.matching import bound_of, integer
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement.work import Work
+from ledger.placement_request import Unschedulable
 
 NodeSet = int
 """One bit per node, by its number."""
-_NAME = "metadata.name"
-_BLOCK = 64
-"""Number of sorted values after which one union is kept."""
+_FIELD, _NAME = "metadata.name", "/name"
+"""The field of a node's name, and the key under which names are indexed: no label has it."""
+LEAST_WORK = 20_000
+"""Comparisons that any decision may make: 100 terms with 1,000 values use less than a tenth of them."""
+WORK_PER_NODE = 2
+"""Further comparisons for each node of the cluster."""
+_OF_A_NUMBER = 3
+"""Comparisons for which reading a number and comparing it counts."""
 
 
-def numbers_in(nodes: NodeSet) -> Iterator[int]:
-    """Yield the numbers of a set's nodes, in order; meant for small sets."""
-    while nodes:
-        lowest = nodes & -nodes
-        yield lowest.bit_length() - 1
-        nodes ^= lowest
+class TooMuchWorkError(Exception):
+    """A decision would take more comparisons than it may use."""
 
 
-def union(sets: Iterable[NodeSet]) -> NodeSet:
-    """Return the nodes of all sets."""
-    nodes = 0
-    for each in sets:
-        nodes |= each
-    return nodes
+class Work:
+    """Counts comparisons of one pod's demands with nodes before they are made: users can write long ones."""
+
+    def __init__(self, nodes: int) -> None:
+        """`nodes` is the number of known nodes; names that only pods state are not known nodes."""
+        self.most = LEAST_WORK + WORK_PER_NODE * nodes
+        self.spent = 0
+
+    def spend(self, comparisons: int) -> None:
+        """Count comparisons.
+
+        Raises:
+            TooMuchWorkError: they are more than are left.
+        """
+        self.spent += comparisons
+        if self.spent > self.most:
+            raise TooMuchWorkError
+
+    def refusal(self) -> Unschedulable:
+        """Return the refusal, which tells the pod's author what to reduce."""
+        return Unschedulable(
+            f"its demands on nodes take more than {self.most} comparisons with the cluster's nodes:"
+            " use fewer terms, expressions and tolerations",
+            is_too_much=True,
+        )
 
 
 class Labelled(Protocol):
     """An object with the name and labels of a node."""
 
     @property
-    def name(self) -> str:
-        """Name of the node."""
-        ...
-
+    def name(self) -> str: ...  # noqa: D102 - the words are those of NodeFact
     @property
-    def labels(self) -> Mapping[str, str]:
-        """Labels of the node."""
-        ...
+    def labels(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
 class LabelIndex:
@@ -57,181 +71,103 @@ class LabelIndex:
     def __init__(self) -> None:
         self.nodes: NodeSet = 0
         """All nodes."""
-        self._keys: dict[str, LabelValues] = {}
-        self._names = LabelValues()
+        self.numbers: dict[str, int] = {}
+        """Number of each node, by its name."""
+        self._names: list[str] = []
+        self._free: list[int] = []
+        self._values: dict[str, dict[str, int]] = {}
+        """Nodes by label and value. For a single node only its inverted number: one bit far up takes a
+        kilobyte."""
+        self._having_key: dict[str, NodeSet] = {}
 
-    def add(self, number: int, fact: Labelled) -> None:
-        """Add a node; the inverse of `remove`."""
-        bit = 1 << number
-        self.nodes |= bit
-        self._names.add(fact.name, number, bit)
-        for key, value in fact.labels.items():
-            values = self._keys.get(key)
-            if values is None:
-                values = self._keys[key] = LabelValues()
-            values.add(value, number, bit)
+    def add(self, node: Labelled) -> NodeSet:
+        """Add a node, and return it as a set; the inverse of `remove`."""
+        number = self._free.pop() if self._free else len(self._names)
+        self._names[number : number + 1] = [node.name]
+        self.numbers[node.name] = number
+        self.nodes |= 1 << number
+        for key, value in (*node.labels.items(), (_NAME, node.name)):
+            self._having_key[key] = self._having_key.get(key, 0) | 1 << number
+            values = self._values.setdefault(key, {})
+            kept = values.get(value)
+            values[value] = ~number if kept is None else _set(kept) | 1 << number
+        return 1 << number
 
-    def remove(self, number: int, fact: Labelled) -> None:
-        """Remove a node; `fact` holds the same labels as in `add`."""
+    def remove(self, node: Labelled) -> None:
+        """Remove a node; `node` has the same labels as in `add`."""
+        number = self.numbers.pop(node.name)
+        self._free.append(number)
         self.nodes &= ~(1 << number)
-        self._names.remove(fact.name, number)
-        for key, value in fact.labels.items():
-            values = self._keys[key]
-            values.remove(value, number)
-            if not len(values):
-                del self._keys[key]
+        for key, value in (*node.labels.items(), (_NAME, node.name)):
+            self._having_key[key] &= ~(1 << number)
+            values = self._values[key]
+            left = _set(values.pop(value)) & ~(1 << number)
+            if left:
+                values[value] = left
+            if not values:
+                del self._values[key], self._having_key[key]
 
-    def __contains__(self, key: str) -> bool:
-        """Whether any node has the label."""
-        return key in self._keys
-
-    def values(self, key: str) -> LabelValues:
-        """Return the values of a label."""
-        return self._keys.get(key, _NO_VALUES)
+    def named(self, nodes: NodeSet) -> Iterator[str]:
+        """Yield the names of a small set."""
+        while nodes:
+            lowest = nodes & -nodes
+            yield self._names[lowest.bit_length() - 1]
+            nodes ^= lowest
 
     def matching(self, constraints: Constraints, work: Work) -> NodeSet:
-        """Return the nodes that nodeSelector and required node affinity accept, as `labels_match` does.
+        """Return the nodes that nodeName, nodeSelector and required node affinity accept.
 
         Raises:
             TooMuchWorkError: it takes more comparisons than are left.
         """
-        nodes = self.nodes
         work.spend(len(constraints.node_selector))
+        name = constraints.node_name
+        nodes = self.nodes if name is None else self._having(_NAME, (name,))
         for key, value in constraints.node_selector.items():
-            nodes &= self.values(key).having((value,))
+            nodes &= self._having(key, (value,))
         if constraints.required_terms is None:
             return nodes
-        found = 0
-        for term in constraints.required_terms:
-            found |= nodes & self._matching_term(term, work)
-        return found
+        return nodes & _union([self._matching_term(term, work) for term in constraints.required_terms])
 
     def _matching_term(self, term: NodeSelectorTerm, work: Work) -> NodeSet:
         work.spend(1)
-        if term.is_empty:
-            return 0
-        nodes = self.nodes
+        nodes = 0 if term.is_empty else self.nodes
         for asked in term.match_expressions or ():
-            nodes &= self._holding(self.values(asked.key), asked, work)
+            nodes &= self._holding(asked.key, asked, work)
         for asked in term.match_fields or ():
-            nodes &= self._holding(self._names, asked, work) if asked.key == _NAME else 0
+            nodes &= self._holding(_NAME, asked, work) if asked.key == _FIELD else 0
         return nodes
 
-    def _holding(self, values: LabelValues, asked: Requirement, work: Work) -> NodeSet:
-        listed = asked.values or ()
-        work.spend(1 + len(listed))
+    def _holding(self, key: str, asked: Requirement, work: Work) -> NodeSet:
+        listed, values = asked.values or (), self._values.get(key, {})
+        work.spend(1 + (_OF_A_NUMBER * len(values) if asked.operator in {"Gt", "Lt"} else len(listed)))
         match asked.operator:
             case "In":
-                return values.having(listed)
+                return self._having(key, listed)
             case "NotIn":
-                return self.nodes & ~values.having(listed)
+                return self.nodes & ~self._having(key, listed)
             case "Exists":
-                return values.nodes(work)
+                return self._having_key.get(key, 0)
             case "DoesNotExist":
-                return self.nodes & ~values.nodes(work)
-            case "Gt" | "Lt" as operator:
-                bound = bound_of(listed)
-                return values.beyond(bound, work, is_above=operator == "Gt") if bound is not None else 0
+                return self.nodes & ~self._having_key.get(key, 0)
+            case "Gt" | "Lt" as operator if (bound := bound_of(listed)) is not None:
+                sign = 1 if operator == "Gt" else -1
+                numbers = [(integer(value), kept) for value, kept in values.items()]
+                return _union([kept for at, kept in numbers if at is not None and sign * (at - bound) > 0])
             case _:
                 return 0
 
-
-class LabelValues:
-    """The nodes that have each value of one label."""
-
-    __slots__ = ("_by_number", "_nodes", "_union")
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, int] = {}
-        """By value. For a single node only its inverted number, because one bit far up takes a kilobyte."""
-        self._union: NodeSet | None = None
-        self._by_number: _Ordered | None = None
-        """Both are computed when a pod needs them, and kept until a node changes."""
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def sets(self) -> Iterator[tuple[str, NodeSet]]:
-        """Yield each value with its nodes."""
-        return ((value, _set(kept)) for value, kept in self._nodes.items())
-
-    def add(self, value: str, number: int, bit: NodeSet) -> None:
-        """Add a node's value, by the node's number and bit; the inverse of `remove`."""
-        kept = self._nodes.get(value)
-        self._nodes[value] = ~number if kept is None else _set(kept) | bit
-        self._union = self._by_number = None
-
-    def remove(self, value: str, number: int) -> None:
-        """Remove a node's value."""
-        left = _set(self._nodes[value]) & ~(1 << number)
-        if left:
-            self._nodes[value] = left
-        else:
-            del self._nodes[value]
-        self._union = self._by_number = None
-
-    def nodes(self, work: Work) -> NodeSet:
-        """Return the nodes that have the label with any value.
-
-        Raises:
-            TooMuchWorkError: the union of the values takes more comparisons than are left.
-        """
-        if self._union is None:
-            work.spend(len(self._nodes))
-            self._union = union(map(_set, self._nodes.values()))
-        return self._union
-
-    def having(self, values: Collection[str]) -> NodeSet:
-        """Return the nodes that have one of these values."""
-        found = 0
-        for value in values:
-            kept = self._nodes.get(value)
-            if kept is not None:
-                found |= _set(kept)
-        return found
-
-    def beyond(self, bound: int, work: Work, *, is_above: bool) -> NodeSet:
-        """Return the nodes whose value is an integer above a bound, or below it.
-
-        Raises:
-            TooMuchWorkError: sorting the values takes more comparisons than are left.
-        """
-        ordered = self._by_number
-        if ordered is None:
-            work.spend(len(self._nodes))
-            ordered = self._by_number = _Ordered(self._nodes)
-        work.spend(_BLOCK)
-        return ordered.above(bound) if is_above else ordered.below(bound)
-
-
-class _Ordered:
-    """The integers among the values of a label, sorted."""
-
-    __slots__ = ("_kept", "_numbers", "_unions")
-
-    def __init__(self, nodes: dict[str, int]) -> None:
-        found = [(number, kept) for value, kept in nodes.items() if (number := integer(value)) is not None]
-        found.sort()
-        self._numbers = [number for number, _ in found]
-        self._kept = [kept for _, kept in found]
-        self._unions = [0]
-        """Unions of the first 0, 1, 2, ... blocks; the last one is the union of all."""
-        for start in range(0, len(found), _BLOCK):
-            self._unions.append(self._unions[-1] | union(map(_set, self._kept[start : start + _BLOCK])))
-
-    def below(self, bound: int) -> NodeSet:
-        return self._first(bisect_left(self._numbers, bound))
-
-    def above(self, bound: int) -> NodeSet:
-        return self._unions[-1] & ~self._first(bisect_right(self._numbers, bound))
-
-    def _first(self, count: int) -> NodeSet:
-        block = count // _BLOCK
-        return self._unions[block] | union(map(_set, self._kept[block * _BLOCK : count]))
+    def _having(self, key: str, listed: Iterable[str]) -> NodeSet:
+        values = self._values.get(key, {})
+        return _union([values[value] for value in listed if value in values])
 
 
 def _set(kept: int) -> NodeSet:
     return kept if kept >= 0 else 1 << ~kept
 
 
-_NO_VALUES = LabelValues()
+def _union(kept: Iterable[int]) -> NodeSet:
+    nodes = 0
+    for each in kept:
+        nodes |= _set(each)
+    return nodes

@@ -1,188 +1,281 @@
-"""One class of nodes that are alike for pods, as far as classes distinguish nodes."""
+"""Classes of nodes that offer the same, and in them groups of nodes whose GPUs are in the same state.
+
+A decision compares groups instead of nodes. For each size of pod, the groups of a class are ranked by the
+part of the score that depends only on GPUs. CPU can raise a score only if slices are unusable for lack of
+CPU, and only by those that the pod uses up, so a walk down the ranking ends early.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import copy
+from itertools import islice
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from ledger.accounts import NodeAccount
-from ledger.placement.cards import CardSet, CardSets, Layout, layout
-from ledger.placement.free_places import FreePlaces
+from ledger.placement.cards import best_set, card_sets, demand, layout
+from ledger.placement.cpu import Gains, gains, most_gained, taken_up, turning_points, unusable_slices
 from ledger.placement.label_index import NodeSet
-from ledger.placement.node_groups import CardGroups, NodeGroups
-from ledger.placement.packing import UNIT
-from ledger.placement.shadow_prices import ShadowPrices
-from ledger.placement.shape_capacity import ShapeCapacity
-from modes.facts import NodeAgent, NodeFact
-from modes.mode import GpuCount, ModeName
+from ledger.placement.prices import Prices, base_score
+from ledger.placement_request import PlacementRequest
+from ledger.pool_room import has_room
+from modes.facts import NodeFact
 from modes.registry import MODES
-from modes.units import POOL, Unit, index_of
+from modes.units import POOL, Gpu, Profile, Unit
 
+ZONE_LABEL = "topology.kubernetes.io/zone"
+State = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Free slices of each GPU (sorted, unless cards differ), of each card of the pool, free MIG instances."""
+Found = tuple[int, NodeAccount]
+"""A score, and the node that has it."""
+PriceKey = tuple[int, int, int | None, int, str | None, str | None, tuple[Taint, ...]]
+"""What pods distinguish nodes by: GPUs, slices and MiB of each, steps of CPU, model, zone, taints."""
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
-"""Nodes with similar CPU share a class: milli-CPU per step, and the number of distinguished steps."""
-_PER_CPU_STEP = UNIT // 62_500
-"""Cost of a slice per step of a node's CPU: of equally good classes, the one with less CPU is taken."""
+"""Milli-CPU per step by which nodes are distinguished, and the number of distinguished steps."""
 _REFUSING = tuple(key for mode in MODES.values() for key in mode.refusing_labels)
-_Shape = tuple[
-    tuple[int, ...],
-    tuple[GpuCount | None, ...],
-    tuple[int | None, ...],
-    tuple[str, ...],
-    int | None,
-    int,
-    NodeAgent,
-    Layout | None,
-]
-ClassLabels = tuple[tuple[str, str | None], ...]
-ClassKey = tuple[_Shape, tuple[Taint, ...], ClassLabels]
-Alike = tuple[NodeFact, NodeSet]
-"""One of the nodes of a class that now offer the same and have one model, and the set of these nodes."""
+MAX_SIZES = 512
+"""Pod sizes for which groups are ranked; beyond it, all rankings are dropped."""
+_EMPTY_GROUPS_KEPT = 128
+_MANY = 16
+"""In groups of more nodes than this, not every node is examined."""
+
+
+class Search:
+    """The amounts that one pod takes, in the form in which nodes are compared."""
+
+    __slots__ = ("accepts", "cpu_milli", "demand", "fraction", "memory_bytes", "size", "takes_gpus", "unit")
+
+    def __init__(self, request: PlacementRequest, accepts: Callable[[NodeAccount], bool] | None) -> None:
+        share, fraction = request.share, request.share.fraction
+        self.fraction, self.unit = fraction, share.resource_unit
+        self.takes_gpus = share.mode_type.takes is Gpu
+        self.demand = demand(request)
+        split = tuple(sorted(fraction.split)) if fraction.is_apart else ()
+        self.size: Hashable = fraction.slices, fraction.parts, split, self.takes_gpus or self.unit
+        """Everything that a score without CPU depends on, except the node and the accepted cards."""
+        self.cpu_milli, self.memory_bytes = share.cpu_milli, share.memory_bytes
+        self.accepts = accepts
+        """Whether a node may be taken; None accepts all."""
+
+    def takes(self, account: NodeAccount) -> bool:
+        """Whether a node has enough memory and is accepted."""
+        has_memory = account.memory_free >= self.memory_bytes
+        return has_memory and (self.accepts is None or self.accepts(account))
+
+
+class Group:
+    """Nodes of one class in one state, sorted by free CPU."""
+
+    __slots__ = ("bases", "free", "nodes", "state", "unusable")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.free = sum(state[0])
+        self.nodes: list[tuple[int, str, NodeAccount]] = []
+        self.bases: dict[Hashable, int] = {}
+        """Score without CPU by size of pod; sizes without room are missing."""
+        self.unusable = 0
+        """Unusable slices of the node with the least free CPU; the other nodes have no more."""
+
+    def best(self, search: Search, base: int, pod: Gains) -> Found | None:
+        """Return the node whose CPU suits the pod best, and its score; the least CPU wins a tie."""
+        nodes, found = self.nodes, None
+        first = bisect_left(nodes, (search.cpu_milli,))
+        starts: Iterable[int] = range(first, len(nodes))
+        if len(nodes) - first > _MANY:
+            turns = [bisect_left(nodes, (cpu,), first) for cpu in turning_points(self.free, pod)]
+            starts = sorted({first, *turns, *[max(first, at - 1) for at in turns]})
+        for start in starts:
+            account = next((each[2] for each in islice(nodes, start, None) if search.takes(each[2])), None)
+            if account is None:
+                break
+            score = base + taken_up(self.free, account.cpu_free, pod)
+            if found is None or score > found[0]:
+                found = score, account
+        return found
+
+
+_Rank = tuple[int, State, Group]
+"""A group's score without CPU, negated so that the best sorts first; its state, for a stable order; the
+group."""
 
 
 class NodeClass:
-    """Nodes of one shape, with the same taints and the same values of some labels."""
+    """Nodes that offer the same, with the same taints, model and zone."""
 
-    def __init__(self, key: ClassKey, sample: NodeFact) -> None:
-        self.key = key
-        self.order = repr(key)
+    def __init__(self, sample: NodeFact, prices: Prices) -> None:
+        self.sample = sample
+        """One of the nodes, or a former one: they differ in names, other labels, CPU and memory."""
+        self.order = repr(class_key(sample))
         """Sorts classes independently of the order in which their nodes came."""
-        self.sample = sample
-        """A node of the class; its shape and taints are those of all members."""
-        self.cpu_steps = cpu_steps(sample.cpu_milli)
-        self.groups = {
-            (name, resource_unit): NodeGroups(mode, resource_unit)
-            for name, mode in MODES.items()
-            for resource_unit in {POOL, *mode.resource_units(sample)}
-        }
-        """Members by their free amounts, as each mode counts them, for each resource unit of the mode."""
-        self._offered = [
-            self.groups[name, resource_unit]
-            for name, mode in MODES.items()
-            for resource_unit in mode.resource_units(sample)
-        ]
-        self._priced = [self.groups[name, POOL] for name, mode in MODES.items() if mode.prices_node_classes]
-        self._by_cards: dict[CardSet, CardGroups] = {}
-        """Groups by the GPUs that some pods accept on odd nodes; cards.py bounds the number of sets."""
-        self.slice_cost = self.cpu_steps * _PER_CPU_STEP
-        """Cost of a slice, in UNITs of a slice: small, for ties between classes with more and less CPU."""
-        self.worth: ShadowPrices | None = None
-        """Worth of free slices here (expected_pods.py); None until prices are renewed."""
-        for groups in self._priced:
-            groups.set_worth(None, self.slice_cost)
-        self.members: dict[str, NodeAccount] = {}
+        self.price_key = price_key(sample)
         self.nodes: NodeSet = 0
-        """The members as a set."""
-        self._alike: dict[Hashable, Alike] = {}
-        self.usable = ShapeCapacity(sample)
-        """Capacity of the members that take pods now."""
-        self.unusable = ShapeCapacity(sample)
+        """The members."""
+        self.prices = prices
+        """Worth of free slices here (expected_pods.py)."""
+        self.layout = layout(sample)
+        offered = [unit for mode in MODES.values() for unit in mode.resource_units(sample)]
+        self._units: list[Unit] = [unit for unit in offered if isinstance(unit, Profile)]
+        self._groups: dict[State, Group] = {}
+        self._positions: dict[str, tuple[Group, int]] = {}
+        """By name of the node: its group, and its free CPU at insertion."""
+        self._occupied = 0
+        """Groups with nodes."""
+        self._rankings: dict[Hashable, tuple[Search, list[_Rank]]] = {}
+        self._short_of_cpu: dict[State, Group] = {}
 
-    def rename(self, key: ClassKey, sample: NodeFact) -> None:
-        """Change the labels that distinguish the class; `sample` is a member with these values."""
-        self.key = key
-        self.order = repr(key)
-        self.sample = sample
-
-    @property
-    def is_odd(self) -> bool:
-        """Whether the members' cards differ from their labels."""
-        return self.key[0][-1] is not None
-
-    def set_worth(self, worth: ShadowPrices | None) -> None:
+    def set_prices(self, prices: Prices) -> None:
         """Set what free slices are worth here."""
-        self.worth = worth
-        for groups in (*self._priced, *self._by_cards.values()):
-            groups.set_worth(worth, self.slice_cost)
+        self.prices = prices
+        self._rankings.clear()
+        self._forget_empty_groups()
+        for group in self._groups.values():
+            group.bases.clear()
+            self._note_cpu(group)
 
-    def groups_of(self, mode: ModeName, resource_unit: Unit, sets: CardSets | None) -> list[NodeGroups]:
-        """Return the groups to search for a pod that accepts these sets of GPUs (None: any GPU)."""
+    def states(self) -> Iterator[tuple[State, list[NodeAccount]]]:
+        """Yield each state that some node is in, and these nodes."""
         return (
-            [self.groups[mode, resource_unit]]
-            if sets is None
-            else [self._of_cards(mode, each) for each in sets]
+            (each.state, [node[2] for node in each.nodes]) for each in self._groups.values() if each.nodes
         )
 
-    def _of_cards(self, mode: ModeName, chosen: CardSet) -> NodeGroups:
-        groups = self._by_cards.get(chosen)
-        if groups is None:
-            groups = self._by_cards[chosen] = CardGroups(MODES[mode], chosen)
-            groups.set_worth(self.worth, self.slice_cost)
-            for account in self.members.values():
-                if account.fact is not None and account.fact.usable:
-                    groups.insert(account)
-            self._offered.append(groups)
-        return groups
+    def counts(self) -> Iterator[tuple[State, int]]:
+        """Yield each state that some node is in, and their number."""
+        return ((each.state, len(each.nodes)) for each in self._groups.values() if each.nodes)
 
-    @property
-    def capacity(self) -> int:
-        """Slices of the members that take pods now."""
-        return sum(self.usable.slices.values())
+    def insert(self, account: NodeAccount) -> None:
+        """Insert a node, or move it to the group of its current state; the inverse of `remove`."""
+        self.remove(account.name)
+        state = self._state(account)
+        group = self._groups.get(state) or self._new_group(state)
+        self._positions[account.name] = group, account.cpu_free
+        self._occupied += not group.nodes
+        insort(group.nodes, (account.cpu_free, account.name, account))
+        if group.nodes[0][2] is account:
+            self._note_cpu(group)
 
-    def free_places(self) -> FreePlaces:
-        """The places in the free slices of the members that take pods now."""
-        places = FreePlaces(self.sample.slices_per_gpu)
-        for groups in self._priced:
-            for free, nodes in groups.counts():
-                places.add(free, nodes)
-        return places
-
-    def add(self, account: NodeAccount, fact: NodeFact, number: int) -> None:
-        """Add a member with these facts; the inverse of `remove`."""
-        self.members[account.name] = account
-        account.node_class = self
-        self._capacity(fact).add(fact)
-        self.nodes |= 1 << number
-        key = _offer(fact)
-        sample, nodes = self._alike.get(key, (fact, 0))
-        self._alike[key] = sample, nodes | 1 << number
-
-    def insert(self, account: NodeAccount, fact: NodeFact) -> None:
-        """Insert a member into the groups of its current state; an unusable member is in none."""
-        if not fact.usable:
+    def remove(self, name: str) -> None:
+        """Remove a node, if it is here; the inverse of `insert`."""
+        if name not in self._positions:
             return
-        for groups in self._offered:
-            groups.insert(account)
+        group, cpu_free = self._positions.pop(name)
+        position = bisect_left(group.nodes, (cpu_free, name))
+        del group.nodes[position]
+        self._occupied -= not group.nodes
+        if position == 0:
+            self._note_cpu(group)
 
-    def remove(self, name: str, fact: NodeFact, number: int) -> None:
-        """Remove a member; `fact` is the one with which it was added. The inverse of `add`."""
-        del self.members[name]
-        self._capacity(fact).remove(fact)
-        self.nodes ^= 1 << number
-        key = _offer(fact)
-        sample, nodes = self._alike[key]
-        if nodes == 1 << number:
-            del self._alike[key]
+    def best(self, search: Search, found: Found | None) -> Found | None:
+        """Return the best node here, if it is better than `found`; otherwise `found`."""
+        key = (search.size, search.demand) if self.layout is not None else search.size
+        ranking = self._rankings.get(key)
+        ranked = ranking[1] if ranking is not None else self._ranked(key, search)
+        pod = gains(search.fraction.slices, search.cpu_milli, self.prices.cpu) if search.takes_gpus else ()
+        for negative, _, group in ranked:
+            if found is not None and -negative <= found[0]:
+                break
+            if group.nodes and not group.unusable and group.nodes[-1][0] >= search.cpu_milli:
+                found = _better(found, group.best(search, -negative, pod))
+        most = most_gained(pod)
+        for group in self._short_of_cpu.values():
+            base = group.bases.get(key)
+            if base is None or group.nodes[-1][0] < search.cpu_milli:
+                continue
+            if found is None or base + min(most, group.unusable) >= found[0]:
+                found = _better(found, group.best(search, base, pod))
+        return found
+
+    def score(self, account: NodeAccount, search: Search) -> int | None:
+        """Return the score of one node; None if it has no room now."""
+        if account.cpu_free < search.cpu_milli or account.memory_free < search.memory_bytes:
+            return None
+        state = self._state(account)
+        base = self._base(state, search)
+        if base is None or not search.takes_gpus:
+            return base
+        pod = gains(search.fraction.slices, search.cpu_milli, self.prices.cpu)
+        return base + taken_up(sum(state[0]), account.cpu_free, pod)
+
+    def _state(self, account: NodeAccount) -> State:
+        sample = self.sample
+        by_index = tuple([max(0, each) for each in account.left.values()])
+        # Which cards are free matters only where cards differ.
+        gpus = tuple(sorted(by_index)) if self.layout is None else by_index
+        pool = account.pool_state() if sample.pooled else ()
+        return gpus, pool, tuple([account.free_of(unit) for unit in self._units]) if self._units else ()
+
+    def _base(self, state: State, search: Search) -> int | None:
+        gpus, pool, instances = state
+        if not search.takes_gpus:
+            free = pool if search.unit is POOL else (instances[self._units.index(search.unit)],)
+            # The node with the least room that suffices.
+            return -sum(free) if has_room(free, search.fraction) else None
+        sets = card_sets(self.sample, search.demand) if self.layout is not None else None
+        if sets is None:
+            return base_score(gpus, search.fraction, self.prices)
+        numbers = [index for index, _ in self.sample.gpus if index not in self.sample.cordoned]
+        found = best_set(dict(zip(numbers, gpus, strict=True)), sets, search.fraction, self.prices)
+        return found[0] if found is not None else None
+
+    def _ranked(self, key: Hashable, search: Search) -> list[_Rank]:
+        if len(self._rankings) >= MAX_SIZES:
+            self.set_prices(self.prices)
+        ranks = [self._rank(group, key, search) for group in self._groups.values()]
+        ranked = sorted([rank for rank in ranks if rank is not None])
+        # What a pod's author wrote is not kept.
+        kept = copy(search)
+        kept.accepts = None
+        self._rankings[key] = kept, ranked
+        return ranked
+
+    def _rank(self, group: Group, key: Hashable, search: Search) -> _Rank | None:
+        base = self._base(group.state, search)
+        if base is None:
+            return None
+        group.bases[key] = base
+        return -base, group.state, group
+
+    def _new_group(self, state: State) -> Group:
+        if len(self._groups) > self._occupied + _EMPTY_GROUPS_KEPT:
+            self._forget_empty_groups()
+        group = self._groups[state] = Group(state)
+        for key, (search, ranked) in self._rankings.items():
+            rank = self._rank(group, key, search)
+            if rank is not None:
+                insort(ranked, rank)
+        return group
+
+    def _note_cpu(self, group: Group) -> None:
+        """Record the unusable slices of the node with the least CPU in a group."""
+        lacking = unusable_slices(group.free, group.nodes[0][0], self.prices.cpu) if group.nodes else 0
+        group.unusable = lacking
+        if lacking:
+            self._short_of_cpu[group.state] = group
         else:
-            self._alike[key] = sample, nodes ^ 1 << number
-        if fact.usable:
-            for groups in self._offered:
-                groups.remove(name)
+            self._short_of_cpu.pop(group.state, None)
 
-    def alike_in(self, nodes: NodeSet) -> Iterator[tuple[NodeFact, int]]:
-        """Yield one sample for all members of a set that offer the same, and their number."""
-        for sample, members in self._alike.values():
-            count = (members & nodes).bit_count()
-            if count:
-                yield sample, count
-
-    def _capacity(self, fact: NodeFact) -> ShapeCapacity:
-        return self.usable if fact.usable else self.unusable
+    def _forget_empty_groups(self) -> None:
+        self._groups = {state: group for state, group in self._groups.items() if group.nodes}
+        for _, ranked in self._rankings.values():
+            ranked[:] = [rank for rank in ranked if rank[2].nodes]
 
 
-def shape_of(fact: NodeFact) -> _Shape:
-    """Return the part of a node's facts that decides its class: GPUs, CPU, agent."""
-    indices = tuple(index for index, _ in fact.gpus)
-    return (
-        indices,
-        tuple([mode.gpu_count(fact) for mode in MODES.values()]),
-        tuple([index_of(unit) for mode in MODES.values() for unit in mode.resource_units(fact)]),
-        (fact.pool, *[fact.labels.get(key) or "" for key in _REFUSING]) if fact.pool else (),
-        fact.gpu_mib,
-        cpu_steps(fact.cpu_milli),
-        fact.agent,
-        layout(fact),
-    )
+def class_key(node: NodeFact) -> Hashable:
+    """Return everything that nodes of a class have in common."""
+    offered = node.usable, node.agent, node.gpus, node.pooled, node.instances
+    counts = tuple([mode.gpu_count(node) for mode in MODES.values()])
+    pool = (node.pool, *[node.labels.get(key) or "" for key in _REFUSING]) if node.pool else ()
+    return offered, counts, pool, tuple(sorted(node.cordoned)), layout(node), price_key(node)
+
+
+def price_key(node: NodeFact) -> PriceKey:
+    """Return what pods distinguish a node by."""
+    labels = node.labels
+    model, zone = labels.get(GPU_PRODUCT_LABEL), labels.get(ZONE_LABEL)
+    steps = cpu_steps(node.cpu_milli)
+    return len(node.gpus), node.slices_per_gpu, node.gpu_mib, steps, model, zone, node.taints
 
 
 def cpu_steps(cpu_milli: int) -> int:
@@ -190,7 +283,9 @@ def cpu_steps(cpu_milli: int) -> int:
     return min(cpu_milli // _CPU_STEP, _MAX_CPU_STEPS)
 
 
-def _offer(fact: NodeFact) -> Hashable:
-    """What pods can wait for on a node, and what may differ between members of a class."""
-    offered = fact.usable, fact.gpus, fact.cordoned, fact.pooled, fact.instances
-    return offered, fact.labels.get(GPU_PRODUCT_LABEL)
+def _better(found: Found | None, other: Found | None) -> Found | None:
+    """Return the better one; of equally good ones the first by name."""
+    if found is None or other is None:
+        return found or other
+    is_better = other[0] > found[0] or (other[0] == found[0] and other[1].name < found[1].name)
+    return other if is_better else found

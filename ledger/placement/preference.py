@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -70,3 +71,34 @@ def _reason(found: list[Placement] | Unschedulable) -> str:
     if first.instance is not None and first.instance.is_more_than_twice:
         return f"would give {first.instance.profile.name}, more than twice the request"
     return "has no room now"
+
+
+class InstanceOption(NamedTuple):
+    """A placement on an instance, and how much waits for such instances."""
+
+    placement: Placement
+    load: int
+
+    @property
+    def is_more_than_twice(self) -> bool:
+        """Whether more than half of the instance would be idle."""
+        instance = self.placement.instance
+        return instance is not None and instance.is_more_than_twice
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """Sort key: the best sorts first."""
+        instance, waits = self.placement.instance, self.placement.node is None
+        eighths, mib = (instance.eighths, instance.mib) if instance is not None else (0, 0)
+        return waits, eighths, self.load if waits else 0, mib
+
+
+def within_twice(placed: Sequence[InstanceOption], oversized: Oversized) -> list[Placement]:
+    """Return placements on instances, the best first: those with room, then the smallest.
+
+    Instances of more than twice the request are included only if there is no other, or if `oversized` is
+    "take".
+    """
+    fitting = [each for each in placed if not each.is_more_than_twice]
+    taken = placed if oversized == "take" or not fitting else fitting
+    return [each.placement for each in sorted(taken, key=lambda each: each.rank)]

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ledger.accounts import NodeAccount
-from ledger.placement.best_node import best
 from ledger.placement.candidates import Candidates
-from ledger.placement.node_groups import Found
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.node_class import Found
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
@@ -18,36 +16,30 @@ MAX_COUNTS = 8
 
 
 def best_spread(
-    candidates: Candidates,
-    request: PlacementRequest,
-    prices: ShadowPrices,
-    on_nodes: Mapping[str, int],
-    nodes: int,
+    candidates: Candidates, request: PlacementRequest, on_nodes: Mapping[str, int], nodes: int
 ) -> Found | None:
     """Return the best node among those with room that have the fewest of the owner's replicas.
 
     Args:
         candidates: the nodes that could ever hold the pod.
         request: the pod's request.
-        prices: current prices of free slices.
         on_nodes: the owner's replicas by node.
         nodes: total number of nodes; if the owner is on all of them, none without its replicas is searched.
     """
-    found = best(candidates, request, prices)
+    found = candidates.best(request)
     if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
         return found
     counts = {*on_nodes.values()} if len(on_nodes) == nodes else {0, *on_nodes.values()}
     for count in sorted(counts)[:MAX_COUNTS]:
         if count >= most:
             break
-        fewer = best(candidates, request, prices, has_replicas(count, on_nodes))
+        fewer = candidates.best(request, _has_replicas(count, on_nodes))
         if fewer is not None:
             return fewer
     return found
 
 
-def has_replicas(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
-    """Return a function: whether a node has exactly this number of an owner's replicas."""
+def _has_replicas(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
     return lambda account: on_nodes.get(account.name, 0) == count
 
 

@@ -100,7 +100,7 @@ def test_what_learns_nothing_forgets_what_pods_request():
         for number in range(40):
             ledger.place(request_for(MixedPod(mib=2 * GIB), f"p{number}"), 0.0)
             ledger.release(f"p{number}")
-    assert [len(ledger._expected[8]._pods) for ledger in ledgers] == [1, 0]
+    assert [len(ledger._expected[8]._kinds) for ledger in ledgers] == [1, 0]
 
 
 def test_pods_name_only_models_that_can_hold_them_and_some_node_takes_each():

@@ -1,7 +1,7 @@
 """Placement written a second time, slowly and from the rules: one node at a time, nothing remembered.
 
 Nothing here calls the code under test; all that is shared is what was learnt: the tables of what slices are
-worth, and what they cost by the kind of node.
+worth.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
-from ledger.placement.cpu_history import PER_SLICE
-from ledger.placement.packing import UNIT
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.cpu import PER_SLICE
+from ledger.placement.prices import UNIT, Prices
 from ledger.placement_request import Placement, PlacementRequest
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL
@@ -27,10 +26,8 @@ class SlowNode:
     pooled: int = 0
     cpu: int = 0
     memory: int = 0
-    slice_cost: int = 0
-    """What a slice of its kind costs, beyond its worth."""
-    worth: ShadowPrices | None = None
-    """What free slices of its kind are worth by what was learnt; None: as on any node."""
+    worth: Prices | None = None
+    """What free slices of its kind are worth by what was learnt."""
     claims: list[PodFact] = field(default_factory=list)
 
     def take(self, claim: PodFact) -> None:
@@ -264,36 +261,31 @@ def _roomy(free: dict[int, int], cards: set[int], request: PlacementRequest) -> 
     return len(fitting) >= request.share.fraction.gpus
 
 
-def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int:
+def score(node: SlowNode, request: PlacementRequest) -> int:
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
-    cpu_free = node.fact.cpu_milli - node.cpu
     if request.share.mode == "pooled":
         cards = cards_of_pool(node)
-        free = max(node.fact.pooled - node.pooled, 0) if cards is None else sum(cards)
-        gained = -free
-        after = free - request.share.fraction.slices
-    else:
-        before, prices = node.free(), node.worth or worth
-        choices = [
-            _fragments(list(before.values()), prices)
-            - _fragments(_taken_from(before, cards, request, prices), prices)
-            for cards in card_choices(node.fact, request)
-            if _roomy(before, cards, request)
-        ]
-        free = sum(before.values())
-        after = free - request.share.fraction.slices
-        gained = max(choices) - free * UNIT // 10**6 - request.share.fraction.slices * node.slice_cost
-    cpu_after = cpu_free - request.share.cpu_milli
-    return gained + _unusable_slices(free, cpu_free, worth) - _unusable_slices(after, cpu_after, worth)
+        return -(max(node.fact.pooled - node.pooled, 0) if cards is None else sum(cards))
+    before, prices = node.free(), node.worth
+    choices = [
+        _fragments(list(before.values()), prices)
+        - _fragments(_taken_from(before, cards, request, prices), prices)
+        for cards in card_choices(node.fact, request)
+        if _roomy(before, cards, request)
+    ]
+    free, cpu_free = sum(before.values()), node.fact.cpu_milli - node.cpu
+    after, cpu_after = free - request.share.fraction.slices, cpu_free - request.share.cpu_milli
+    gained = max(choices) - free * UNIT // 10**6
+    return gained + _unusable_slices(free, cpu_free, prices) - _unusable_slices(after, cpu_after, prices)
 
 
-def _unusable_slices(free: int, cpu_free: int, worth: ShadowPrices) -> int:
+def _unusable_slices(free: int, cpu_free: int, worth: Prices) -> int:
     """The mean over all levels of CPU of the slices that lack it."""
     return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)
 
 
 def _taken_from(
-    before: dict[int, int], cards: set[int], request: PlacementRequest, worth: ShadowPrices
+    before: dict[int, int], cards: set[int], request: PlacementRequest, worth: Prices
 ) -> list[int]:
     left = dict(before)
     each = request.share.fraction.slices_on_each
@@ -308,7 +300,7 @@ def _taken_from(
     return list(left.values())
 
 
-def _fragments(free: list[int], worth: ShadowPrices) -> int:
+def _fragments(free: list[int], worth: Prices) -> int:
     total = sum(slices * UNIT - worth.gpu[slices] for slices in free)
     return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.ledger import Ledger
-from ledger.placement.shadow_prices import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact, PodFact
 from tests.ledger.checker import (
@@ -26,11 +25,6 @@ from tests.ledger.checker import (
 )
 
 
-def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
-    """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._expected_by(request.share).prices
-
-
 class SlowCluster(dict[str, SlowNode]):
     """Slow nodes by name, and the claims that have none."""
 
@@ -45,10 +39,8 @@ def slow_nodes(
     """Nodes with what pods and reservations of the last seconds took, added up from the lists."""
     slow = SlowCluster(nodes)
     ledger._node_index.flush()
-    for name, account in ledger._node_index.accounts.items():
-        if name in slow and account.node_class is not None:
-            slow[name].slice_cost = account.node_class.slice_cost
-            slow[name].worth = account.node_class.worth
+    for name, node in slow.items():
+        node.worth = ledger._node_index.class_of(name).prices
     reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > now]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
@@ -59,7 +51,7 @@ def slow_nodes(
     return slow
 
 
-def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, worth: ShadowPrices) -> None:
+def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster) -> None:
     """The answer is Unschedulable only if no node fits ever, a node only if it is the best with room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, request)]
     model = (
@@ -69,7 +61,7 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
     )
     if model is not None:
         eligible = [node for node in eligible if is_kept_to(model, node.fact)]
-    fitting = {node.fact.name: score(node, request, worth) for node in eligible if has_room(node, request)}
+    fitting = {node.fact.name: score(node, request) for node in eligible if has_room(node, request)}
     if not eligible:
         assert isinstance(answer, Unschedulable)
         return
@@ -83,7 +75,7 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
         _assert_waits_where_it_can(answer, request, eligible)
         return
     assert fitting[answer.node] == max(_spread(fitting, request, slow).values())
-    _assert_has_room(answer, request, slow[answer.node], worth)
+    _assert_has_room(answer, request, slow[answer.node])
 
 
 def _assert_binds_to_suiting_cards(
@@ -156,9 +148,7 @@ def _mib(answer: Placement, request: PlacementRequest, fact: NodeFact) -> int:
     return min(known)
 
 
-def _assert_has_room(
-    answer: Placement, request: PlacementRequest, node: SlowNode, worth: ShadowPrices
-) -> None:
+def _assert_has_room(answer: Placement, request: PlacementRequest, node: SlowNode) -> None:
     assert answer.gpu_mib == _mib(answer, request, node.fact)
     if request.accounting.owner and request.demands.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
@@ -180,7 +170,7 @@ def _assert_has_room(
             request.share.fraction.gpus - 1
         ]
         free = {index: left for index, left in free.items() if shares.count(index) <= most}
-    worth = node.worth or worth
+    worth = node.worth
     lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
     chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
     assert sorted(chosen) == lost[: request.share.fraction.gpus]

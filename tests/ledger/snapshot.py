@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ledger.ledger import Ledger
-from ledger.placement.node_groups import NodeGroups
 
 
 def books(ledger: Ledger) -> dict[str, Any]:
@@ -19,7 +18,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
         ),
         "usage": ledger._usage._alike,
         "usage by cells": (ledger._usage._of_cell(((), "")), ledger._usage._cells)[1],
-        "memory values": dict(ledger._values._nodes),
+        "kinds of GPU": vars(ledger._kinds).copy(),
         "reservations": ledger._reservations._by_name,
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
@@ -34,16 +33,13 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.name,
         account.unbound,
     )
-    return (*own, account.cpu_free, account.memory_free, account.state())
+    return (*own, account.cpu_free, account.memory_free, account.left)
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
-    seen = []
-    for node_class in ledger._node_index.classes.values():
-        for kind, groups in node_class.groups.items():
-            seen += [(kind, *position) for position in _positions(groups)]
-    return seen
-
-
-def _positions(groups: NodeGroups) -> list[tuple[Any, ...]]:
-    return [(state, cpu, name) for state, group in groups._groups.items() for cpu, name, _ in group.nodes]
+    return [
+        (node_class.order, state, account.cpu_free, account.name)
+        for node_class in ledger._node_index.classes.values()
+        for state, accounts in node_class.states()
+        for account in accounts
+    ]

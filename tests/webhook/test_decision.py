@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.placement.work import Work
+from ledger.placement.label_index import Work
 from ledger.placement_request import Unschedulable
 from webhook.admission.denial import MESSAGE_LIMIT, Reason
 from webhook.decision import deny_unplaced
@@ -12,8 +12,7 @@ from webhook.decision import deny_unplaced
 
 @pytest.mark.parametrize("nodes", [0, 10**9])
 def test_a_pod_that_demands_too_much_of_its_node_learns_what_to_write_instead(nodes: int) -> None:
-    work = Work()
-    work.begin(nodes)
+    work = Work(nodes)
     denial = deny_unplaced(work.refusal())
     assert denial.reason is Reason.MANY_DEMANDS
     assert denial.message == (

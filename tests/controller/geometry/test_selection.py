@@ -8,7 +8,7 @@ from controller.geometry.model import Steps
 from controller.geometry.planner import MAX_REQUESTS
 from controller.geometry.selection import MAX_NAMED, MAX_NAMED_OF_NAMESPACE, select
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement.work import LEAST
+from ledger.placement.label_index import LEAST_WORK
 from tests.controller.geometry.waiting import asking, offer, pod, pod_of
 
 ONE_CARD = (offer(),)
@@ -133,7 +133,7 @@ def test_one_pod_with_very_many_terms_takes_little_more_than_what_one_step_may()
 
 
 def test_a_pod_whose_demands_take_too_many_comparisons_is_reported():
-    values = tuple(f"v{number}" for number in range(LEAST + 100))
+    values = tuple(f"v{number}" for number in range(LEAST_WORK + 100))
     (found,) = chosen([pod("p", constraints=asking("disk", *values))]).impossible
     assert "use fewer terms" in found[1]
 

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
-from ledger.placement.candidates import MAX_BYTES_OF_ONE
+from ledger.placement.candidates import MAX_BYTES
 from tests.ledger.cluster import eighths, gpu_node, ledger_of
 
 
@@ -35,20 +35,16 @@ def test_a_selection_is_remembered_for_pods_that_ask_the_same() -> None:
 @pytest.mark.parametrize(
     "large",
     [
-        Constraints({"k": "x" * MAX_BYTES_OF_ONE}),
-        Constraints({"x" * MAX_BYTES_OF_ONE: "v"}),
-        Constraints(tolerations=(Toleration("x" * MAX_BYTES_OF_ONE),)),
-        Constraints(tolerations=(Toleration("k", "Equal", "x" * MAX_BYTES_OF_ONE),)),
+        Constraints({"k": "x" * MAX_BYTES}),
+        Constraints({"x" * MAX_BYTES: "v"}),
+        Constraints(tolerations=(Toleration("x" * MAX_BYTES),)),
+        Constraints(tolerations=(Toleration("k", "Equal", "x" * MAX_BYTES),)),
+        Constraints(required_terms=(NodeSelectorTerm((Requirement("k", "In", ("x" * MAX_BYTES,)),), None),)),
         Constraints(
-            required_terms=(NodeSelectorTerm((Requirement("k", "In", ("x" * MAX_BYTES_OF_ONE,)),), None),)
+            required_terms=(NodeSelectorTerm(None, (Requirement("k", "In", ("x",) * (MAX_BYTES // 64)),)),)
         ),
-        Constraints(
-            required_terms=(
-                NodeSelectorTerm(None, (Requirement("k", "In", ("x",) * (MAX_BYTES_OF_ONE // 64)),)),
-            )
-        ),
-        Constraints(required_terms=(NodeSelectorTerm(None, None),) * (MAX_BYTES_OF_ONE // 64 + 1)),
-        Constraints(node_name="x" * MAX_BYTES_OF_ONE),
+        Constraints(required_terms=(NodeSelectorTerm(None, None),) * (MAX_BYTES // 64 + 1)),
+        Constraints(node_name="x" * MAX_BYTES),
     ],
 )
 def test_a_large_one_is_not_remembered_at_all(large: Constraints) -> None:

@@ -8,23 +8,24 @@ from hypothesis import strategies as st
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.cpu_history import PER_SLICE
+from ledger.placement.cpu import PER_SLICE
 from ledger.placement.expected_pods import MAX_KINDS, MAX_PRICED
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.prices import Prices
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
-NAMES_T4 = Constraints({"product": "T4"})
+PRODUCT = "nvidia.com/gpu.product"
+NAMES_A10 = Constraints({PRODUCT: "A10"})
 
 
 def two_classes(**changes: object) -> Ledger:
     def kind(name: str) -> dict[str, str]:
-        return {"nvidia.com/gpu.memory": "16384", "product": name}
+        return {"nvidia.com/gpu.memory": "16384", PRODUCT: name}
 
-    facts = [gpu_node(f"a{i}", 4, labels=kind("T4"), **changes) for i in range(4)]
-    facts += [gpu_node(f"b{i}", 4, labels=kind("P100"), **changes) for i in range(4)]
+    facts = [gpu_node(f"a{i}", 4, labels=kind("A10"), **changes) for i in range(4)]
+    facts += [gpu_node(f"b{i}", 4, labels=kind("T4"), **changes) for i in range(4)]
     return ledger_of(*facts)
 
 
@@ -50,21 +51,19 @@ def ask_mib(ledger: Ledger, mib: int, count: int = 1) -> list[str]:
     return nodes
 
 
-def worth_on(ledger: Ledger, product: str) -> ShadowPrices:
+def worth_on(ledger: Ledger, product: str) -> Prices:
     """What free slices are worth on the nodes of a product."""
-    (found,) = [
-        each.worth for each in ledger._node_index.classes.values() if each.sample.labels["product"] == product
-    ]
-    assert found is not None
+    classes = ledger._node_index.classes.values()
+    (found,) = [each.prices for each in classes if each.sample.labels[PRODUCT] == product]
     return found
 
 
 def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:
     ledger = two_classes()
     assert arrive(ledger, 4, 1) == ["a0"]
-    arrive(ledger, 4, 60, constraints=NAMES_T4)
+    arrive(ledger, 4, 60, constraints=NAMES_A10)
     assert arrive(ledger, 4, 1) == ["b0"]
-    assert arrive(ledger, 4, 1, constraints=NAMES_T4) == ["a0"]
+    assert arrive(ledger, 4, 1, constraints=NAMES_A10) == ["a0"]
 
 
 def test_before_pods_teach_otherwise_those_that_tolerate_a_taint_leave_the_other_nodes_free() -> None:
@@ -85,26 +84,30 @@ def test_the_more_is_learnt_the_less_counts_what_was_expected_in_advance() -> No
 
 def pairs_worth(ledger: Ledger) -> int:
     """What two idle GPUs of one node are worth beyond their sum."""
-    (found,) = {each.worth for each in ledger._node_index.classes.values()}
-    assert found is not None
-    return found.idle[2]
+    return prices_on(ledger).idle[2]
+
+
+def prices_on(ledger: Ledger) -> Prices:
+    """The prices of the only kind of nodes."""
+    (found,) = {each.prices for each in ledger._node_index.classes.values()}
+    return found
 
 
 def test_where_nothing_is_named_free_slices_are_worth_the_same_on_all_nodes() -> None:
     ledger = two_classes()
     arrive(ledger, 4, 60)
-    assert len(ledger._node_index.classes) == 1
+    assert worth_on(ledger, "A10").gpu == worth_on(ledger, "T4").gpu
 
 
 def test_a_class_that_is_named_is_worth_the_more_the_less_of_it_is_free() -> None:
     ledger = two_classes()
     arrive(ledger, 4, 100)
-    arrive(ledger, 4, 50, constraints=NAMES_T4)
-    empty = worth_on(ledger, "T4").gpu[8]
+    arrive(ledger, 4, 50, constraints=NAMES_A10)
+    empty = worth_on(ledger, "A10").gpu[8]
     for i in range(4):
         ledger.set_pod(holder(f"p{i}", f"a{i}", (0, 8), (1, 8), (2, 8)))
     arrive(ledger, 4, 50)
-    assert worth_on(ledger, "T4").gpu[8] > empty > worth_on(ledger, "P100").gpu[8]
+    assert worth_on(ledger, "A10").gpu[8] > empty > worth_on(ledger, "T4").gpu[8]
 
 
 def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
@@ -115,13 +118,6 @@ def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
     assert arrive(ledger, 4, 1, cpu_milli=1000) == ["s0"]
 
 
-def test_what_was_learnt_of_a_class_outlives_its_being_split_by_a_label_that_pods_name() -> None:
-    ledger = two_classes()
-    arrive(ledger, 4, 60, constraints=NAMES_T4)
-    arrive(ledger, 4, 40, constraints=Constraints({"nvidia.com/gpu.memory": "16384"}))
-    assert worth_on(ledger, "T4").gpu[4] > 2 * worth_on(ledger, "P100").gpu[4]
-
-
 def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
     labels = {"nvidia.com/gpu.memory": "16384"}
     ledger = ledger_of(*(gpu_node(f"n{i}", 1, labels=labels | {"kind": str(i)}) for i in range(10)))
@@ -129,7 +125,7 @@ def test_kinds_of_pods_are_bounded_and_room_is_made_for_new_ones() -> None:
         some = tuple([str(i) for i in range(10) if number >> i & 1])
         term = NodeSelectorTerm((Requirement("kind", "In", some),))
         arrive(ledger, 1, 1, constraints=Constraints(required_terms=(term,)))
-    kinds = ledger._expected[8]._pods
+    kinds = ledger._expected[8]._kinds
     assert len(kinds) <= MAX_KINDS
     arrive(ledger, 8, 400)
     assert len(kinds) < MAX_KINDS
@@ -148,7 +144,7 @@ def test_many_classes_of_nodes_leave_room_for_fewer_kinds_of_pods() -> None:
         arrive(ledger, number % 8 + 1, 1, constraints=Constraints(required_terms=(term,)))
     classes = len(ledger._node_index.classes)
     assert classes >= 60
-    assert len(ledger._expected[8]._pods) * classes <= MAX_PRICED
+    assert len(ledger._expected[8]._kinds) * classes <= MAX_PRICED
 
 
 def test_an_exact_hole_is_filled_before_an_idle_gpu_is_begun_on_a_fuller_node() -> None:
@@ -191,14 +187,14 @@ def test_old_pods_count_less_than_new_ones() -> None:
 
 
 def kinds_of(ledger: Ledger):
-    """Kinds that a ledger expects: sizes by class, and the count."""
-    return [(keys[0], kind) for keys, kind in ledger._expected[8]._pods.items()]
+    """Kinds that a ledger expects: sizes by kind of node, and the count."""
+    return [(keys, kind) for keys, kind in ledger._expected[8]._kinds.items()]
 
 
 def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     arrive(ledger, 1, 100, cpu_milli=10**15)
-    assert min(ledger._expected[8].prices.cpu) >= PER_SLICE * 8 // 64_000
+    assert min(prices_on(ledger).cpu) >= PER_SLICE * 8 // 64_000
 
 
 @given(
@@ -210,10 +206,10 @@ def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
 def test_whatever_arrives_worth_is_finite_and_grows_with_free_slices(arriving, cpu) -> None:
     ledger = two_classes()
     for number, (slices, named) in enumerate(arriving):
-        constraints = NAMES_T4 if named else Constraints()
+        constraints = NAMES_A10 if named else Constraints()
         ledger.place(eighths(slices, reservation=f"r{number}", constraints=constraints, cpu_milli=cpu), 0.0)
     for node_class in ledger._node_index.classes.values():
-        worth = node_class.worth or ledger._expected[8].prices
+        worth = node_class.prices
         assert list(worth.gpu) == sorted(worth.gpu)
         assert list(worth.idle) == sorted(worth.idle)
 

@@ -17,7 +17,6 @@ from kube.scheduling import (
     without_label,
 )
 from ledger.ledger import Ledger
-from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.facts import NodeFact
@@ -82,11 +81,9 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
     by_name = {node.name: node for node in some_nodes}
     # Of kinds that no GPU is of, the line says so.
     request = changed(request, kinds=EVERY_KIND)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
-        ledger = Ledger()
-        ledger.replace(by_name.values(), [])
-        answer = ledger.place(request, 0.0)
+    ledger = Ledger()
+    ledger.replace(by_name.values(), [])
+    answer = ledger.place(request, 0.0)
     if isinstance(answer, Unschedulable):
         own = without_label(request.demands.constraints, GPU_MEMORY_LABEL)
         obstacles = [

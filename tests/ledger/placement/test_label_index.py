@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.placement.label_index import LabelIndex, numbers_in
-from ledger.placement.work import Work
+from ledger.placement.label_index import LabelIndex, Work
 from modes.facts import NodeFact
 from tests.effort import by_turns, examples
 
@@ -46,34 +45,22 @@ def test_whatever_nodes_came_and_went_it_finds_what_asking_each_node_finds(
     index, known = LabelIndex(), dict[str, NodeFact]()
     for name, found in told:
         if name in known:
-            index.remove(NAMES.index(name), known.pop(name))
+            index.remove(known.pop(name))
         if found is not None:
             known[name] = NodeFact(name=name, labels=found)
-            index.add(NAMES.index(name), known[name])
+            index.add(known[name])
         for constraints in asked:
             assert names_of(index, constraints) == {
                 each for each, fact in known.items() if labels_match(constraints, each, fact.labels)
             }
 
 
-def test_bounds_are_found_in_every_block_of_values() -> None:
-    index = LabelIndex()
-    for number in range(200):
-        index.add(number, NodeFact(name=f"n{number}", labels={"rank": str(3 * number)}))
-    for bound in range(-1, 602):
-        for operator, holds in (("Gt", int.__gt__), ("Lt", int.__lt__)):
-            term = NodeSelectorTerm((Requirement("rank", operator, (str(bound),)),))
-            found = numbers_in(index.matching(Constraints(required_terms=(term,)), Work()))
-            assert list(found) == [number for number in range(200) if holds(3 * number, bound)]
-
-
 def test_what_is_forgotten_of_all_nodes_is_gone() -> None:
     index, fact = LabelIndex(), NodeFact(name="n", labels={"rank": "7"})
-    index.add(4, fact)
-    assert "rank" in index
-    index.remove(4, fact)
-    assert (index.nodes, "rank" in index, len(index.values("rank"))) == (0, False, 0)
+    index.add(fact)
+    index.remove(fact)
+    assert (index.nodes, index.numbers, index._values, index._having_key) == (0, {}, {}, {})
 
 
 def names_of(index: LabelIndex, constraints: Constraints) -> set[str]:
-    return {NAMES[number] for number in numbers_in(index.matching(constraints, Work()))}
+    return {*index.named(index.matching(constraints, Work(0)))}

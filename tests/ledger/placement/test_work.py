@@ -7,7 +7,7 @@ import pytest
 import kube.matching
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.work import LEAST, PER_NODE, Work
+from ledger.placement.label_index import LEAST_WORK, WORK_PER_NODE, Work
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
@@ -37,9 +37,7 @@ def named(operator: str, *values: tuple[str, ...]) -> Constraints:
 HUNDRED = [str(number) for number in range(100)]
 TENS = [tuple(f"{number}-{each}" for each in range(10)) for number in range(100)]
 DEAR = {
-    "no host name is above a number": each_term("kubernetes.io/hostname", "Gt", *HUNDRED[1:]),
-    "no rank is so low": each_term("rank", "Lt", *[f"-{number}" for number in HUNDRED]),
-    "half of the ranks are higher": each_term("rank", "Gt", *[str(500 + int(each)) for each in HUNDRED]),
+    "the group of a bound": each_term("group", "Gt", *HUNDRED),
     "ranks that there are none of": each_term("rank", "In", *[f"x{each}" for each in HUNDRED]),
     "all but ranks that there are none of": one_term("rank", "NotIn", *TENS),
     "all but nodes that there are none of": named("NotIn", *TENS),
@@ -65,6 +63,7 @@ def labels_of(number: int) -> dict[str, str]:
         "nvidia.com/gpu.memory": "81920",
         "kubernetes.io/hostname": f"n{number:04}",
         "rank": str(number),
+        "group": str(number % 8),
         **odd,
     }
 
@@ -99,7 +98,7 @@ def test_the_labels_of_a_pod_are_compared_once_for_all_sizes_that_are_tried(ledg
     constraints = DEAR["all but ranks that there are none of"]
     ledger.place(eighths(1, constraints=constraints), 0.0)
     once = ledger._finder.work.spent
-    ledger.place(eighths(1, constraints=DEAR["no rank is so low"]), 0.0)
+    ledger.place(eighths(1, constraints=DEAR["ranks that there are none of"]), 0.0)
     ledger.place(eighths(3, constraints=constraints, reservation="r"), 0.0)
     assert ledger._finder.work.spent <= once
 
@@ -113,18 +112,22 @@ def test_a_pod_that_demands_more_is_refused_and_holds_nothing(ledger: Ledger) ->
     assert isinstance(ledger.place(eighths(1), 0.0), Placement)
 
 
+def test_many_bounds_on_a_label_with_a_value_of_its_own_on_each_node_are_refused(ledger: Ledger) -> None:
+    answer = ledger.place(eighths(1, constraints=each_term("rank", "Gt", *HUNDRED)), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert answer.is_too_much
+
+
 @pytest.mark.parametrize("nodes", [0, 10_000])
 def test_what_a_decision_may_compare_grows_with_the_cluster(nodes: int) -> None:
-    work = Work()
-    work.begin(nodes)
-    assert work.most == LEAST + PER_NODE * nodes
+    assert Work(nodes).most == LEAST_WORK + WORK_PER_NODE * nodes
 
 
 def test_nodes_that_only_pods_name_let_no_decision_compare_more() -> None:
     pods = tuple([holder(f"p{at}", f"ghost-{at}", (0, 1)) for at in range(50)])
     ledger = ledger_of(gpu_node("n0"), holders=pods)
     ledger.place(eighths(1), 0.0)
-    assert ledger._finder.work.most == LEAST + PER_NODE
+    assert ledger._finder.work.most == LEAST_WORK + WORK_PER_NODE
 
 
 def test_a_pod_with_one_selector_is_not_charged_for_nodes_that_others_left_free() -> None:

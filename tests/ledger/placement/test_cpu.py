@@ -6,14 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts import NodeAccount
-from ledger.placement.counting import counting
-from ledger.placement.cpu_history import CpuHistory
-from ledger.placement.cpu_score import gains, taken_up, turning_points, unusable_slices
-from ledger.placement.free_places import worth_to
-from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.shadow_prices import ShadowPrices
+from ledger.placement.cpu import CpuHistory, gains, taken_up, turning_points, unusable_slices
+from ledger.placement.node_class import NodeClass, Search
+from ledger.placement.prices import base_score, prices_of
 from modes.fraction import Fraction
-from modes.per_gpu import PerGpu
 from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
 
@@ -21,12 +17,12 @@ LITTLE, MUCH = 500, 4000
 """Milli-CPU that come with a slice."""
 
 
-def learnt(*per_slice: int) -> ShadowPrices:
+def learnt(*per_slice: int) -> tuple[int, ...]:
     """Prices by as many slices with each of these amounts of CPU."""
     history = CpuHistory()
     for cpu in per_slice:
         history.learn(1000, cpu)
-    return worth_to({(8, 1): 8.0}, 8, 8, history.prices())
+    return history.prices()
 
 
 def test_a_node_that_serves_little_cpu_only_has_fewer_unusable_slices_than_one_that_serves_none() -> None:
@@ -90,20 +86,20 @@ def test_the_best_amount_of_cpu_is_beside_a_turning_point(free, slices, cpu, per
 )
 @settings(max_examples=examples(300))
 def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, request, per_slice, named) -> None:
-    prices = learnt(*per_slice)
-    groups, accounts = NodeGroups(PerGpu), [NodeAccount(f"n{number}") for number in range(len(nodes))]
+    prices = prices_of({(8, 1): 8.0}, 8, 8, learnt(*per_slice))
+    accounts = [NodeAccount(f"n{number}") for number in range(len(nodes))]
+    alike = NodeClass(gpu_node("n", 2), prices)
     for account, (cpu_free, memory_free) in zip(accounts, nodes, strict=True):
         account.fact = gpu_node(account.name, 2, cpu_milli=cpu_free, memory_bytes=memory_free)
-        groups.insert(account)
+        alike.insert(account)
     accepted = {account.name for account in accounts[:: 2 if named else 1]}
     cpu, memory = request.share.cpu_milli, request.share.memory_bytes
-    found = groups.best(
-        Search(request, prices, (lambda account: account.name in accepted) if named else None), None
-    )
+    accepts = (lambda account: account.name in accepted) if named else None
+    found = alike.best(Search(request, accepts), None)
     fitting = [
-        taken_up(16, account.cpu_free, gains(request.share.fraction.slices, cpu, prices))
+        taken_up(16, account.cpu_free, gains(request.share.fraction.slices, cpu, prices.cpu))
         for account in accounts
         if account.name in accepted and account.cpu_free >= cpu and account.memory_free >= memory
     ]
-    base = counting(PerGpu).score((8, 8), request.share.fraction, prices)
+    base = base_score((8, 8), request.share.fraction, prices)
     assert (found[0] - base if found is not None else None) == max(fitting, default=None)

@@ -6,11 +6,11 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from ledger.placement.expected_pods import ExpectedPods
-from ledger.placement.packing import gpus_of_split, score_on_gpus
+from ledger.placement.expected_pods import unlearnt_prices
+from ledger.placement.prices import base_score, gpus_of_split
 from modes.fraction import Fraction
 
-PRICES = {slices: ExpectedPods(slices).prices for slices in (8, 16)}
+PRICES = {slices: unlearnt_prices(slices) for slices in (8, 16)}
 
 
 @cache
@@ -32,7 +32,7 @@ def found_of(free, sizes, per_gpu=8):
     """Whether room is found, once it is seen that no GPU gives more than it has."""
     split = split_of(sizes, per_gpu)
     chosen = gpus_of_split(free, split, PRICES[per_gpu])
-    assert (chosen is None) is (score_on_gpus(free, split, PRICES[per_gpu]) is None)
+    assert (chosen is None) is (base_score(free, split, PRICES[per_gpu]) is None)
     if chosen is None:
         return False
     left = list(free)

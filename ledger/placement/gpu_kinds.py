@@ -1,0 +1,127 @@
+"""The kinds of GPU in the cluster: models, values of nvidia.com/gpu.memory, offered MIG instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from ledger.owners import GpuModel
+from ledger.placement.cards import layout
+from ledger.placement.same_model import model_of
+from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.facts import NodeFact
+from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from modes.mode import Offer
+from modes.registry import MODES
+from modes.units import Profile
+
+_MAX_NAMED = 3
+_Key = TypeVar("_Key")
+
+
+class KnownKinds:
+    """Counts the nodes of each kind."""
+
+    def __init__(self) -> None:
+        self._values: Counter[tuple[int, str]] = Counter()
+        """By MiB of one GPU and the label that states it."""
+        self._kinds: Counter[GpuModel] = Counter()
+        self._labels: Counter[GpuModel] = Counter()
+        self._offers: Counter[Offer] = Counter()
+
+    def add(self, node: NodeFact, by: int = 1) -> None:
+        """Count a node; `by` -1 is the inverse."""
+        kinds, values = _kinds_of(node), list[tuple[int, str]]()
+        if node.gpu_mib is not None:
+            values.append((node.gpu_mib, node.labels[GPU_MEMORY_LABEL]))
+        _count(self._kinds, kinds, by)
+        _count(self._labels, [model_of(node)], by)
+        _count(self._offers, _offers(node), by)
+        _count(self._values, values, by)
+
+    def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
+        """The values for which the share gives the same MiB as for `gpu_mib`; empty if memory does not bind.
+
+        They are sorted. For requested MiB, they are the values for which these give the same slices. Cards
+        with less memory than the pod accepts are left out.
+        """
+        if not request.share.is_bound_by_memory:
+            return ()
+        fraction, least = request.share.fraction, request.demands.kinds.min_mib
+        share = fraction.share_mib(gpu_mib)
+        return tuple(
+            [
+                text
+                for mib, text in sorted(self._values)
+                if mib >= least
+                and (fraction.on_card(mib) == fraction if fraction.mib else fraction.share_mib(mib) == share)
+            ]
+        )
+
+    def not_of_size(self, fraction: Fraction) -> tuple[str, ...]:
+        """The values for which requested MiB give other slices, or do not fit; sorted."""
+        return tuple([text for mib, text in sorted(self._values) if fraction.on_card(mib) != fraction])
+
+    def kinds(self) -> Mapping[GpuModel, int]:
+        """Number of nodes by kind of GPU, by their cards if known, else by their labels."""
+        return self._kinds
+
+    def labels(self) -> Mapping[GpuModel, int]:
+        """Number of nodes by the kind of GPU in their labels."""
+        return self._labels
+
+    def offers(self) -> Collection[Offer]:
+        """Each offer of MIG instances that at least one node makes: the model, and its units."""
+        return self._offers.keys()
+
+    def sizes(self, fraction: Fraction) -> list[Fraction]:
+        """The requested MiB as slices on each GPU size of the cluster, the fewest slices first."""
+        known = {mib for mib, _ in self._values} | {mib for _, mib in self._kinds if mib}
+        sizes = {fraction.on_card(mib) for mib in known}
+        return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)
+
+    def models_of(self, kinds: GpuKinds) -> tuple[str, ...]:
+        """Return the models in nodes' labels that a pod accepts, sorted; empty if it names none."""
+        known = {model for model, _ in self._labels if model and kinds.takes_model(model)}
+        return tuple(sorted(known)) if kinds.models else ()
+
+    def no_such_kind(self, kinds: GpuKinds) -> Unschedulable | None:
+        """Return why no known GPU is of a kind that a pod accepts; None if there is one."""
+        taken = [(model, mib or 0) for model, mib in self._kinds if kinds.takes_model(model)]
+        if kinds.models and not any(model for model, _ in taken):
+            return Unschedulable(f"no GPU has one of its models: {self._named()}")
+        largest = max([mib for _, mib in taken], default=kinds.min_mib)
+        if largest < kinds.min_mib:
+            why = f"no accepted GPU has {kinds.min_mib} MiB, the largest has {largest}"
+            return Unschedulable(f"{why}: request less, or other models")
+        return None
+
+    def _named(self) -> str:
+        models = sorted({model for model, _ in self._kinds if model})
+        if not models:
+            return f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
+        more = f" and {len(models) - _MAX_NAMED} more" if len(models) > _MAX_NAMED else ""
+        return f"the cluster has {', '.join(models[:_MAX_NAMED])}{more}; fix the annotation"
+
+
+def _count(counts: Counter[_Key], keys: Collection[_Key], by: int) -> None:
+    for key in keys:
+        counts[key] += by
+        if not counts[key]:
+            del counts[key]
+
+
+def _kinds_of(node: NodeFact) -> set[GpuModel]:
+    found = layout(node)
+    if found is None:
+        return {model_of(node)}
+    return {(card.model or None, card.mib) for _, card in found.cards}
+
+
+def _offers(node: NodeFact) -> list[Offer]:
+    product = node.labels.get(GPU_PRODUCT_LABEL) or ""
+    units = [mode.resource_units(node) for mode in MODES.values() if mode.takes is Profile]
+    return [(product, each) for each in units if each]

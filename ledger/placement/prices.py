@@ -1,0 +1,178 @@
+"""What free slices of a node are worth to expected pods, and what a placement takes of that worth."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from modes.fraction import Fraction
+
+UNIT = 10**9
+"""One slice in the fixed-point arithmetic of scores. Integers make a score the same everywhere."""
+PER_FREE_SLICE = UNIT // 10**6
+"""Breaks ties between nodes that lose equally: the fuller node is better."""
+Size = tuple[int, int]
+"""Slices on each GPU, and how many GPUs of one node."""
+
+
+class Gaps(dict[int, tuple[int, ...]]):
+    """For s slices: the gaps (numbers of free slices) that hold them, the cheapest first, then the smallest.
+
+    Sorted when they are first requested.
+    """
+
+    __slots__ = ("_gpu",)
+
+    def __init__(self, gpu: Sequence[int]) -> None:
+        """`gpu` is the worth of a GPU by its free slices."""
+        super().__init__()
+        self._gpu = gpu
+
+    def __missing__(self, slices: int) -> tuple[int, ...]:
+        gpu = self._gpu
+        found = sorted([(gpu[free] - gpu[free - slices], free) for free in range(slices, len(gpu))])
+        gaps = self[slices] = tuple([free for _, free in found])
+        return gaps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """The worth of free slices on alike nodes, fixed for a while."""
+
+    slices_per_gpu: int
+    gpu: tuple[int, ...]
+    """Worth of a GPU with v free slices, in UNITs of a slice."""
+    gaps: Gaps
+    idle: tuple[int, ...]
+    """Worth of i idle GPUs on one node beyond their sum, in UNITs of a slice."""
+    cpu: tuple[int, ...]
+    """Worth of one milli-CPU at each level of CPU per slice (cpu.py), in UNITs of a slice."""
+
+
+def prices_of(places: Mapping[Size, float], slices_per_gpu: int, gpus: int, cpu: tuple[int, ...]) -> Prices:
+    """Return the prices by which free slices are worth all places that they give.
+
+    Args:
+        places: worth of one place for a pod of each size, in slices.
+        slices_per_gpu: slices of one GPU.
+        gpus: GPUs of a node.
+        cpu: worth of one milli-CPU at each level.
+    """
+    gpu, idle = [0.0] * (slices_per_gpu + 1), [0.0] * (gpus + 1)
+    for (slices, several), worth in places.items():
+        of, each = (gpu, slices) if several == 1 else (idle, several)
+        for free in range(each, len(of)):
+            of[free] += worth * (free // each)
+    rounded = tuple([round(worth * UNIT) for worth in gpu])
+    return Prices(slices_per_gpu, rounded, Gaps(rounded), tuple([round(each * UNIT) for each in idle]), cpu)
+
+
+def base_score(
+    free: Sequence[int], fraction: Fraction, prices: Prices, others: Sequence[int] = ()
+) -> int | None:
+    """Return a higher score the less worth a node's free slices lose to the pod; None without room.
+
+    The score is the slices taken minus this loss, in UNITs of a slice. Of nodes that lose equally, the fuller
+    one is better.
+
+    Args:
+        free: free slices of each GPU that the pod accepts; they may be negative.
+        fraction: the pod's fraction.
+        prices: prices of free slices on the node.
+        others: free slices of the node's other GPUs.
+    """
+    found = lost(free, fraction, prices)
+    if found is None:
+        return None
+    loss, begun = found
+    if others:
+        free = (*free, *others)
+    if begun:
+        most, idle = len(prices.idle) - 1, free.count(prices.slices_per_gpu)
+        loss += prices.idle[min(idle, most)] - prices.idle[min(idle - begun, most)]
+    return fraction.slices * UNIT - loss - sum(free) * PER_FREE_SLICE
+
+
+def lost(free: Sequence[int], fraction: Fraction, prices: Prices) -> tuple[int, int] | None:
+    """Return the worth that the pod's GPUs lose, in UNITs of a slice, and how many of them were idle.
+
+    None without room.
+    """
+    worth, per_gpu = prices.gpu, prices.slices_per_gpu
+    if fraction.parts == 1 and not fraction.is_apart and (slices := fraction.slices) <= per_gpu:
+        # Most pods: called for each state of GPUs in a cluster.
+        for gap in prices.gaps[slices]:
+            if gap in free:
+                return worth[gap] - worth[gap - slices], gap == per_gpu
+        return None
+    if fraction.is_apart:
+        parted = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
+        return (parted[2], free.count(per_gpu) - parted[1][per_gpu]) if parted is not None else None
+    gaps, slices = best_gaps(free, fraction, prices), fraction.slices_on_each
+    if gaps is None:
+        return None
+    return sum([worth[gap] - worth[gap - slices] for gap in gaps]), gaps.count(per_gpu)
+
+
+def best_gaps(free: Collection[int], fraction: Fraction, prices: Prices) -> list[int] | None:
+    """Return the free slices of the different GPUs of a node that lose the least; None without room."""
+    free, missing, chosen = [*free], fraction.gpus, list[int]()
+    for gap in prices.gaps[fraction.slices_on_each]:
+        taken = min(free.count(gap), missing)
+        chosen += [gap] * taken
+        missing -= taken
+        if not missing:
+            return chosen
+    return None
+
+
+def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: Prices) -> list[int] | None:
+    """Return for each container the position in `free` of the GPU that it gets; None without room.
+
+    The largest chooses first: the GPU that loses the least or, if that leaves no room for another, the
+    fullest. For up to three containers this always finds room if there is any. Free slices may be negative.
+    """
+    found = _parted(free, fraction, prices)
+    if found is None:
+        return None
+    left, positions = list(free), [0] * len(fraction.split)
+    largest_first = sorted(range(len(positions)), key=lambda at: -fraction.split[at])
+    for container, gap in zip(largest_first, found[0], strict=True):
+        position = positions[container] = left.index(gap)
+        left[position] -= fraction.split[container]
+    return positions
+
+
+_Parted = tuple[list[int], list[int], int]
+"""Free slices of the GPU that each container gets, the largest first; how many GPUs then have 0, 1, ... free
+slices; the loss."""
+
+
+def _parted(free: Sequence[int], fraction: Fraction, prices: Prices) -> _Parted | None:
+    sizes = _descending(fraction.split)
+    if max(free, default=0) < sizes[0]:
+        return None
+    gpus = [free.count(slices) for slices in range(len(prices.gpu))]
+    tightest = {slices: range(slices, len(gpus)) for slices in sizes}
+    return _take_each(gpus, sizes, prices.gaps, prices.gpu) or _take_each(gpus, sizes, tightest, prices.gpu)
+
+
+def _take_each(
+    gpus: list[int], sizes: Iterable[int], gaps: Mapping[int, Sequence[int]], worth: Sequence[int]
+) -> _Parted | None:
+    left, chosen, loss = gpus.copy(), list[int](), 0
+    for slices in sizes:
+        gap = next((gap for gap in gaps[slices] if left[gap]), None)
+        if gap is None:
+            return None
+        left[gap] -= 1
+        left[gap - slices] += 1
+        chosen.append(gap)
+        loss += worth[gap] - worth[gap - slices]
+    return chosen, left, loss
+
+
+@lru_cache(maxsize=512)
+def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(split, reverse=True))

@@ -1,0 +1,162 @@
+"""What pods without a node wait for, and the index that another one should wait for: the shortest queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ledger.accounts import Claim, ClaimKey, add_amounts
+from ledger.placement.candidates import Candidates
+from ledger.placement.cards import card_sets
+from ledger.placement.feasibility import takes_now
+from ledger.placement.gpu_kinds import KnownKinds
+from ledger.placement_request import Assumption, PlacementRequest
+from modes.facts import NodeFact
+from modes.units import Gpu, Unit
+
+_PRECISION = 10**6
+
+
+class PendingPods:
+    """What pods take or claim that have neither a node nor an expected one."""
+
+    def __init__(self) -> None:
+        self._slices: dict[tuple[str, ...] | None, dict[Unit, int]] = {}
+        """By the values of GPU memory that pods require, and by unit."""
+        self.claims: dict[ClaimKey, Claim] = {}
+        """In the order of their arrival. Those of pods that claim cards from a DRA driver take no slices."""
+
+    def add(self, key: ClaimKey, claim: Claim) -> None:
+        """Add a pending claim; the inverse of `remove`."""
+        self.claims[key] = claim
+        self._count(claim, 1)
+
+    def remove(self, key: ClaimKey) -> None:
+        """Remove a claim that is no longer pending; the inverse of `add`."""
+        self._count(self.claims.pop(key), -1)
+
+    def total(self) -> int:
+        """All pending slices."""
+        return sum([sum(by_unit.values()) for by_unit in self._slices.values()])
+
+    def slices(self, memory_values: Collection[str]) -> Mapping[Unit, int]:
+        """Slices by unit that wait for GPUs with any of these memory values. Do not change the mapping."""
+        found = [
+            by_unit
+            for required, by_unit in self._slices.items()
+            if required is None or not {*required}.isdisjoint(memory_values)
+        ]
+        if len(found) <= 1:
+            return found[0] if found else {}
+        waiting: dict[Unit, int] = {}
+        for by_unit in found:
+            for unit, slices in by_unit.items():
+                waiting[unit] = waiting.get(unit, 0) + slices
+        return waiting
+
+    def _count(self, claim: Claim, sign: int) -> None:
+        by_unit = self._slices.setdefault(claim.memory_values, {})
+        add_amounts(by_unit, claim, sign)
+        if not by_unit:
+            del self._slices[claim.memory_values]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPlace:
+    """The index or indices to wait for, on one kind of GPU."""
+
+    indices: tuple[int, ...]
+    """Index of each GPU; of each container, if containers use different GPUs."""
+    gpu_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Capacity:
+    """Capacity of eligible nodes on whose GPUs the pod's share gives the same MiB."""
+
+    slices: dict[Unit, int] = field(default_factory=dict)
+    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    """MiB of one GPU by the GPU indices of a node."""
+
+
+def waiting_places(
+    candidates: Candidates, request: PlacementRequest, pending: PendingPods, known: KnownKinds
+) -> Iterator[WaitingPlace]:
+    """Yield what a pod can wait for, on each kind of GPU: the shortest queue for its capacity first.
+
+    Of equally long queues the smallest share comes first.
+    """
+    fraction, unit = request.share.fraction, request.share.resource_unit
+    ranked: list[tuple[int, int, tuple[int, ...], int]] = []
+    for mib, capacity in _capacities(candidates, request).items():
+        accepted = known.of_share(request, next(iter(capacity.shapes.values())))
+        loads = _loads(capacity, fraction.slices_on_each, pending.slices(accepted))
+        best = []
+        for indices, gpu_mib in capacity.shapes.items():
+            taken = sorted([(loads[index], index) for index in indices])[: fraction.gpus]
+            total = sum([load for load, _ in taken]) if taken else loads[unit]
+            best.append((total, mib, tuple(sorted([index for _, index in taken])), gpu_mib))
+        ranked.append(min(best))
+    for *_, indices, gpu_mib in sorted(ranked):
+        chosen = tuple([indices[each] for each in fraction.bins]) if fraction.is_apart else indices
+        yield WaitingPlace(chosen, gpu_mib)
+
+
+def assumed_place(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> WaitingPlace:
+    """Choose an index of nodes that do not exist yet; call it only if they have enough GPUs."""
+    waiting = pending.slices(())
+    every = {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
+    gpus = request.share.mode_type.choosable(every)
+    loads = sorted((slices, index) for index, slices in gpus.items())[: request.share.fraction.gpus]
+    return WaitingPlace(tuple(sorted(index for _, index in loads)), assume.gpu_mib)
+
+
+def capacity_of(candidates: Candidates, request: PlacementRequest) -> int:
+    """Return the amount of the pod's unit on the nodes that could hold it."""
+    unit = request.share.resource_unit
+    return sum([each.slices.get(unit, 0) for each in _capacities(candidates, request).values()])
+
+
+def _capacities(candidates: Candidates, request: PlacementRequest) -> Mapping[int, _Capacity]:
+    """Return the capacities of the nodes that take pods now, or of all if none does, by MiB of the share."""
+    found: dict[int, _Capacity] = {}
+    share, samples = request.share, list(candidates.samples())
+    now = [(node, count) for node, count in samples if takes_now(node, request)]
+    for node, count in now or samples:
+        for indices, gpu_mib in _parts(node, candidates, request):
+            mib = share.fraction.share_mib(gpu_mib) if share.is_bound_by_memory else 0
+            capacity = found.setdefault(mib, _Capacity())
+            if share.mode_type.takes is Gpu:
+                offered: dict[Unit, int] = {i: n for i, n in node.gpus if i in indices}
+                offered |= dict.fromkeys(offered.keys() & node.cordoned, 0)
+            else:
+                offered = {share.resource_unit: node.offered().get(share.resource_unit, 0)}
+            for unit, slices in offered.items():
+                capacity.slices[unit] = capacity.slices.get(unit, 0) + count * slices
+            capacity.shapes.setdefault(indices, gpu_mib)
+    return found
+
+
+def _parts(
+    node: NodeFact, candidates: Candidates, request: PlacementRequest
+) -> list[tuple[tuple[int, ...], int]]:
+    """Return the GPUs that a pod may use together on a node, and the MiB of one: all of them, or each set."""
+    every = tuple([index for index, _ in node.gpus]) if request.share.mode_type.takes is Gpu else ()
+    sets = card_sets(node, candidates.demand)
+    if sets is None:
+        return [(every, node.gpu_mib or 0)]
+    # A pod that requires a model requires what the labels state, which its cards nearly equal.
+    by_label = request.share.is_bound_by_memory or request.keeps_model
+    return [
+        (tuple(sorted(each)), (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
+        for each in sets
+    ]
+
+
+def _loads(capacity: _Capacity, slices: int, waiting: Mapping[Unit, int]) -> dict[Unit, int]:
+    """Length of the queue by unit, with these slices added, relative to the capacity."""
+    loads = {}
+    for unit, total in capacity.slices.items():
+        load = (waiting.get(unit, 0) + slices) * _PRECISION
+        loads[unit] = load // total if total else load * _PRECISION
+    return loads
