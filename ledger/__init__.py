@@ -17,7 +17,6 @@ PUBLIC = (
     "own_demands",
     "owners",
     "placement.label_index",
-    "placement.work",
     "placement_request",
     "queue_names",
     "quota_line",

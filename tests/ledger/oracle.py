@@ -40,7 +40,9 @@ def slow_nodes(
     slow = SlowCluster(nodes)
     ledger._node_index.flush()
     for name, node in slow.items():
-        node.worth = ledger._node_index.class_of(name).prices
+        # The ledger may know less than the lists: an event was lost.
+        node_class = ledger._node_index.class_of(name)
+        node.worth = node_class.prices if node_class is not None else None
     reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > now]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
