@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from controller.geometry.feasibility import NodeOffer
-from controller.geometry.mig_config import Division
+from controller.geometry.infeasible import never_fits
+from controller.geometry.model import Division, MigRequest
 from controller.geometry.node_view import NodeDivision, view
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.mig_facts import MigNodeFact, MigPod
-from controller.watch.resources import SeenNode, SeenPod
+from controller.watch.mig_facts import MigNodeFact
+from controller.watch.resources import SeenPod
 from modes.facts import NodeFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard
 
@@ -50,60 +50,23 @@ class ClusterNode:
         """Its name."""
         return self.node.name
 
-    @property
-    def is_usable(self) -> bool:
-        """Ready and schedulable."""
-        return self.node.usable
-
-    @property
-    def offer(self) -> NodeOffer | None:
-        """What it could offer a pod once divided; None if its cards are unknown or others divide them."""
-        card, node = self.view.card, self.node
-        if card is None or not self.fact.is_ours:
-            return None
-        return NodeOffer(
-            node.name, card, self.view.cards, node.labels, node.taints, node.cpu_milli, node.memory_bytes
-        )
-
-    @property
-    def division(self) -> Division | None:
-        """How it is divided; None if unknown."""
-        return self.view.division
-
-    @property
-    def card_or_fail(self) -> MigCard:
-        """Return the card of a node that is cordoned for a change.
-
-        Raises:
-            ValueError: its labels name no known card.
-        """
-        if self.view.card is None:
-            raise ValueError(f"node {self.name} has no known card")
-        return self.view.card
-
 
 @dataclass(slots=True)
 class Cluster:
-    """The nodes and the waiting pods."""
+    """The nodes, and the pods that the scheduler found no node for, by UID."""
 
     nodes: list[ClusterNode]
-    waiting: dict[str, SeenPod]
-    """Pods that the scheduler found no node for, by uid."""
-
-    @property
-    def advertised(self) -> Mapping[str, int]:
-        """The most instances of each resource that one node has now, whether its card is known or not."""
-        most = Counter[str]()
-        for node in self.nodes:
-            most |= Counter(dict(node.fact.amounts))
-        return most
+    waiting: dict[str, MigRequest]
+    """Pods that some card may be divided for."""
+    impossible: dict[str, tuple[MigRequest, str]]
+    """Pods that no card can ever serve, and why."""
 
     @classmethod
     async def of(cls, state: LedgerStore, configs: Mapping[str, Division]) -> Cluster:
         """Read the cluster from the ledger's store, in parts, so that the event loop is not blocked."""
-        seen = {name: node for name, node in state.nodes.items() if node.mig is not None}
+        seen = {name: node.mig for name, node in state.nodes.items() if node.mig is not None}
         use: defaultdict[str, NodeUse] = defaultdict(NodeUse)
-        waiting = dict[str, SeenPod]()
+        waiting = dict[str, MigRequest]()
         async for keys in state.yielding.batches(list(state.pods)):
             for pod in filter(None, map(state.pods.get, keys)):
                 if pod.fact.is_over:
@@ -111,21 +74,41 @@ class Cluster:
                 if pod.fact.node in seen:
                     use[pod.fact.node].add(pod)
                 elif pod.mig is not None and pod.mig.waits:
-                    waiting[pod.mig.uid] = pod
-        return cls([_node(node, configs, use[name]) for name, node in seen.items()], waiting)
+                    waiting[pod.mig.uid] = MigRequest(pod.fact, pod.mig)
+        nodes = [
+            ClusterNode(
+                node.fact,
+                node.uid,
+                node.mig,
+                view(node.mig, node.fact.labels, configs, is_empty=not use[name].has_gpus),
+                use[name],
+            )
+            for name, node in state.nodes.items()
+            if node.mig is not None
+        ]
+        impossible = _impossible(nodes, waiting)
+        possible = {uid: each for uid, each in waiting.items() if uid not in impossible}
+        return cls(nodes, possible, impossible)
 
 
-def is_advertised(mig: MigPod, advertised: Mapping[str, int]) -> bool:
-    """Whether some node has as many instances of each profile as a pod requests."""
-    return all(advertised.get(_resource(name), 0) >= count for name, count in mig.wants)
-
-
-def _node(node: SeenNode, configs: Mapping[str, Division], use: NodeUse) -> ClusterNode:
-    fact = node.mig
-    if fact is None:
-        raise ValueError(f"node {node.fact.name} has nothing to do with MIG")
-    seen = view(fact, node.fact.labels, configs, is_empty=not use.has_gpus)
-    return ClusterNode(node.fact, node.uid, fact, seen, use)
+def _impossible(
+    nodes: list[ClusterNode], waiting: Mapping[str, MigRequest]
+) -> dict[str, tuple[MigRequest, str]]:
+    """Return the pods that no card can ever serve and no node advertises instances for."""
+    largest, advertised = dict[MigCard, int](), Counter[str]()
+    for node in nodes:
+        advertised |= Counter(dict(node.fact.amounts))
+        if (card := node.view.card) is not None and node.fact.is_ours:
+            largest[card] = max(largest.get(card, 0), node.view.cards)
+    problems = {
+        wants: problem
+        for wants in {each.mig.wants for each in waiting.values()}
+        if (problem := never_fits(wants, largest)) is not None
+        and any(advertised[_resource(name)] < count for name, count in wants)
+    }
+    return {
+        uid: (each, problems[each.mig.wants]) for uid, each in waiting.items() if each.mig.wants in problems
+    }
 
 
 def _resource(profile: str) -> str:

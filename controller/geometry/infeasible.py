@@ -1,4 +1,4 @@
-"""Why no geometry of any known card can hold a request."""
+"""Why no division of any known card can hold a request."""
 
 from __future__ import annotations
 
@@ -24,21 +24,7 @@ def never_fits(wants: Amounts, largest: Mapping[MigCard, int]) -> str | None:
         most = max(each * largest.get(card, MAX_CARDS_ON_A_NODE) for card, each in able.items())
         if count > most:
             return f"{count} instances of {name} are more than the {most} that a node can have: ask for fewer"
-    if not any(_holds(card, largest.get(card, MAX_CARDS_ON_A_NODE), wants) for card in CARDS):
-        return "no node's cards can have all of these MIG profiles at once: ask for less in one pod"
     return None
-
-
-def _holds(card: MigCard, count: int, wants: Amounts) -> bool:
-    """Whether this many cards have the requested slices and instances, ignoring placement."""
-    memory = compute = 0
-    for name, wanted in wants:
-        profile = card.profile(name)
-        if profile is None or wanted > count * most_instances(card, name):
-            return False
-        memory += wanted * profile.memory
-        compute += wanted * profile.compute
-    return memory <= count * card.memory and compute <= count * card.compute
 
 
 def _advice(known: Iterable[MigCard]) -> str:

@@ -1,6 +1,6 @@
 """The leader's loop that divides MIG cards on demand.
 
-Every step reads its state from the API: a node's labels, resources and our annotation, pods, and the
+Every step reads its state from the API: a node's labels, resources and our annotations, pods, and the
 ConfigMap. Memory only saves work and time, so a new controller can continue between any two steps. A change
 has these steps: write the configuration, wait until the kubelet delivers it to the MIG manager, cordon the
 node, check that the card is still idle, set the label, and uncordon when the device plugin shows the new
@@ -11,37 +11,38 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.demand import Decision, Demand
 from controller.geometry.metrics import GeometryMetrics
-from controller.geometry.mig_config import (
-    BrokenFileError,
-    Division,
-    MigConfigFile,
-    config_name,
-    other_attempt,
-)
-from controller.geometry.mig_manager import MigManager
-from controller.geometry.model import MigNode
-from controller.geometry.node_view import Action, change_text, is_idle_for, next_action, target_of
-from controller.geometry.pauses import PAUSE_SECONDS, Pauses, time_text
-from controller.geometry.planned import PlannedChanges
+from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
+from controller.geometry.mig_manager import MigManager, paused_labels
+from controller.geometry.model import Division, MigNode, NewDivision
+from controller.geometry.node_view import Action, change_text, next_action, pause_end, target_of, time_text
+from controller.geometry.planner import Planner, is_still_wanted
 from controller.geometry.reports import Reports
 from controller.watch.ledger_store import LedgerStore
 from service.log import get_logger
-from service.retry import Backoff
+from service.turns import Turns
+
+Result = TypeVar("Result")
 
 STEP_SECONDS = 2.0
+PAUSE_SECONDS = 600.0
+"""A division costs a node about three minutes without new pods: at most a quarter of its time."""
 STUCK_SECONDS = 900.0
 """Time the MIG manager may take: it waits five minutes for each GPU client to end."""
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 15.0, 600.0
+REQUESTS_SECONDS = 8.0
+"""Time for the requests of one node, and for those of the ConfigMap: what they miss, a later step does."""
+NODES_SECONDS = 20.0
+"""Time after which a step begins no other node: the next step begins with those that it missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,6 @@ class GeometryOptions:
     """After the cordon, time until a pod that the scheduler was just binding is seen."""
     pause_seconds: float = PAUSE_SECONDS
     """How long the divided cards of a node stay unchanged after a division."""
-
-
-@dataclass(slots=True)
-class _Attempts:
-    """Failed changes of a node."""
-
-    backoff: Backoff = field(default_factory=lambda: Backoff(FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS))
-    again_at: float = 0.0
 
 
 class GeometryLoop:
@@ -90,16 +83,16 @@ class GeometryLoop:
         self._options = options
         self._clock = clock
         self._wall = wall
-        self._demand = Demand()
-        self._planned = PlannedChanges()
-        self._pauses = Pauses(options.pause_seconds)
+        self._planner = Planner()
+        self._planned: dict[str, NewDivision] = {}
+        """By node, until it is over."""
         self._readable_at: dict[str, float] = {}
         """When the MIG manager can read a configuration, by its name."""
-        self._since: dict[tuple[str, str], float] = {}
-        """When a cordoned node was first seen in a phase; key: node, and annotation with configuration."""
-        self._failed: dict[str, _Attempts] = {}
-        self._has_file = False
-        """Whether the ConfigMap was seen or created."""
+        self._since: dict[str, tuple[tuple[str | None, str, str], float]] = {}
+        """By node: the phase of its change, and when it was first seen in it."""
+        self._failed = Turns[str](lambda _: "", lambda node: node, FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS)
+        self._last_node = ""
+        """The node that was worked on last."""
         self._log = get_logger("geometry")
 
     async def run(self) -> None:
@@ -108,212 +101,184 @@ class GeometryLoop:
 
     async def step(self) -> None:
         """Read everything once, and do what each node needs next."""
-        facts = (node.mig for node in self._state.nodes.values())
-        if not any(fact is not None and (fact.is_ours or fact.change) for fact in facts):
-            self._metrics.waiting.set(0)
-            await self._begin_file()
+        if (file := await self._guarded(self._manager.read())) is None:
             return
-        try:
-            file = await self._manager.read()
-            cluster = await Cluster.of(self._state, file.divisions)
-        except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
-            self._metrics.errors.inc()
-            self._log.warning("the MIG configurations cannot be read", error=str(error))
-            return
-        self._forget_gone(cluster)
-        for node in cluster.nodes:
-            await self._guarded(node, self._advance(node, file))
+        cluster = await Cluster.of(self._state, file.divisions)
         await self._plan(cluster, file)
+        await self._work(cluster, file)
 
-    async def _begin_file(self) -> None:
-        """Create the ConfigMap if it is missing: the MIG manager's pods do not start without it."""
-        if self._has_file or not self._leadership.leads:
-            return
-        try:
-            file = await self._manager.read()
-            if self._manager.is_missing:
-                await self._manager.write(file)
-            self._has_file = True
-        except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
-            self._metrics.errors.inc()
-            self._log.warning("the ConfigMap of MIG configurations cannot be created", error=str(error))
+    async def _guarded(self, work: Coroutine[None, None, Result], node: str | None = None) -> Result | None:
+        """Make some requests; an error, or too little time, is logged, and a later step makes them again.
 
-    def _forget_gone(self, cluster: Cluster) -> None:
-        """Drop the state of deleted nodes: a new node may have the same name."""
-        names = {node.name for node in cluster.nodes}
-        self._pauses.keep(names)
-        self._since = {key: at for key, at in self._since.items() if key[0] in names}
-        self._failed = {name: each for name, each in self._failed.items() if name in names}
-
-    async def _guarded(self, node: ClusterNode, work: Coroutine[None, None, None]) -> None:
-        """Do one node's work; an error does not affect other nodes, and the next step retries it.
-
-        Nothing more is written once another replica may lead, even within a step.
+        Nothing is requested once another replica may lead, even within a step.
         """
         if not self._leadership.leads:
             work.close()
-            return
+            return None
         try:
-            await work
-        except (ApiError, *TRANSPORT_ERRORS) as error:
+            async with asyncio.timeout(REQUESTS_SECONDS):
+                return await work
+        except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
             self._metrics.errors.inc()
-            self._log.warning("a node cannot be divided now", node=node.name, error=str(error))
+            self._log.warning("a division of MIG cards has to wait", node=node, error=str(error) or "timeout")
+            return None
 
-    async def _advance(self, node: ClusterNode, file: MigConfigFile) -> None:
-        """Do what a node that is cordoned for a change needs next."""
-        fact = node.fact
-        action = next_action(fact, node.view.card, file.divisions)
-        if action is None or fact.change is None:
-            return
-        target = target_of(fact.change)
-        phase = self._since.setdefault((node.name, f"{fact.change} {fact.config}"), self._clock())
-        waited = self._clock() - phase
-        match action:
+    async def _plan(self, cluster: Cluster, file: MigConfigFile) -> None:
+        """Plan divisions, write their configurations, and report."""
+        nodes = {
+            node.name: mig for node in cluster.nodes if (mig := self._for_planner(node, file)) is not None
+        }
+        self._planned = {
+            name: new
+            for name, new in self._planned.items()
+            if is_still_wanted(new, nodes.get(name), cluster.waiting)
+        }
+        after = [
+            replace(node, division=new.division, is_changing=True)
+            if (new := self._planned.get(name))
+            else node
+            for name, node in nodes.items()
+        ]
+        # In a thread, because thousands of nodes would block the event loop for too long.
+        plan = await asyncio.to_thread(self._planner.plan, after, cluster.waiting.values(), self._clock())
+        await self._guarded(self._write(cluster, file, plan.divisions))
+        self._metrics.show(cluster)
+        for node in cluster.nodes:
+            if node.fact.is_ours and node.view.problem is not None:
+                self._reports.not_divided(node, node.view.problem)
+        self._reports.waiting(cluster, plan)
+
+    def _for_planner(self, node: ClusterNode, file: MigConfigFile) -> MigNode | None:
+        """Return a node with its current or coming division; None if it takes no part now."""
+        fact, card, seen, use = node.fact, node.view.card, node.node, node.use
+        division = (
+            file.divisions.get(target_of(fact.change)) if fact.change is not None else node.view.division
+        )
+        if card is None or division is None or not fact.is_ours or not (fact.change or seen.usable):
+            return None
+        return MigNode(
+            node.name,
+            card,
+            division,
+            use.instances,
+            is_changing=fact.change is not None,
+            paused_until=pause_end(fact.divided_at, self._options.pause_seconds, self._wall()),
+            cpu_free=seen.cpu_milli - use.cpu_milli,
+            memory_free=seen.memory_bytes - use.memory_bytes,
+            labels=seen.labels,
+            taints=seen.taints,
+        )
+
+    async def _write(self, cluster: Cluster, file: MigConfigFile, new: Mapping[str, NewDivision]) -> None:
+        """Write configurations of new divisions, and remove those that no node uses."""
+        before, readable_at = set(file.divisions), self._clock() + self._options.delay_seconds
+        in_use = set[str]()
+        for name, each in {**self._planned, **new}.items():
+            file.add(name, each.division)
+            in_use.add(config_name(name, each.division))
+        if file.divisions.keys() != before or self._manager.is_missing:
+            for node in cluster.nodes:
+                in_use |= {node.fact.config, target_of(node.fact.change or "")}
+            file.keep(in_use)
+            await self._manager.write(file)
+        self._readable_at = {name: self._readable_at.get(name, readable_at) for name in file.divisions}
+        self._planned |= new
+
+    async def _work(self, cluster: Cluster, file: MigConfigFile) -> None:
+        """Do what nodes need next, one after the other, and begin where the last step ended."""
+        began = self._clock()
+        self._since = {node.name: self._phase(node) for node in cluster.nodes}
+        self._failed.keep(self._since)
+        for node in sorted(cluster.nodes, key=lambda each: (each.name <= self._last_node, each.name)):
+            if self._clock() - began >= NODES_SECONDS:
+                return
+            if (work := self._next(node, file)) is not None:
+                self._last_node = node.name
+                await self._guarded(work, node.name)
+
+    def _phase(self, node: ClusterNode) -> tuple[tuple[str | None, str, str], float]:
+        """Return what a node's change waits for, and since when."""
+        phase = node.fact.change, node.fact.config, node.fact.state
+        known = self._since.get(node.name)
+        return known if known is not None and known[0] == phase else (phase, self._clock())
+
+    def _next(self, node: ClusterNode, file: MigConfigFile) -> Coroutine[None, None, None] | None:
+        """Return what a node needs next; None if that is to wait."""
+        target, waited = target_of(node.fact.change or ""), self._clock() - self._since[node.name][1]
+        work: Coroutine[None, None, None] | None = None
+        match next_action(node.fact, node.view.card, file.divisions):
+            case None:
+                work = self._cordon(node, file, waited)
             case Action.ASK if waited >= self._options.drain_seconds:
-                await self._ask(node, target, file.divisions[target], file.divisions.get(fact.config))
+                work = self._ask(node, target, file)
             case Action.WAIT if waited >= STUCK_SECONDS:
-                await self._fail(node, target, await self._why_stuck(node.name))
+                work = self._fail(node, target, _why_stuck(node))
             case Action.FAIL:
-                await self._fail(node, target, "the MIG manager says failed: see its log on this node")
+                work = self._fail(node, target, "the MIG manager says failed: see its log on this node")
             case Action.FINISH:
-                self._failed.pop(node.name, None)
-                await self._end(node, "succeeded")
-                not_before = time_text(self._wall() + self._options.pause_seconds)
-                self._reports.divided(node, file.divisions[target], not_before)
+                work = self._finish(node, file.divisions[target])
             case Action.ABANDON:
-                await self._end(node, "abandoned")
+                work = self._end(node, "abandoned")
+        return work
 
-    async def _ask(self, node: ClusterNode, target: str, division: Division, before: Division | None) -> None:
+    def _cordon(
+        self, node: ClusterNode, file: MigConfigFile, waited: float
+    ) -> Coroutine[None, None, None] | None:
+        """Return the cordon of a node whose change can begin: a planned one, or a failed one again."""
+        fact, new, now, target = node.fact, self._planned.get(node.name), self._clock(), None
+        if new is not None:
+            name = config_name(node.name, new.division)
+            target = name if now >= self._readable_at.get(name, float("inf")) else None
+        elif fact.config in file.divisions and (
+            # In other states the MIG manager may still be working.
+            fact.state == "failed" or (fact.state != "success" and waited >= STUCK_SECONDS)
+        ):
+            target = None if self._failed.pauses(node.name, now) else other_attempt(fact.config)
+        if target is None or not fact.is_ours or not node.node.usable:
+            return None
+        return self._manager.cordon(node.name, change_text(fact.config, target))
+
+    async def _ask(self, node: ClusterNode, target: str, file: MigConfigFile) -> None:
         """Set the label, unless an instance that would be removed is now in use."""
-        current = node.division
-        if current is None and before == division:
+        card, current, division = node.view.card, node.view.division, file.divisions[target]
+        if current is None and file.divisions.get(node.fact.config) == division:
             current = division  # A failed change is retried; the driver removes no instance in use.
         held = await self._manager.held(node.name)
-        if current is None or not is_idle_for(MigNode(node.name, node.card_or_fail, current, held), division):
+        if (
+            card is None
+            or current is None
+            or not MigNode(node.name, card, current, held).is_idle_for(division)
+        ):
             await self._end(node, "abandoned")
             return
         await self._manager.ask(node.name, target)
         self._metrics.changes.labels("started").inc()
         self._log.info("a node is divided", node=node.name, configuration=target)
 
-    async def _why_stuck(self, node: str) -> str:
-        """Return why it is stuck, with the labels that keep GPU clients away: the MIG manager leaves them."""
-        why = f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s"
-        if not (paused := await self._manager.paused(node)):
-            return why
-        return f"{why}, and keeps clients of the GPUs off by labels, set each to true: {', '.join(paused)}"
+    async def _finish(self, node: ClusterNode, division: Division) -> None:
+        planned = self._planned.get(node.name)
+        await self._end(node, "succeeded")
+        self._failed.accepted(node.name)
+        if planned is not None:
+            self._planner.divided(planned.pods, self._clock())
+        self._reports.divided(node, division, time_text(self._wall() + self._options.pause_seconds))
 
     async def _fail(self, node: ClusterNode, target: str, why: str) -> None:
-        attempts = self._failed.setdefault(node.name, _Attempts())
-        seconds = attempts.backoff.next()
-        attempts.again_at = self._clock() + seconds
         await self._end(node, "failed")
-        self._log.warning("a node was not divided", node=node.name, error=why, again_in=round(seconds))
+        self._failed.refused(node.name, self._clock())
+        self._log.warning("a node was not divided", node=node.name, error=why)
         self._reports.failed(node, target, why)
 
     async def _end(self, node: ClusterNode, result: str) -> None:
         is_divided = result != "abandoned"
         await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
-        self._planned.drop(node.name)
-        self._since = {key: at for key, at in self._since.items() if key[0] != node.name}
+        self._planned.pop(node.name, None)
         self._metrics.changes.labels(result).inc()
 
-    async def _plan(self, cluster: Cluster, file: MigConfigFile) -> None:
-        now = self._clock()
-        known = {
-            node.name: mig
-            for node in cluster.nodes
-            if (mig := self._for_planner(node, file, now)) is not None
-        }
-        self._planned.keep(known, cluster.waiting)
-        nodes = [self._planned.applied_to(node) for node in known.values()]
-        offers = [offer for node in cluster.nodes if (offer := node.offer) is not None]
-        # In a thread, because thousands of nodes would block the event loop for too long.
-        decision = await asyncio.to_thread(self._demand.decide, cluster.waiting, offers, nodes, now)
-        self._planned.add(decision.plan.changes)
-        wanted = self._planned.wanted(known) | self._retried(cluster, file)
-        await self._write(cluster, file, {name: division for name, (_, division) in wanted.items()})
-        for node in cluster.nodes:
-            if node.name in wanted and node.fact.change is None:
-                await self._guarded(node, self._cordon(node, wanted[node.name][0]))
-        await self._report(cluster, decision)
 
-    async def _report(self, cluster: Cluster, decision: Decision) -> None:
-        """Report nodes that cannot be divided, and why nothing is divided for pods."""
-        self._metrics.show(len(cluster.waiting), decision, self._pauses.count(self._clock()))
-        if not self._leadership.leads:
-            return
-        for node in cluster.nodes:
-            if node.fact.is_ours and node.view.problem is not None:
-                self._reports.not_divided(node, node.view.problem)
-        await self._reports.waiting(cluster, decision, self._pauses.end)
-
-    def _for_planner(self, node: ClusterNode, file: MigConfigFile, now: float) -> MigNode | None:
-        """Return a node with its current or coming division; None if it takes no part now."""
-        fact, card = node.fact, node.view.card
-        paused_until = self._pauses.until(node.name, fact.divided_at, now, self._wall())
-        if card is None or not fact.is_ours or node.name in self._failed:
-            return None
-        target = file.divisions.get(target_of(fact.change)) if fact.change is not None else node.division
-        if target is None or (fact.change is None and not node.is_usable):
-            return None
-        return MigNode(
-            node.name,
-            card,
-            target,
-            node.use.instances,
-            is_changing=fact.change is not None,
-            paused_until=paused_until,
-            cpu_free=node.node.cpu_milli - node.use.cpu_milli,
-            memory_free=node.node.memory_bytes - node.use.memory_bytes,
-        )
-
-    def _retried(self, cluster: Cluster, file: MigConfigFile) -> dict[str, tuple[str, Division]]:
-        """Return the failed configurations that are due for a retry, under their other names."""
-        due = dict[str, tuple[str, Division]]()
-        for node in cluster.nodes:
-            fact = node.fact
-            division = file.divisions.get(fact.config)
-            attempts = self._failed.get(node.name)
-            if fact.change is not None or not fact.is_ours:
-                continue
-            if division is None or fact.state == "success":
-                self._failed.pop(node.name, None)
-            elif attempts is None:
-                # A previous controller saw it fail, or stopped waiting.
-                wait = 0.0 if fact.state == "failed" else STUCK_SECONDS
-                self._failed[node.name] = _Attempts(again_at=self._clock() + wait)
-            elif self._clock() >= attempts.again_at:
-                due[node.name] = other_attempt(fact.config), division
-        return due
-
-    async def _write(self, cluster: Cluster, file: MigConfigFile, wanted: dict[str, Division]) -> None:
-        """Write configurations that the file lacks, and remove those that no node uses."""
-        if not self._leadership.leads:
-            return
-        now, before = self._clock(), set(file.divisions)
-        for name in before:
-            self._readable_at.setdefault(name, now + self._options.delay_seconds)
-        for name, division in wanted.items():
-            file.add(name, division)
-        if set(file.divisions) == before and not self._manager.is_missing:
-            return
-        in_use = {config_name(name, division) for name, division in wanted.items()}
-        for node in cluster.nodes:
-            in_use |= {node.fact.config, target_of(node.fact.change or "")}
-        file.keep(in_use)
-        try:
-            await self._manager.write(file)
-        except (ApiError, BrokenFileError, *TRANSPORT_ERRORS) as error:
-            self._metrics.errors.inc()
-            self._log.warning("the MIG configurations cannot be written", error=str(error))
-            return
-        self._readable_at = {name: self._readable_at.get(name, self._clock()) for name in file.divisions}
-        for name in set(file.divisions) - before:
-            self._readable_at[name] = self._clock() + self._options.delay_seconds
-
-    async def _cordon(self, node: ClusterNode, target: str) -> None:
-        """Cordon a node if the MIG manager can read its configuration by now."""
-        if self._clock() < self._readable_at.get(target, float("inf")) or not node.is_usable:
-            return
-        await self._manager.cordon(node.name, change_text(node.fact.config, target))
+def _why_stuck(node: ClusterNode) -> str:
+    """Return why it is stuck, with the labels that keep GPU clients away: the MIG manager leaves them."""
+    why = f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s"
+    if not (paused := paused_labels(node.node.labels)):
+        return why
+    return f"{why}, and keeps clients of the GPUs off by labels, set each to true: {', '.join(paused)}"

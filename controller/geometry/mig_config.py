@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import yaml
 
+from controller.geometry.model import Division
 from modes.mig_geometry import Geometry, geometry
 
 PREFIX = "fraction-injector-"
@@ -28,8 +29,6 @@ _EMPTY: dict[str, Any] = {
     "all-enabled": [{"devices": "all", "mig-enabled": True, "mig-devices": {}}],
 }
 """The GPU operator's default configuration, and one that an admin may use; a new file contains both."""
-Division = tuple[Geometry, ...]
-"""Geometry of each card of a node, by index."""
 
 
 class _Entry(msgspec.Struct, rename="kebab"):

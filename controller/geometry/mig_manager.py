@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -30,14 +31,6 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-class _NodeMetadata(msgspec.Struct):
-    labels: dict[str, str] = {}
-
-
-class _Node(msgspec.Struct):
-    metadata: _NodeMetadata
-
-
 class _PodStatus(msgspec.Struct):
     phase: str = ""
 
@@ -48,9 +41,13 @@ class _Pod(msgspec.Struct):
 
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
-PAUSED = "paused-for-mig-change"
-"""The MIG manager writes this, while it works, into labels that select GPU clients for the node."""
-_MAX_PAUSED = 12
+
+_PAUSED, _MAX_PAUSED = "paused-for-mig-change", 12
+
+
+def paused_labels(labels: Mapping[str, str]) -> list[str]:
+    """Return the node labels by which the MIG manager keeps GPU clients off the node while it works."""
+    return sorted(key for key, value in labels.items() if value == _PAUSED)[:_MAX_PAUSED]
 
 
 class MigManager:
@@ -121,18 +118,6 @@ class MigManager:
             asked = mig_pod("", "", pod.spec, none)
             held.update(dict(asked.wants) if asked is not None else {})
         return held
-
-    async def paused(self, node: str) -> list[str]:
-        """Return the node labels by which the MIG manager keeps GPU clients off the node now.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
-        """
-        nodes = objects_at("/api/v1/nodes", _Node, {"fieldSelector": f"metadata.name={node}"})
-        found = [each.metadata.labels for each in await list_all(self._api, nodes)]
-        return sorted(key for labels in found for key, value in labels.items() if value == PAUSED)[
-            :_MAX_PAUSED
-        ]
 
     async def cordon(self, node: str, change: str) -> None:
         """Cordon a node before its cards are divided.

@@ -1,34 +1,33 @@
-"""Input and output of the planner: nodes with divisible cards, requests, and changes."""
+"""Input and output of the planner: nodes with divisible cards, waiting pods, and divisions to begin."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import NamedTuple
 
-from modes.facts import UNLIMITED, PodKey
+from controller.watch.mig_facts import MigPod
+from kube.scheduling import Taint
+from modes.facts import UNLIMITED, PodFact
 from modes.mig_geometry import Geometry
 from modes.mig_profiles import MigCard
 
 Amounts = tuple[tuple[str, int], ...]
 """Profiles and numbers of instances, sorted by profile."""
+Division = tuple[Geometry, ...]
+"""Geometry of each card of a node, by index."""
 
 
-@dataclass(frozen=True, slots=True)
-class MigRequest:
+class MigRequest(NamedTuple):
     """A pod that waits for instances."""
 
-    key: PodKey
-    wants: Amounts
-    since: str = ""
-    """When it was created, as the API writes it: older requests are served first."""
-    nodes: frozenset[str] | None = None
-    """Nodes that it may run on; None for all."""
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    uid: str = ""
-    """UID of the pod: a new pod may have the same name."""
+    pod: PodFact
+    mig: MigPod
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """All that decides where it can run: pods of one shape can run on the same nodes."""
+        return self.mig.wants, self.mig.digest, self.pod.cpu_milli, self.pod.memory_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,94 +36,56 @@ class MigNode:
 
     name: str
     card: MigCard
-    geometries: tuple[Geometry, ...]
-    """The current geometry of each card, or the one after the change in progress."""
+    division: Division
+    """The current division, or the one after the change in progress."""
     held: Mapping[str, int] = field(default_factory=dict)
     """Instances of each profile that pods on this node hold; on which card is unknown."""
     is_changing: bool = False
-    """A change is in progress, or must not start now."""
-    paused_until: float | None = None
-    """End of the pause after a division, by the caller's clock: until then, only undivided cards change. None
-    without a pause."""
+    """A change is planned or in progress."""
+    paused_until: str | None = None
+    """End of the pause after a division, in RFC 3339: until then, only undivided cards change."""
     cpu_free: int = UNLIMITED
     """Milli-CPU that no pod on it holds."""
     memory_free: int = UNLIMITED
     """Bytes that no pod on it holds."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
 
     @property
-    def total(self) -> Counter[str]:
-        """Number of instances of each profile."""
-        return Counter(name for each in self.geometries for name in each)
-
-    @property
-    def idle(self) -> tuple[int, ...]:
+    def idle(self) -> frozenset[int]:
         """Cards that certainly have no instance in use: no pod holds a profile that the card has."""
-        return tuple(
-            index
-            for index, names in enumerate(self.geometries)
-            if not any(self.held.get(name, 0) for name in names)
+        cards = enumerate(self.division)
+        return frozenset(index for index, names in cards if not any(self.held.get(name) for name in names))
+
+    def has_room(self, pod: PodFact, cpu_taken: int = 0, memory_taken: int = 0) -> bool:
+        """Whether it has the pod's CPU and memory free, apart from what is taken."""
+        return (
+            pod.cpu_milli <= self.cpu_free - cpu_taken and pod.memory_bytes <= self.memory_free - memory_taken
         )
 
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One card of a node gets a new division. Other cards of the node stay as they are."""
-
-    node: str
-    card: int
-    geometry: Geometry
-    request: PodKey
-    """The request that needs it."""
-    uid: str = ""
-    """UID of the request's pod."""
+    def is_idle_for(self, division: Division) -> bool:
+        """Whether every card that another division changes certainly has no instance in use."""
+        if len(division) != len(self.division):
+            return False
+        pairs = enumerate(zip(self.division, division, strict=True))
+        return {index for index, (before, after) in pairs if before != after} <= self.idle
 
 
-class UnservedReason(StrEnum):
-    """Why no card is divided for a request now."""
+class NewDivision(NamedTuple):
+    """A division of a node to begin."""
 
-    NO_ROOM = "no-room"
-    """No node that it may run on has enough CPU and memory for it."""
-    PAUSED = "paused"
-    """A node that could be divided for it was divided recently."""
-    NOT_ITS_TURN = "not-its-turn"
-    """Earlier requests get what could be divided for it."""
-    IN_USE = "in-use"
-    """Too many cards have an instance in use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unserved:
-    """Why no card is divided for a request now, and where."""
-
-    reason: UnservedReason
-    node: MigNode | None = None
-    """The paused node that can be divided first."""
+    division: Division
+    pods: frozenset[str]
+    """UIDs of the pods that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Changes to start, and the result for the other requests."""
+    """What to do for the waiting pods."""
 
-    changes: tuple[Change, ...] = ()
-    """At most one per card; those of one node are one division."""
-    set_aside: Mapping[PodKey, str] = field(default_factory=dict)
-    """Requests that have free instances on a node that is not changing: the scheduler will place them."""
-    unserved: Mapping[PodKey, Unserved] = field(default_factory=dict)
-    unreached: frozenset[str] = frozenset()
-    """Namespaces whose requests were not looked at, because the steps were used up."""
-
-
-class Steps:
-    """Counts the steps of a search, which pod authors can make long, and limits them."""
-
-    def __init__(self, limit: int) -> None:
-        self.left = limit
-
-    def spend(self, steps: int = 1) -> None:
-        """Count some steps of the search."""
-        self.left -= steps
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the search has used all its steps."""
-        return self.left <= 0
+    divisions: Mapping[str, NewDivision] = field(default_factory=dict)
+    """Divisions to begin, by node."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """Why no card is divided for a pod now, by UID in the order of their turns."""
+    served: frozenset[str] = frozenset()
+    """Namespaces that have had their turn."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
-from controller.geometry.mig_config import Division
-from controller.geometry.model import MigNode
+from controller.geometry.model import Division
 from controller.watch.mig_facts import MigNodeFact
 from kube.names import GPU_COUNT_LABEL, GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL, label_number
 from modes.mig_geometry import geometries, geometry
@@ -132,9 +132,21 @@ def next_action(fact: MigNodeFact, card: MigCard | None, configs: Mapping[str, D
     return Action.FINISH if is_whole else Action.WAIT
 
 
-def is_idle_for(node: MigNode, division: Division) -> bool:
-    """Whether every card that another division changes certainly has no instance in use."""
-    if len(division) != len(node.geometries):
-        return False
-    pairs = enumerate(zip(node.geometries, division, strict=True))
-    return {index for index, (before, after) in pairs if before != after} <= set(node.idle)
+def time_text(seconds: float) -> str:
+    """Return Unix seconds in the format of Kubernetes timestamps."""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pause_end(divided_at: str | None, pause_seconds: float, now: float) -> str | None:
+    """Return when a node's pause after a division ends; None without a pause.
+
+    Args:
+        divided_at: its annotation. A time more than a pause away, in the future too, makes no pause.
+        pause_seconds: length of a pause.
+        now: Unix seconds.
+    """
+    try:
+        at = datetime.fromisoformat(divided_at or "").timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+    return time_text(at + pause_seconds) if abs(now - at) < pause_seconds else None

@@ -1,5 +1,6 @@
 """An API server in memory, with nodes whose MIG manager is the testbed's stand-in, and a scheduler."""
 
+import asyncio
 import copy
 import json
 from collections import Counter
@@ -7,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
-from cluster.kube_client import ApiError
+from cluster.kube_client import REQUEST_SECONDS, ApiError
 from controller.geometry.loop import GeometryLoop, GeometryOptions
 from controller.geometry.metrics import GeometryMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -61,6 +62,8 @@ class MigCluster:
         self.leads_for = None
         """Writes to nodes until the controller no longer leads; None for any number."""
         self.refuse = 0
+        self.slow = set()
+        """Names of nodes for which requests get no answer."""
         self.unbindable = set()
         """Names of pods that lack what no node tells of, such as a volume."""
         self.registry = CollectorRegistry()
@@ -211,6 +214,8 @@ class MigCluster:
         if self.refuse:
             self.refuse -= 1
             raise ApiError(500, "in-memory trouble")
+        if path.rpartition("/")[2] in self.slow:
+            await self._no_answer()
         if method == "GET":
             return json.dumps(self._get(path, query)).encode()
         if self.crash_after == 0:
@@ -221,6 +226,15 @@ class MigCluster:
             if self.crash_after == 0:
                 raise CrashError
         return b"{}"
+
+    async def _no_answer(self):
+        time = asyncio.get_running_loop().time
+        began = time()
+        try:
+            await asyncio.sleep(REQUEST_SECONDS)
+            raise TimeoutError
+        finally:
+            self.now += time() - began
 
     def _get(self, path, query):
         if path == "/api/v1/pods":

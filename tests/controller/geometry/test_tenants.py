@@ -4,8 +4,7 @@ import asyncio
 
 from tests.controller.geometry.cluster import MigCluster
 
-MANY = 120
-"""More pods than one plan looks at."""
+MANY = 30
 OLD = "2025-01-01T00:00:00Z"
 
 

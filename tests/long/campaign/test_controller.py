@@ -55,7 +55,9 @@ def _never_ends_a_reservation(monkeypatch):
 
 
 def _divides_cards_in_use(monkeypatch):
-    monkeypatch.setattr(Room, "open_cards", lambda room, **_: tuple(range(len(room.geometries))))
+    monkeypatch.setattr(
+        Room, "open_cards", lambda room, **_: {names: [at] for at, names in enumerate(room.node.division)}
+    )
 
 
 DEFECTS = {

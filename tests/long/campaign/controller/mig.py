@@ -7,11 +7,12 @@ import random
 from collections import Counter
 
 from controller.geometry.infeasible import never_fits
-from controller.geometry.model import Change, MigNode, MigRequest, Steps
-from controller.geometry.planner import MAX_STEPS, plan
+from controller.geometry.model import MigNode, MigRequest
+from controller.geometry.planner import Planner, plan
 from modes.mig_geometry import geometries
 from modes.mig_profiles import CARDS
 from tests.controller.geometry.cluster import MigCluster
+from tests.controller.geometry.planned import ANYWHERE, Change, changes_of, only_on, request_of
 from tests.long.campaign.controller.asks import NAMESPACES
 
 TURNS = 60
@@ -26,18 +27,17 @@ def check_plan(dice: random.Random) -> int:
     """
     nodes = [_node(f"n{number}", dice) for number in range(dice.randint(0, 5))]
     requests = [_request(number, dice) for number in range(dice.choice((0, 1, 3, 8, 20, 120)))]
-    largest = {node.card: len(node.geometries) for node in nodes}
+    largest = {node.card: len(node.division) for node in nodes}
     for each in requests[:5]:
-        text = never_fits(each.wants, largest)
+        text = never_fits(each.mig.wants, largest)
         assert text is None or (text.isprintable() and len(text) < 1000), text
-    turns = {name: float(dice.randrange(5)) for name in NAMESPACES if dice.random() < 0.5}
-    work = Steps(MAX_STEPS)
-    made = plan(nodes, requests, turns, work)
-    assert work.left > -MAX_STEPS, "a plan that does not end"
-    assert plan(reversed(nodes), reversed(requests), turns) == made, "the plan depends on the order"
-    assert len({(change.node, change.card) for change in made.changes}) == len(made.changes), "a card twice"
-    for change in made.changes:
-        _check_change(change, {node.name: node for node in nodes}, requests)
+    planner, other = Planner(), Planner()
+    for now in range(2):
+        made = planner.plan(nodes, requests, float(now))
+        assert other.plan(nodes[::-1], requests[::-1], float(now)) == made, "the plan depends on the order"
+        for change in changes_of(nodes, made):
+            _check_change(change, {node.name: node for node in nodes}, requests)
+    assert not plan(nodes, requests, steps=0).divisions
     return len(requests)
 
 
@@ -46,10 +46,13 @@ def _check_change(change: Change, nodes: dict[str, MigNode], requests: list[MigR
     assert not node.is_changing, "a node that is changing"
     assert change.card in node.idle, "a card that may be in use"
     assert change.geometry in geometries(node.card), "no geometry of that card"
-    assert node.paused_until is None or not node.geometries[change.card], "a divided card of a paused node"
-    request = next(each for each in requests if each.key == change.request)
-    assert request.nodes is None or change.node in request.nodes, "a node that the pod may not run on"
-    assert request.cpu_milli <= node.cpu_free, "a node without CPU for the pod"
+    assert node.paused_until is None or not node.division[change.card], "a divided card of a paused node"
+    for request in requests:
+        if request.mig.uid in change.pods:
+            assert request.mig.constraints in (ANYWHERE, only_on(change.node)), (
+                "a node that it may not run on"
+            )
+            assert request.pod.cpu_milli <= node.cpu_free, "a node without CPU for the pod"
 
 
 def _node(name: str, dice: random.Random) -> MigNode:
@@ -60,7 +63,7 @@ def _node(name: str, dice: random.Random) -> MigNode:
     held = {name: dice.randint(0, count) for name, count in offered.items() if dice.random() < 0.5}
     if dice.random() < 0.1:
         held["9g.999gb"] = 3
-    paused = 10.0 if dice.random() < 0.2 else None
+    paused = "2026-01-01T12:00:00Z" if dice.random() < 0.2 else None
     cpu = dice.choice((0, 4000, 64000))
     return MigNode(name, card, cards, held, dice.random() < 0.2, paused, cpu)
 
@@ -68,10 +71,16 @@ def _node(name: str, dice: random.Random) -> MigNode:
 def _request(number: int, dice: random.Random) -> MigRequest:
     profiles = [profile.name for card in CARDS for profile in card.profiles] + ["", "9g.999gb", "1g.5gb"]
     wants = {dice.choice(profiles): dice.choice(COUNTS) for _ in range(dice.choice((1, 1, 2)))}
-    nodes = None if dice.random() < 0.6 else frozenset({f"n{dice.randrange(6)}"})
+    constraints = ANYWHERE if dice.random() < 0.6 else only_on(f"n{dice.randrange(6)}")
     since = dice.choice(["", "x", f"2026-01-01T00:00:{dice.randrange(60):02}Z"])
-    key = dice.choice(NAMESPACES), f"p{number}"
-    return MigRequest(key, tuple(sorted(wants.items())), since, nodes, dice.choice((0, 0, 500, 10**9)))
+    return request_of(
+        f"p{number}",
+        tuple(sorted(wants.items())),
+        since,
+        dice.choice(NAMESPACES),
+        constraints,
+        cpu_milli=dice.choice((0, 0, 500, 10**9)),
+    )
 
 
 def check_cluster(dice: random.Random, loop: asyncio.AbstractEventLoop) -> int:
