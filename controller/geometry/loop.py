@@ -229,11 +229,10 @@ class GeometryLoop:
         if new is not None:
             name = config_name(node.name, new.division)
             target = name if now >= self._readable_at.get(name, float("inf")) else None
-        elif fact.config in file.divisions and (
+        elif fact.state == "failed" or (fact.state != "success" and waited >= STUCK_SECONDS):
             # In other states the MIG manager may still be working.
-            fact.state == "failed" or (fact.state != "success" and waited >= STUCK_SECONDS)
-        ):
-            target = None if self._failed.pauses(node.name, now) else other_attempt(fact.config)
+            again = other_attempt(fact.config)
+            target = again if again in file.divisions and not self._failed.pauses(node.name, now) else None
         if target is None or not fact.is_ours or not node.node.usable:
             return None
         return self._manager.cordon(node.name, change_text(fact.config, target))

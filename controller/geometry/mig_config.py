@@ -7,6 +7,7 @@ manager acts only if the label changes: a retry uses the other name.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any
 
@@ -124,11 +125,7 @@ def _division(entry: Any) -> Division | None:
         return None
     if any(sum(card.mig_devices.values()) > MAX_INSTANCES for card in cards):
         return None
-    return tuple(_names(card.mig_devices) for card in cards)
-
-
-def _names(devices: Mapping[str, int]) -> Geometry:
-    return geometry(name for name, count in devices.items() for _ in range(count))
+    return tuple(geometry(Counter(card.mig_devices).elements()) for card in cards)
 
 
 def _entry(division: Iterable[Geometry]) -> list[dict[str, Any]]:
@@ -136,7 +133,7 @@ def _entry(division: Iterable[Geometry]) -> list[dict[str, Any]]:
         {
             "devices": [index],
             "mig-enabled": True,
-            "mig-devices": {name: names.count(name) for name in dict.fromkeys(names)},
+            "mig-devices": dict(Counter(names)),
         }
         for index, names in enumerate(division)
     ]

@@ -51,7 +51,10 @@ def paused_labels(labels: Mapping[str, str]) -> list[str]:
 
 
 class MigManager:
-    """Reads and writes the MIG manager's inputs."""
+    """Reads and writes the MIG manager's inputs.
+
+    Every method raises ApiError, OSError, TimeoutError or aiohttp.ClientError if a request fails.
+    """
 
     def __init__(self, api: ApiServer, namespace: str, config_map: str) -> None:
         self._api = api
@@ -70,7 +73,6 @@ class MigManager:
 
         Raises:
             BrokenFileError: the ConfigMap holds something else.
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
         """
         try:
             reply = await self._api.request("GET", f"{self._maps}/{self._name}")
@@ -92,7 +94,7 @@ class MigManager:
 
         Raises:
             BrokenFileError: they are too large for a ConfigMap.
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it failed, or somebody else wrote meanwhile.
+            ApiError: somebody else wrote meanwhile.
         """
         data = {KEY: await asyncio.to_thread(file.text)}
         if self.is_missing:
@@ -104,11 +106,7 @@ class MigManager:
             await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
 
     async def held(self, node: str) -> Counter[str]:
-        """Return the instances that pods bound to a node hold, read from the API server and not from a watch.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
-        """
+        """Return the instances that pods bound to a node hold, as the API server knows them now."""
         bound = objects_at("/api/v1/pods", _Pod, {"fieldSelector": f"spec.nodeName={node}"})
         held = Counter[str]()
         none: tuple[HasReason, ...] = ()
@@ -120,33 +118,21 @@ class MigManager:
         return held
 
     async def cordon(self, node: str, change: str) -> None:
-        """Cordon a node before its cards are divided.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
-        """
+        """Cordon a node before its cards are divided."""
         await self._patch(
             node,
             {"metadata": {"annotations": {MIG_CHANGE_ANNOTATION: change}}, "spec": {"unschedulable": True}},
         )
 
     async def uncordon(self, node: str, divided_at: str | None) -> None:
-        """Undo `cordon`, and record when the node was divided, if it was.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
-        """
+        """Undo `cordon`, and record when the node was divided, if it was."""
         annotations: dict[str, str | None] = {MIG_CHANGE_ANNOTATION: None}
         if divided_at is not None:
             annotations |= {MIG_DIVIDED_AT_ANNOTATION: divided_at}
         await self._patch(node, {"metadata": {"annotations": annotations}, "spec": {"unschedulable": None}})
 
     async def ask(self, node: str, configuration: str) -> None:
-        """Request a configuration, and clear the state of the previous one, which would look like its own.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
-        """
+        """Request a configuration, and clear the state of the previous one, which would look like its own."""
         labels = {MIG_CONFIG_LABEL: configuration, MIG_CONFIG_STATE_LABEL: "pending"}
         await self._patch(node, {"metadata": {"labels": labels}})
 
