@@ -21,6 +21,7 @@ class Room:
         self.free = Counter(name for names in node.division for name in names)
         """Instances that no pod holds and no request was given."""
         self.free.subtract(node.held)
+        self._idle = [] if node.is_changing else sorted(node.idle)
         self._changes: Changes = {}
         self._pods = set[str]()
         self._cpu_taken = self._memory_taken = 0
@@ -53,41 +54,38 @@ class Room:
 
     def open_cards(self, *, after_pause: bool = False) -> dict[Geometry, list[int]]:
         """Return the idle cards that may change now, or after the pause, by their geometry."""
-        found = dict[Geometry, list[int]]()
-        if not self.node.is_changing:
-            is_paused = self.node.paused_until is not None and not after_pause
-            for card in sorted(self.node.idle - self._changes.keys()):
-                names = self.node.division[card]
-                if not (names and is_paused):
-                    found.setdefault(names, []).append(card)
+        is_paused, found = self.node.paused_until is not None and not after_pause, dict[Geometry, list[int]]()
+        for card in self._idle:
+            names = self.node.division[card]
+            if card not in self._changes and not (names and is_paused):
+                found.setdefault(names, []).append(card)
         return found
 
 
 def changes_for(
     room: Room,
+    cards: dict[Geometry, list[int]],
     wants: Amounts,
     waiting: Mapping[str, int],
     used: Mapping[str, int],
-    *,
-    after_pause: bool = False,
 ) -> Changes | None:
-    """Return changes of idle cards that make a request fit; None if none are found.
+    """Return changes of these idle cards that make a request fit; None if none are found.
 
     Each next change is the one after which least is missing. Of equal ones, it serves most of what other pods
     wait for, destroys fewest instances, and offers most of the profiles in use.
 
     Args:
         room: the node.
+        cards: cards that may change, by their geometry.
         wants: instances of the request.
         waiting: instances of each profile that other pods wait for.
         used: instances of each profile that are held or requested in the cluster.
-        after_pause: whether cards may change that the node's pause keeps now.
     """
     card = room.node.card
-    memory = {profile.name: profile.memory for profile in card.profiles}
-    if not all(most_instances(card, name) for name, _ in wants):
+    memory = Counter({profile.name: profile.memory for profile in card.profiles})
+    free, changes, count_of_cards = room.free, Changes(), sum(map(len, cards.values()))
+    if any(count > free[name] + count_of_cards * most_instances(card, name) for name, count in wants):
         return None
-    cards, free, changes = room.open_cards(after_pause=after_pause), room.free, Changes()
     useful = [names for names in full_geometries(card) if any(name in names for name, _ in wants)]
 
     def missing(free: Counter[str]) -> int:

@@ -19,13 +19,12 @@ from controller.geometry.division import Changes, Room, changes_for
 from controller.geometry.model import MigNode, MigRequest, NewDivision, Plan
 from controller.watch.mig_facts import MigPod
 from kube.matching import labels_match, tolerates
-from modes.mig_geometry import full_geometries
 from service.turns import Turns, in_turn
 
 MAX_STEPS = 1_000_000
 """Comparisons of one plan, about a second; namespaces that it does not reach come first in the next."""
-DIVISION_STEPS = 10
-"""Steps that a try of one division of a card counts as."""
+DIVISION_STEPS = 300
+"""Steps that the search for the division of one card counts as."""
 FIRST_PAUSE_SECONDS = 300.0
 """How long no card is divided for a pod that did not use those that were; twice as long each time."""
 MEMORY_SECONDS = 3600.0
@@ -104,7 +103,7 @@ class _Planning:
         """Give a request free instances (False), divide cards for it (True), or return why not."""
         wants, matching = request.mig.wants, self._accepting(request.mig)
         rooms = [room for room in matching if room.has_room(request.pod)]
-        self._steps -= 1 + len(matching) + len(rooms)
+        self._steps -= 1 + 3 * len(matching)
         for room in rooms:
             if room.fits(wants):
                 room.give(request, {})
@@ -131,9 +130,10 @@ class _Planning:
         return self._matching[mig.digest]
 
     def _changes(self, room: Room, request: MigRequest, *, after_pause: bool = False) -> Changes | None:
-        if cards := room.open_cards(after_pause=after_pause):
-            self._steps -= DIVISION_STEPS * len(cards) * len(full_geometries(room.node.card))
-        return changes_for(room, request.mig.wants, self._waiting, self._used, after_pause=after_pause)
+        if not (cards := room.open_cards(after_pause=after_pause)):
+            return None
+        self._steps -= DIVISION_STEPS * sum(map(len, cards.values()))
+        return changes_for(room, cards, request.mig.wants, self._waiting, self._used)
 
     def _why_not(self, request: MigRequest, matching: Sequence[Room]) -> str:
         """Return why no card can be divided for a request now."""
