@@ -43,20 +43,6 @@ def test_a_tenant_with_many_waiting_pods_does_not_shut_out_another_with_one():
     assert node_of(cluster, "p") is not None
 
 
-def test_instances_that_a_pod_cannot_use_for_want_of_cpu_are_divided_for_others():
-    cluster = MigCluster()
-    cluster.add_pod("small", "1g.5gb")
-    asyncio.run(cluster.run(30))
-    del cluster.pods["small"]
-    cluster.add_pod("holds-cpu", "1g.5gb", nodeName="n0")
-    cluster.pods["holds-cpu"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "60"}
-    cluster.add_pod("lacks-cpu", "1g.5gb", namespace="greedy", cpu="8")
-    cluster.add_pod("p", "7g.40gb", namespace="modest")
-    asyncio.run(cluster.run(30))
-    assert node_of(cluster, "p") == "n0"
-    assert node_of(cluster, "lacks-cpu") is None
-
-
 def test_instances_that_a_pod_does_not_use_for_whatever_reason_are_divided_for_others():
     cluster = MigCluster(pause_seconds=10.0)
     cluster.unbindable.add("lacks-volume")
