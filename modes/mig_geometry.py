@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 
@@ -45,16 +44,8 @@ def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
 
 def most_instances(card: MigCard, profile: str) -> int:
     """Return the maximum number of instances of one profile on the card; 0 for an unknown profile."""
-    return _most_of_each(card).get(profile, 0)
-
-
-@cache
-def _most_of_each(card: MigCard) -> dict[str, int]:
-    """Cached by card, not by profile: users can invent profile names."""
-    most = Counter[str]()
-    for each in geometries(card):
-        most |= Counter(each)
-    return dict(most)
+    known = card.profile(profile)
+    return known.most if known is not None else 0
 
 
 def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Iterator[tuple[Placement, ...]]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from controller.geometry.infeasible import never_fits
-from controller.geometry.model import Division, MigRequest
+from controller.geometry.model import Amounts, Division, MigRequest
 from controller.geometry.node_view import NodeDivision, view
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.mig_facts import MigNodeFact
 from controller.watch.resources import SeenPod
 from modes.facts import NodeFact
-from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard
+from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class Cluster:
     nodes: list[ClusterNode]
     waiting: dict[str, MigRequest]
     """Pods that some card may be divided for."""
-    impossible: dict[str, tuple[MigRequest, str]]
+    impossible: list[tuple[MigRequest, str]]
     """Pods that no card can ever serve, and why."""
 
     @classmethod
@@ -86,30 +85,25 @@ class Cluster:
             for name, node in state.nodes.items()
             if node.mig is not None
         ]
-        impossible = _impossible(nodes, waiting)
-        possible = {uid: each for uid, each in waiting.items() if uid not in impossible}
-        return cls(nodes, possible, impossible)
+        advertised = {name for node in nodes for name, _ in node.fact.amounts}
+        problems = {
+            wants: _never_fits(wants, advertised) for wants in {each.mig.wants for each in waiting.values()}
+        }
+        return cls(
+            nodes,
+            {uid: each for uid, each in waiting.items() if problems[each.mig.wants] is None},
+            [
+                (each, problem)
+                for each in waiting.values()
+                if (problem := problems[each.mig.wants]) is not None
+            ],
+        )
 
 
-def _impossible(
-    nodes: list[ClusterNode], waiting: Mapping[str, MigRequest]
-) -> dict[str, tuple[MigRequest, str]]:
-    """Return the pods that no card can ever serve and no node advertises instances for."""
-    largest, advertised = dict[MigCard, int](), Counter[str]()
-    for node in nodes:
-        advertised |= Counter(dict(node.fact.amounts))
-        if (card := node.view.card) is not None and node.fact.is_ours:
-            largest[card] = max(largest.get(card, 0), node.view.cards)
-    problems = {
-        wants: problem
-        for wants in {each.mig.wants for each in waiting.values()}
-        if (problem := never_fits(wants, largest)) is not None
-        and any(advertised[_resource(name)] < count for name, count in wants)
-    }
-    return {
-        uid: (each, problems[each.mig.wants]) for uid, each in waiting.items() if each.mig.wants in problems
-    }
-
-
-def _resource(profile: str) -> str:
-    return f"{MIG_RESOURCE_PREFIX}{profile.replace('+', '.')}"
+def _never_fits(wants: Amounts, advertised: Container[str]) -> str | None:
+    """Return why no card can ever serve a request; None if a known one may, or a node advertises it."""
+    for name, _ in wants:
+        resource = f"{MIG_RESOURCE_PREFIX}{name.replace('+', '.')}"
+        if resource not in advertised and not any(card.profile(name) for card in CARDS):
+            return f"no known card has the MIG profile {name}: ask for one that nvidia-smi mig -lgip lists"
+    return None

@@ -22,9 +22,9 @@ from cluster.leadership import Leadership
 from controller.geometry.cluster import Cluster, ClusterNode
 from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import BrokenFileError, MigConfigFile, config_name, other_attempt
-from controller.geometry.mig_manager import MigManager, paused_labels
+from controller.geometry.mig_manager import MigManager
 from controller.geometry.model import Division, MigNode, NewDivision
-from controller.geometry.node_view import Action, change_text, next_action, pause_end, target_of, time_text
+from controller.geometry.node_view import change_text, ends_of, pause_end, time_text
 from controller.geometry.planner import Planner, is_still_wanted
 from controller.geometry.reports import Reports
 from controller.watch.ledger_store import LedgerStore
@@ -152,7 +152,7 @@ class GeometryLoop:
         """Return a node with its current or coming division; None if it takes no part now."""
         fact, card, seen, use = node.fact, node.view.card, node.node, node.use
         division = (
-            file.divisions.get(target_of(fact.change)) if fact.change is not None else node.view.division
+            file.divisions.get(ends_of(fact.change)[1]) if fact.change is not None else node.view.division
         )
         if card is None or division is None or not fact.is_ours or not (fact.change or seen.usable):
             return None
@@ -178,7 +178,7 @@ class GeometryLoop:
             in_use.add(config_name(name, each.division))
         if file.divisions.keys() != before or self._manager.is_missing:
             for node in cluster.nodes:
-                in_use |= {node.fact.config, target_of(node.fact.change or "")}
+                in_use |= {node.fact.config, ends_of(node.fact.change)[1]}
             file.keep(in_use)
             await self._manager.write(file)
         self._readable_at = {name: self._readable_at.get(name, readable_at) for name in file.divisions}
@@ -203,22 +203,31 @@ class GeometryLoop:
         return known if known is not None and known[0] == phase else (phase, self._clock())
 
     def _next(self, node: ClusterNode, file: MigConfigFile) -> Coroutine[None, None, None] | None:
-        """Return what a node needs next; None if that is to wait."""
-        target, waited = target_of(node.fact.change or ""), self._clock() - self._since[node.name][1]
-        work: Coroutine[None, None, None] | None = None
-        match next_action(node.fact, node.view.card, file.divisions):
-            case None:
-                work = self._cordon(node, file, waited)
-            case Action.ASK if waited >= self._options.drain_seconds:
-                work = self._ask(node, target, file)
-            case Action.WAIT if waited >= STUCK_SECONDS:
-                work = self._fail(node, target, _why_stuck(node))
-            case Action.FAIL:
-                work = self._fail(node, target, "the MIG manager says failed: see its log on this node")
-            case Action.FINISH:
-                work = self._finish(node, file.divisions[target])
-            case Action.ABANDON:
-                work = self._end(node, "abandoned")
+        """Return what a node needs next; None if that is to wait.
+
+        A change is read off the node and the ConfigMap, so a new controller can continue it.
+        """
+        fact, work = node.fact, None
+        (before, target), waited = ends_of(fact.change), self._clock() - self._since[node.name][1]
+        division = file.divisions.get(target)
+        if fact.change is None:
+            work = self._cordon(node, file, waited)
+        elif (
+            not fact.is_ours
+            or division is None
+            or node.view.card is None
+            or fact.config not in {before, target}
+        ):
+            # Somebody else has changed the node.
+            work = self._end(node, "abandoned")
+        elif fact.config == before:
+            work = self._ask(node, target, file) if waited >= self._options.drain_seconds else None
+        elif fact.state == "failed":
+            work = self._fail(node, target, "the MIG manager says failed: see its log on this node")
+        elif node.view.division is not None:
+            work = self._finish(node, division)
+        elif waited >= STUCK_SECONDS:
+            work = self._fail(node, target, _why_stuck(node))
         return work
 
     def _cordon(
@@ -277,7 +286,6 @@ class GeometryLoop:
 
 def _why_stuck(node: ClusterNode) -> str:
     """Return why it is stuck, with the labels that keep GPU clients away: the MIG manager leaves them."""
-    why = f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s"
-    if not (paused := paused_labels(node.node.labels)):
-        return why
-    return f"{why}, and keeps clients of the GPUs off by labels, set each to true: {', '.join(paused)}"
+    paused = sorted(key for key, value in node.node.labels.items() if value == "paused-for-mig-change")[:12]
+    labels = f", and keeps clients of the GPUs off by labels, set each to true: {', '.join(paused)}"
+    return f"the MIG manager has not ended after {STUCK_SECONDS:.0f} s{labels if paused else ''}"

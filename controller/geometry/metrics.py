@@ -6,8 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from controller.geometry.cluster import Cluster
 
-RESULTS = ("started", "succeeded", "failed", "abandoned")
-
 
 class GeometryMetrics:
     """Metrics of the geometry loop; every series starts at zero."""
@@ -19,7 +17,7 @@ class GeometryMetrics:
             ["result"],
             registry=registry,
         )
-        for result in RESULTS:
+        for result in ("started", "succeeded", "failed", "abandoned"):
             self.changes.labels(result)
         self.errors = Counter(
             "fraction_injector_mig_errors",

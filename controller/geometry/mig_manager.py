@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -41,13 +40,6 @@ class _Pod(msgspec.Struct):
 
 
 _config_map = msgspec.json.Decoder(_ConfigMap)
-
-_PAUSED, _MAX_PAUSED = "paused-for-mig-change", 12
-
-
-def paused_labels(labels: Mapping[str, str]) -> list[str]:
-    """Return the node labels by which the MIG manager keeps GPU clients off the node while it works."""
-    return sorted(key for key, value in labels.items() if value == _PAUSED)[:_MAX_PAUSED]
 
 
 class MigManager:

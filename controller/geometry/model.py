@@ -53,9 +53,14 @@ class MigNode:
 
     @property
     def idle(self) -> frozenset[int]:
-        """Cards that certainly have no instance in use: no pod holds a profile that the card has."""
-        cards = enumerate(self.division)
-        return frozenset(index for index, names in cards if not any(self.held.get(name) for name in names))
+        """Cards that certainly have no instance in use: no pod holds a profile that the card has.
+
+        None is if a pod holds a profile that no card has: the node is not divided as it seems.
+        """
+        held = {name for name, count in self.held.items() if count}
+        if not held <= {name for names in self.division for name in names}:
+            return frozenset()
+        return frozenset(index for index, names in enumerate(self.division) if held.isdisjoint(names))
 
     def has_room(self, pod: PodFact, cpu_taken: int = 0, memory_taken: int = 0) -> bool:
         """Whether it has the pod's CPU and memory free, apart from what is taken."""

@@ -30,7 +30,7 @@ class Reports:
         """Write on pods why no card is divided for them now, or why they can never run."""
         for uid, why in islice(plan.unserved.items(), MAX_NAMED):
             self._on_pod(cluster.waiting[uid], MIG_WAITS, why)
-        impossible = in_turn(cluster.impossible.values(), lambda each: each[0].pod.namespace, {})
+        impossible = in_turn(cluster.impossible, lambda each: each[0].pod.namespace, {})
         for request, problem in impossible[:MAX_NAMED]:
             self._on_pod(request, MIG_NEVER_FITS, problem)
 

@@ -24,8 +24,6 @@ MAX_PROFILES = 8
 MAX_PROFILE_NAME = 32
 MAX_CONSTRAINTS = 16 * 1024
 """Bytes of a pod's selectors and tolerations; cards are not divided for a pod with more."""
-MAX_TIME = 40
-"""Characters of a time in an annotation: more than Kubernetes writes."""
 
 
 class MigPod(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +53,7 @@ class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
     amounts: tuple[tuple[str, int], ...]
     """Amounts of the MIG resources that it advertises, by name."""
     divided_at: str | None = None
-    """When it was last divided, by our annotation; cut to MAX_TIME."""
+    """When it was last divided, by our annotation."""
 
 
 class MigPodSpec(PodSpec, rename="camel", gc=False):
@@ -108,7 +106,7 @@ def mig_node(node: Node) -> MigNodeFact | None:
     """
     labels = node.metadata.labels or {}
     annotations = node.metadata.annotations or {}
-    change, divided_at = annotations.get(MIG_CHANGE_ANNOTATION), annotations.get(MIG_DIVIDED_AT_ANNOTATION)
+    change = annotations.get(MIG_CHANGE_ANNOTATION)
     is_ours = is_divided_on_demand(labels)
     amounts = _amounts((node.status and node.status.allocatable) or {})
     if not is_ours and change is None and not amounts:
@@ -119,7 +117,7 @@ def mig_node(node: Node) -> MigNodeFact | None:
         state=labels.get(MIG_CONFIG_STATE_LABEL, ""),
         change=change,
         amounts=amounts,
-        divided_at=divided_at[:MAX_TIME] if divided_at is not None else None,
+        divided_at=annotations.get(MIG_DIVIDED_AT_ANNOTATION),
     )
 
 
