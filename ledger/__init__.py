@@ -16,7 +16,6 @@ PUBLIC = (
     "node_capacity",
     "own_demands",
     "owners",
-    "placement.label_index",
     "placement_request",
     "queue_names",
     "quota_line",
