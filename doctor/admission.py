@@ -8,6 +8,7 @@ from certs.pem import load_certificates
 from certs.values import CertificateError
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
 from doctor.seen import Seen, known
+from kube.names import WEBHOOK
 
 MUST_HAVE = ("injected", "unchanged")
 """Policies of the second lock that cannot be disabled individually."""
@@ -15,8 +16,6 @@ AGAINST_ANNOTATIONS = "device-annotations"
 MAX_WARNINGS = 3
 """Warnings of the type checking that are shown per policy."""
 MAX_PODS_NAMED = 3
-WEBHOOK = "fractions.clearml-injector.io"
-"""Name of the one entry of the webhook configuration, which a denial begins with."""
 _UNREACHABLE = (
     "see the webhook's pods and Service, and that networkPolicy.apiServerBlocks has the API servers"
 )

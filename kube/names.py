@@ -64,6 +64,8 @@ MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"
 MIG_DIVIDED_AT_ANNOTATION = PREFIX + "mig-divided-at"
 """Annotation of a node: when the last division of its cards ended, as RFC 3339."""
 
+WEBHOOK = "fractions.clearml-injector.io"
+"""Name of the one entry of the webhook configuration, which a denial begins with."""
 GROUP = "clearml-injector.io"
 """API group of the GpuLedger and of the GpuNode."""
 API_VERSION = GROUP + "/v1alpha1"
