@@ -63,8 +63,6 @@ KNOWN = {
     "the division of cards into instances": {
         "controller/geometry/cluster.py",
         "controller/geometry/division.py",
-        "controller/geometry/feasibility.py",
-        "controller/geometry/infeasible.py",
         "controller/geometry/mig_config.py",
         "controller/geometry/model.py",
         "controller/geometry/node_view.py",
