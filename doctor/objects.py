@@ -333,7 +333,7 @@ def complaint(log: bytes) -> str | None:
     for text in reversed(log.splitlines()):
         try:
             line = msgspec.json.decode(text, type=_LogLine)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             continue  # a line of a library, or cut off
         if line.level in {"warning", "error"} and line.error:
             return f"{line.event}: {line.error}"

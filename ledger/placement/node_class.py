@@ -266,7 +266,7 @@ def class_key(node: NodeFact) -> Hashable:
     """Return everything that nodes of a class have in common."""
     offered = node.usable, node.agent, node.gpus, node.pooled, node.instances
     counts = tuple([mode.gpu_count(node) for mode in MODES.values()])
-    pool = (node.pool, *[node.labels.get(key) or "" for key in _REFUSING]) if node.pool else ()
+    pool = (node.pool, *[node.labels.get(key) or "" for key in _REFUSING]) if node.pool or node.pooled else ()
     return offered, counts, pool, tuple(sorted(node.cordoned)), layout(node), price_key(node)
 
 
