@@ -11,10 +11,12 @@ VERBS = "ask|delete|label|leave|name|remove|set|use|write"
 ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
+    "agent-own-node": 1,
+    "agent-own-slices": 1,
     "bindings": 3,
     "claimed-shares": 1,
     "claims": 1,
-    "controller-writes": 5,
+    "controller-writes": 8,
     "device-annotations": 1,
     "ephemeral-containers": 4,
     "injected": 16,
