@@ -18,7 +18,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
         ),
         "usage": ledger._usage._alike,
         "usage by cells": (ledger._usage._of_cell(((), "")), ledger._usage._cells)[1],
-        "kinds of GPU": vars(ledger._kinds).copy(),
+        "kinds of GPU": {name: dict(found) for name, found in vars(ledger._kinds).items() if found},
         "reservations": ledger._reservations._by_name,
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
