@@ -155,7 +155,10 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Start a request; while another one is in progress, do not read it at all."""
-        self.begin_request()
+        if self._completed or not self.is_idle:
+            self._is_pipelined = True
+            raise _UnwantedError
+        self._receiving = self._in_head = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -167,13 +170,19 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Let the app start."""
-        self.check_head()
+        """Let the app start, unless the head is too large."""
+        self._in_head = False
+        limit = self._limits.head_bytes
+        if self._received > limit and self._head_size() > limit:
+            self._refuse_head(f"a head over {limit} bytes")
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Give the app the end of the request."""
-        self.end_request()
+        self._receiving, self._completed = False, True
+        self._overdue = None
+        if self._is_held:
+            self._hold(whole=True)
         if not self.parser.should_keep_alive():
             # A trailer may have ended it: the parser accepts nothing more, so no request may wait for it.
             self.cycle.keep_alive = False
@@ -218,29 +227,6 @@ class Connection(HttpToolsProtocol):
         """Answer the request that is arriving with 503: an API server retries after a second."""
         self._is_held = False
         self._refuse(503, _CROWDED, _RETRY)
-
-    # For connections that answer at once
-
-    def begin_request(self) -> None:
-        """Record that a request begins; raises inside the parser while another one is in progress."""
-        if self._completed or not self.is_idle:
-            self._is_pipelined = True
-            raise _UnwantedError
-        self._receiving = self._in_head = True
-
-    def check_head(self) -> None:
-        """Reject a head that is too large; raises inside the parser."""
-        self._in_head = False
-        limit = self._limits.head_bytes
-        if self._received > limit and self._head_size() > limit:
-            self._refuse_head(f"a head over {limit} bytes")
-
-    def end_request(self) -> None:
-        """Record that the request is complete."""
-        self._receiving, self._completed = False, True
-        self._overdue = None
-        if self._is_held:
-            self._hold(whole=True)
 
     # Bounds
 
