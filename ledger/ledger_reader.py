@@ -136,10 +136,8 @@ class LedgerReader:
 
     def reserved(self, node: str | None) -> list[Claim]:
         """Return what is reserved on a node, or for pods without one, the oldest first."""
-        account = self._node_index.accounts.get(node) if node is not None else None
+        account = self._node_index.accounts.get(node) if node is not None else self._pending
         claims = account.claims if account is not None else {}
-        if node is None:
-            claims = self._pending.claims
         return [claim for claim in claims.values() if claim.is_reserved]
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
