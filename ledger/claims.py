@@ -9,12 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ledger.claimed_cards import CardKind
+from ledger.placement.gpu_kinds import named_models
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.claim import are_large_enough, most_sizes, needs_sizes
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
-
-MAX_NAMED = 3
-"""Models that a denial names."""
 
 
 def needs_cards(request: PlacementRequest) -> bool:
@@ -62,9 +60,7 @@ def _accepted(kinds: GpuKinds, cards: Mapping[CardKind, int]) -> Counter[int]:
 
 
 def _no_such_model(driver: str, cards: Mapping[CardKind, int]) -> Unschedulable:
-    models = sorted({model for model, _ in cards if model})
+    models = named_models(model for model, _ in cards)
     if not models:
         return Unschedulable(f"DRA driver {driver} states no model of its cards: leave gpu-model out")
-    more = f" and {len(models) - MAX_NAMED} more" if len(models) > MAX_NAMED else ""
-    named = ", ".join(models[:MAX_NAMED])
-    return Unschedulable(f"no card has one of its models: there are {named}{more}; fix the annotation")
+    return Unschedulable(f"no card has one of its models: there are {models}; fix the annotation")

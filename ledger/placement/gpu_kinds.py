@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeVar
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -100,11 +100,17 @@ class KnownKinds:
         return None
 
     def _named(self) -> str:
-        models = sorted({model for model, _ in self._kinds if model})
+        models = named_models(model for model, _ in self._kinds)
         if not models:
             return f"no node has the label {GPU_PRODUCT_LABEL}; ask the admin to set it"
-        more = f" and {len(models) - _MAX_NAMED} more" if len(models) > _MAX_NAMED else ""
-        return f"the cluster has {', '.join(models[:_MAX_NAMED])}{more}; fix the annotation"
+        return f"the cluster has {models}; fix the annotation"
+
+
+def named_models(models: Iterable[str | None]) -> str:
+    """Return the first models, each once, and how many more there are; empty if none is known."""
+    known = sorted({model for model in models if model})
+    more = f" and {len(known) - _MAX_NAMED} more" if len(known) > _MAX_NAMED else ""
+    return f"{', '.join(known[:_MAX_NAMED])}{more}"
 
 
 def _count(counts: Counter[_Key], keys: Collection[_Key], by: int) -> None:
