@@ -13,7 +13,9 @@ from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.pod_diff import changed_lines
 from cli.printing import say, say_in, say_json
+from kube.dra import SHARE_CAPACITY, part_of_card
 from kube.names import MEMORY_MIB_ANNOTATION
+from kube.quantity import whole
 from kube.reasons import Reason
 from policies.model.problems import printable
 from webhook.admission_review import UnreadableReviewError
@@ -119,10 +121,14 @@ def _template(claim: dict[str, Any]) -> Iterator[str]:
         if len(requests) > 1:
             yield f"  request {request['name']}:"
         for asked in request.get("firstAvailable") or [request["exactly"]]:
-            amount = asked.get("capacity", {}).get("requests", {}).get("memory", "all memory")
-            yield f"  {amount} of each of {asked['count']} {asked['deviceClassName']}"
+            yield f"  {_amount(asked)} of each of {asked['count']} {asked['deviceClassName']}"
             for selector in asked.get("selectors", ()):
                 yield f"    where {selector['cel']['expression']}"
+
+
+def _amount(asked: dict[str, Any]) -> str:
+    [(capacity, amount)] = asked.get("capacity", {}).get("requests", {"": "all"}).items()
+    return part_of_card(whole(amount)) if capacity == SHARE_CAPACITY else amount
 
 
 def _by_agent(explanation: Explanation) -> str:

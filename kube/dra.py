@@ -28,7 +28,12 @@ MAX_DRIVER, MAX_CEL_NAME = 63, 32
 DriverName = Annotated[str, msgspec.Meta(pattern=DNS_NAME, max_length=MAX_DRIVER)]
 CelName = Annotated[str, msgspec.Meta(pattern=CEL_NAME, max_length=MAX_CEL_NAME)]
 MEMORY_CAPACITY = "memory"
-"""The capacity of a device of which claims take a part; both drivers' unit is 1Mi."""
+"""The capacity of a device of which claims take a part, of NVIDIA's driver and by default of custom ones."""
+SHARE_CAPACITY = "share"
+"""The capacity of a device of the agent's driver of which claims take a part, in millionths of the card."""
+SHARES_OF_CARD = 1_000_000
+MEMORY_ATTRIBUTE = "memoryMiB"
+"""The attribute with a card's memory for programs, of the agent's driver."""
 
 
 class ClaimNames(msgspec.Struct, frozen=True, gc=False):
@@ -54,8 +59,14 @@ class CustomCards(msgspec.Struct, frozen=True, rename="camel", gc=False):
 CLAIM_NAME = "gpu-fraction"
 """The name in `spec.resourceClaims` of the claim of a pod's share, and prefix of its template's name."""
 REQUEST_NAME = "gpu"
-"""The name of the request in the claim; alternatives of a card's size are named `m` and its MiB.
+"""The name of the request in the claim; alternatives for sizes of cards are named `m` and MiB.
 
 If several containers share the claim, each has a request of its own, named `gpu-` and its number from 0."""
 TEMPLATE_LABEL = PREFIX + "template"
 """Label of the ResourceClaimTemplates that the controller makes."""
+
+
+def part_of_card(share: int) -> str:
+    """Return a share of a card, of SHARES_OF_CARD, as the label says it: "0.5"."""
+    whole, part = divmod(share, SHARES_OF_CARD)
+    return f"{whole}.{part:06}".rstrip("0").rstrip(".")

@@ -99,8 +99,7 @@ def _view(node: str, use: CardUse, claims: Iterable[CardClaim], most: int, *, ta
 
 def _held(claim: CardClaim, key: CardKey, card_mib: int) -> int:
     """Return the MiB of one card that a claim holds."""
-    parts = [part.mib for part in claim.parts if part.card == key]
-    return card_mib if None in parts else sum([mib or 0 for mib in parts])
+    return sum([part.mib_of(card_mib) for part in claim.parts if part.card == key])
 
 
 def _order(share: CardShare) -> tuple[int, str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kube.dra import SHARES_OF_CARD
 from ledger.claimed_cards import CardUse, ClaimedCards
 from modes.gpu_kinds import GpuKinds
 
@@ -19,24 +20,35 @@ MAX_NAMED = 3
 class ClaimAlternative:
     """One of the alternatives that a claim accepts."""
 
-    memory_mib: int | None
-    """None for the whole card."""
+    memory_mib: int = 0
+    """0 if a share of the card is asked for."""
+    share: int = 0
+    """Parts of which a card has SHARES_OF_CARD; all of them for the whole card."""
     card_mib: int | None = None
     """MiB of the cards that it may be taken of; None for any."""
     count: int = 1
     """Number of different cards of one node."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it asks for the whole card."""
+        return self.share == SHARES_OF_CARD
+
     def accepts(self, use: CardUse, kinds: GpuKinds) -> bool:
         """Whether a card is of the size and kind, whatever is free on it."""
         mib, model = use.card.mib, use.card.model.replace(" ", "-")
-        is_size = mib == self.card_mib if self.card_mib is not None else mib >= (self.memory_mib or 0)
+        is_size = mib == self.card_mib if self.card_mib is not None else mib >= self.memory_mib
         return is_size and mib >= kinds.min_mib and kinds.takes_model(model)
 
     def has_room(self, use: CardUse) -> bool:
         """Whether the amount is free on a card."""
-        if self.memory_mib is None:
+        if self.is_whole:
             return not use.claims
-        return use.free_mib >= self.memory_mib
+        return use.free_mib >= self.memory_mib + use.card.mib * self.share // SHARES_OF_CARD
+
+    def is_more(self, free: int, card_mib: int, other_free: int, other_mib: int) -> bool:
+        """Whether so many free MiB of a card are more than those of another; of shares, the larger part."""
+        return free * other_mib > other_free * card_mib if self.share and other_free else free > other_free
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,9 @@ class AlternativeRoom:
     nodes_with_room: int = 0
     """Nodes with enough such cards."""
     most_free_mib: int = 0
-    """The most that is free of a usable card."""
+    """The most that is free of a usable card; for a share, of the card with the largest part free."""
+    most_free_of: int = 0
+    """MiB of that card."""
     most_free_on: str = ""
     """Node of that card."""
 
@@ -161,8 +175,10 @@ class ClaimRoomSearch:
         accepted = [use for use in uses if alternative.accepts(use, self._kinds)]
         usable = [use for use in accepted if is_usable and not use.card.taint]
         with_room = sum(map(alternative.has_room, usable))
-        free = max([use.free_mib for use in usable], default=0)
-        most = (free, node) if free > room.most_free_mib else (room.most_free_mib, room.most_free_on)
+        most = room.most_free_mib, room.most_free_of, room.most_free_on
+        for use in usable:
+            if alternative.is_more(use.free_mib, use.card.mib, *most[:2]):
+                most = use.free_mib, use.card.mib, node
         return AlternativeRoom(
             alternative,
             room.cards + len(accepted),

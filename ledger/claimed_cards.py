@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kube.dra import SHARES_OF_CARD
 from modes.facts import PodKey
 
 Name = TypeVar("Name")
@@ -72,10 +73,16 @@ class ClaimedPart(msgspec.Struct, frozen=True, gc=False):
     """What a claim holds of one card."""
 
     card: CardKey
-    mib: int | None = None
-    """None for the whole card: the scheduler counted no capacity."""
+    mib: int = 0
+    """0 if the driver's cards are claimed by their shares."""
+    share: int = 0
+    """In parts of which a card has SHARES_OF_CARD. All of them: the scheduler counted no capacity."""
     request: str = ""
     """Name of the request, and of its alternative after a slash."""
+
+    def mib_of(self, card_mib: int) -> int:
+        """Return what it is of a card with this many MiB."""
+        return self.mib + card_mib * self.share // SHARES_OF_CARD
 
 
 class CardClaim(msgspec.Struct, frozen=True, gc=False):
@@ -114,16 +121,16 @@ class CardUse(msgspec.Struct, frozen=True, gc=False):
 class _Held:
     """The claims on one card, offered or not, and their sum."""
 
-    __slots__ = ("claims", "mib", "wholes")
+    __slots__ = ("claims", "mib", "share")
 
     def __init__(self) -> None:
         self.claims: dict[PodKey, CardClaim] = {}
-        self.mib = self.wholes = 0
+        self.mib = self.share = 0
 
-    def add(self, mib: int | None, sign: int) -> None:
+    def add(self, part: ClaimedPart, sign: int) -> None:
         """Add a part, or take it away with -1 as the sign."""
-        self.mib += sign * (mib or 0)
-        self.wholes += sign * (mib is None)
+        self.mib += sign * part.mib
+        self.share += sign * part.share
 
 
 class ClaimedCards:
@@ -288,12 +295,13 @@ class ClaimedCards:
         held = self._held.get(key)
         if held is None:
             return CardUse(key, card)
-        return CardUse(key, card, held.mib + held.wholes * card.mib, len(held.claims))
+        claimed = held.mib + card.mib * held.share // SHARES_OF_CARD
+        return CardUse(key, card, claimed, len(held.claims))
 
     def _count(self, claim: CardClaim, sign: int) -> None:
         """Add the parts of a claim, or take them away with -1 as the sign."""
         for part in claim.parts:
-            self._held.setdefault(part.card, _Held()).add(part.mib, sign)
+            self._held.setdefault(part.card, _Held()).add(part, sign)
         for card in {part.card for part in claim.parts}:
             claims = self._held[card].claims
             if sign > 0:

@@ -18,11 +18,14 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 def needs_cards(request: PlacementRequest) -> bool:
     """Whether the claim of a pod depends on the sizes or the kinds of the cards that are offered."""
     demands = request.demands
-    return demands.existing is None and (demands.kinds != EVERY_KIND or needs_sizes(request.share.fraction))
+    share = request.share
+    return demands.existing is None and (
+        demands.kinds != EVERY_KIND or needs_sizes(share.fraction, share.driver)
+    )
 
 
 def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placement | Unschedulable:
-    """Return the sizes of cards that a pod's claim may take.
+    """Return the sizes of cards that a pod's claim may take; none if it asks for the same of any card.
 
     The smallest come first, so that larger cards stay free for those who need them. If there are more than a
     claim can list, the most frequent ones are taken. A limit that is written into the pod needs one size.
@@ -41,11 +44,11 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     sizes = [mib for mib in known if mib >= least and are_large_enough(share.fraction, (mib,))]
     if known and not sizes:
         return Unschedulable(f"no card has {least} MiB of memory, the largest has {max(known)}")
-    if not needs_sizes(share.fraction):
+    if not needs_sizes(share.fraction, share.driver):
         return Placement((), 0, ())
     if not sizes:
         return Unschedulable(f"DRA driver {share.driver} offers no card yet, and the policy assumes none")
-    most = 1 if share.writes_limits else most_sizes(share.fraction)
+    most = most_sizes(share.fraction, share.driver)
     chosen = sorted(sorted(sizes, key=lambda mib: (-known[mib], mib))[:most])
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
 

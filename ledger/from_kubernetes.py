@@ -41,7 +41,7 @@ from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
-from modes.claim import NamedShare, share_of_name
+from modes.claim_name import NamedShare, share_of_name
 from modes.facts import UNLIMITED, NodeFact, PodFact, QuotaWait
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.instance_worth import mib_of_instance, profile_on
 from ledger.placement_request import AllocatedShare
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.instance import Instance
 from modes.units import Gpu, Unit

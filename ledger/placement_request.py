@@ -11,7 +11,7 @@ import msgspec
 from kube.dra import ClaimNames, DriverName
 from kube.names import GPU_PRODUCT_LABEL, MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints, Requirement, with_requirement
-from modes.claim import MAX_SIZES, NamedShare, named_share
+from modes.claim_name import MAX_SIZES, NamedShare, named_share
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.instance import ONE_INSTANCE, Instance

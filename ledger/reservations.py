@@ -10,7 +10,7 @@ from ledger.accounts import ClaimKey
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import Accounting, AllocatedShare
 from ledger.quota_usage import Used
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import PodFact
 from modes.units import Amounts
 

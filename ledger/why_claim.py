@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kube.dra import CustomCards
+from kube.dra import SHARES_OF_CARD, CustomCards, part_of_card
 from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom
 from ledger.claimed_cards import ClaimedPart
 from ledger.quoted_text import closed, quoted
@@ -58,7 +58,7 @@ def request_of(claim: ShareClaim) -> str:
 
 def held_by(claim: ShareClaim) -> str:
     """Return what a claim holds of which cards; empty if it is not known."""
-    return " and ".join([f"{_amount(part.mib)} {quoted(part.card.device)}" for part in claim.parts])
+    return " and ".join([f"{_amount(part)} {quoted(part.card.device)}" for part in claim.parts])
 
 
 def waiting_claim(claim: ShareClaim, again: str) -> Iterator[str]:
@@ -108,17 +108,20 @@ def _lack(room: ClaimRoom | None) -> str:
 
 def _alternative(alternative: ClaimAlternative) -> str:
     size = f"with {alternative.card_mib} MiB" if alternative.card_mib is not None else ""
-    if alternative.memory_mib is None:
+    each = part_of_card(alternative.share) if alternative.share else f"{alternative.memory_mib} MiB"
+    if alternative.is_whole:
         what = "1 whole card" if alternative.count == 1 else f"{alternative.count} whole cards of one node"
     elif alternative.count == 1:
-        what = f"{alternative.memory_mib} MiB of a card"
+        what = f"{each} of a card"
     else:
-        what = f"{alternative.memory_mib} MiB of each of {alternative.count} cards of one node"
+        what = f"{each} of each of {alternative.count} cards of one node"
     return f"{what} {size}".rstrip()
 
 
-def _amount(mib: int | None) -> str:
-    return "all of" if mib is None else f"{mib} MiB of"
+def _amount(part: ClaimedPart) -> str:
+    if part.share == SHARES_OF_CARD:
+        return "all of"
+    return f"{part_of_card(part.share) if part.share else f'{part.mib} MiB'} of"
 
 
 def _missing(claim: ShareClaim, again: str) -> str:
@@ -176,7 +179,8 @@ def _cards(room: AlternativeRoom, *, is_free_known: bool) -> str:
         said += f", but no node has {alternative.count} of them"
     if not room.most_free_mib:
         return f"{said}, all are claimed."
-    return f"{said}, the most free is {room.most_free_mib} MiB on {quoted(room.most_free_on)}."
+    most = f"{room.most_free_mib} of {room.most_free_of} MiB"
+    return f"{said}, the most free is {most} on {quoted(room.most_free_on)}."
 
 
 def _left_out(room: ClaimRoom) -> str:

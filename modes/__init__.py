@@ -3,6 +3,7 @@
 PUBLIC = (
     "amounts",
     "claim",
+    "claim_name",
     "facts",
     "fraction",
     "gpu_kinds",

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from kube.scheduling import Taint
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.units import POOL, Amounts, Gpu, Unit, unit_of
 
 UNLIMITED = 1 << 60

@@ -22,7 +22,7 @@ from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.use import ShareUse, UseKey
 from ledger.view import PendingView
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from service.http.serving import Listener, serve
 from service.http.sockets import bind

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kube.dra import DRIVER, MEMORY_CAPACITY
+from kube.dra import DRIVER, SHARE_CAPACITY, SHARES_OF_CARD
 from kube.names import FRACTION_LABEL
-from kube.quantity import parse_quantity
+from kube.quantity import whole
 
 MAX_RESULTS = 32
 """Kubernetes' own maximum of results in a claim."""
-_MIB = 1024 * 1024
 _UID = re.compile(r"[0-9a-zA-Z](?:[-0-9a-zA-Z]{0,62}[0-9a-zA-Z])?", re.ASCII)
 
 
@@ -28,8 +28,28 @@ class Granted(msgspec.Struct, frozen=True):
     """Name of the request in the claim, without that of its alternative."""
     device: str
     share_id: str | None
-    mib: int | None
-    """None for the whole card: the scheduler counted no capacity."""
+    share: int = SHARES_OF_CARD
+    """Millionths of the card; all of it if the scheduler counted no capacity."""
+    most_mib: int | None = None
+    """The least MiB to which a configuration limits it; None without one."""
+
+    def limit_mib(self, usable_mib: int) -> int | None:
+        """Return its limit on a card with so many MiB for programs; None for a whole card.
+
+        Raises:
+            ClaimRefusedError: it is less than 1 MiB.
+        """
+        most = usable_mib if self.most_mib is None else self.most_mib
+        if self.share >= SHARES_OF_CARD and most >= usable_mib:
+            return None
+        if self.most_mib is None:
+            limit = usable_mib * self.share // SHARES_OF_CARD
+        else:
+            # The parts of several containers were rounded up together (modes/claim.py), not each.
+            limit = min(-(-usable_mib * self.share // SHARES_OF_CARD), most)
+        if limit < 1:
+            raise ClaimRefusedError(f"its consumedCapacity is less than 1 MiB of memory of {self.device}")
+        return limit
 
 
 class AllocatedClaim(msgspec.Struct, frozen=True):
@@ -53,12 +73,28 @@ class _Result(msgspec.Struct, rename="camel"):
     consumed_capacity: dict[str, str | int] | None = None
 
 
+class _Limit(msgspec.Struct, forbid_unknown_fields=True):
+    """The parameters of a configuration of ours."""
+
+    api_version: Literal["gpu.clearml-injector.io/v1"] = msgspec.field(name="apiVersion")
+    kind: Literal["GpuMemory"]
+    memory_mib: Annotated[int, msgspec.Meta(ge=1)] = msgspec.field(name="memoryMiB")
+
+
 class _Opaque(msgspec.Struct):
     driver: str = ""
+    parameters: Any = None
 
 
 class _Configuration(msgspec.Struct):
+    source: str = ""
+    requests: list[str] | None = None
+    """Names of requests, or of `REQUEST/ALTERNATIVE`; all if there are none."""
     opaque: _Opaque | None = None
+
+    def is_about(self, request: str) -> bool:
+        """Whether it holds for a request, or for `REQUEST/ALTERNATIVE`."""
+        return not self.requests or not {request, request.partition("/")[0]}.isdisjoint(self.requests)
 
 
 class _Devices(msgspec.Struct):
@@ -150,8 +186,7 @@ def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
     if read.status.allocation is None:
         raise ClaimRefusedError("the ResourceClaim is not allocated: the scheduler must place its pod")
     devices = read.status.allocation.devices
-    if any(each.opaque is not None and each.opaque.driver == DRIVER for each in devices.config or ()):
-        raise ClaimRefusedError(f"{DRIVER} accepts no configuration: remove it from the ResourceClaim")
+    limits = _limits(devices.config or ())
     ours = [each for each in devices.results or () if each.driver == DRIVER and each.pool == pool]
     if not 0 < len(ours) <= MAX_RESULTS:
         raise ClaimRefusedError(
@@ -163,7 +198,7 @@ def read_claim(found: dict[str, Any], uid: str, pool: str) -> AllocatedClaim:
                 f"the request {each.request} is of the DeviceClass {of_class or 'none'}, and this driver"
                 f" gives cards of {DRIVER} alone: label the pod with {FRACTION_LABEL}"
             )
-    granted = tuple(map(_granted, ours))
+    granted = tuple([_granted(each, limits) for each in ours])
     return AllocatedClaim(read.metadata.namespace, read.metadata.name, uid, _only_pod(read.status), granted)
 
 
@@ -178,19 +213,38 @@ def _only_pod(status: _Status) -> str:
     return consumers[0].uid
 
 
-def _granted(result: _Result) -> Granted:
+def _limits(configurations: Iterable[_Configuration]) -> list[tuple[_Configuration, int]]:
+    """Return the MiB to which configurations of ours limit requests."""
+    ours = [(each, each.opaque) for each in configurations if each.opaque and each.opaque.driver == DRIVER]
+    try:
+        if any(each.source != "FromClaim" for each, _ in ours):
+            raise ClaimRefusedError(
+                f"{DRIVER} accepts configuration from claims alone: remove it from the class"
+            )
+        return [(each, msgspec.convert(opaque.parameters, _Limit).memory_mib) for each, opaque in ours]
+    except msgspec.ValidationError as error:
+        raise ClaimRefusedError(
+            f"{DRIVER} accepts no other configuration than kind GpuMemory of {DRIVER}/v1, with memoryMiB"
+            " alone, an integer from 1 up"
+        ) from error
+
+
+def _granted(result: _Result, limits: Iterable[tuple[_Configuration, int]]) -> Granted:
     if result.admin_access:
         raise ClaimRefusedError(f"{DRIVER} does not support adminAccess: remove it from the ResourceClaim")
-    consumed = (result.consumed_capacity or {}).get(MEMORY_CAPACITY)
+    most = min((mib for each, mib in limits if each.is_about(result.request)), default=None)
     request = result.request.partition("/")[0]
-    return Granted(request, result.device, result.share_id, None if consumed is None else _mib(consumed))
+    return Granted(request, result.device, result.share_id, _share(result.consumed_capacity), most)
 
 
-def _mib(consumed: str | int) -> int:
+def _share(consumed: dict[str, str | int] | None) -> int:
+    if consumed is None:
+        return SHARES_OF_CARD
     try:
-        mib = parse_quantity(consumed) // _MIB
+        return whole(consumed[SHARE_CAPACITY])
+    except KeyError as error:
+        raise ClaimRefusedError(
+            f"its consumedCapacity has no {SHARE_CAPACITY}: create the pod again"
+        ) from error
     except ValueError as error:
         raise ClaimRefusedError(f"its consumedCapacity cannot be read: {error}") from error
-    if mib < 1:
-        raise ClaimRefusedError("its consumedCapacity is less than 1 MiB of memory")
-    return int(mib)

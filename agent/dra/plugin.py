@@ -215,8 +215,7 @@ class DraPlugin:
 
     def _prepared_device(self, granted: Granted) -> PreparedDevice:
         gpu = self._gpu(granted.device)
-        # More than the card has was its memory before the driver kept more of it: all of it.
-        limit = None if granted.mib is None or granted.mib >= gpu.usable_mib else granted.mib
+        limit = granted.limit_mib(gpu.usable_mib)
         return PreparedDevice(granted.request, granted.device, granted.share_id, gpu.uuid, limit)
 
     def _gpu(self, device: str) -> Gpu:

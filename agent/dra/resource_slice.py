@@ -1,4 +1,4 @@
-"""The ResourceSlice of a node: its cards as devices of which claims take parts of the memory. Pure."""
+"""The ResourceSlice of a node: its cards as devices of which claims take shares. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.gpu import CardIdentity, Gpu
-from kube.dra import DRIVER, MEMORY_CAPACITY
+from kube.dra import DRIVER, MEMORY_ATTRIBUTE, SHARE_CAPACITY
 
 API_VERSION = "resource.k8s.io/v1"
 MAX_DEVICES = 64
@@ -20,6 +20,13 @@ MAX_NAME = 253
 XID_TAINT, LOST_TAINT, UNHEALTHY_TAINT = (f"{DRIVER}/{name}" for name in ("xid", "gpu-lost", "unhealthy"))
 NO_SCHEDULE = "NoSchedule"
 """Effect of all our taints, as of those of NVIDIA's driver: pods that run stay, as with a device plugin."""
+_ALL_SHARES = "1M"
+"""`SHARES_OF_CARD` as the API server writes it, so that a slice can be compared with what is stored."""
+_SHARES = {
+    "value": _ALL_SHARES,
+    # Kubernetes rounds steps of less than 1 up without saying so, hence millionths.
+    "requestPolicy": {"default": _ALL_SHARES, "validRange": {"min": "1", "step": "1"}},
+}
 LOST = "it does not answer"
 """As `agent.gpu.GpuCondition` says it."""
 _XID = re.compile(r"Xid ([0-9]{1,6})")
@@ -93,12 +100,10 @@ def _without_times(device: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _device(card: OfferedCard) -> dict[str, Any]:
-    memory = _quantity(card.gpu.usable_mib)
-    policy = {"default": memory, "validRange": {"min": "1Mi", "step": "1Mi"}}
     device: dict[str, Any] = {
         "name": device_name(card.gpu),
         "attributes": _attributes(card.gpu, card.identity),
-        "capacity": {MEMORY_CAPACITY: {"value": memory, "requestPolicy": policy}},
+        "capacity": {SHARE_CAPACITY: _SHARES},
         "allowMultipleAllocations": True,
     }
     return device if card.unhealthy is None else {**device, "taints": [_taint(card.unhealthy)]}
@@ -120,6 +125,7 @@ def _attributes(gpu: Gpu, identity: CardIdentity | None) -> dict[str, dict[str, 
         name: {"string": text[:MAX_VALUE]} for name, text in texts.items()
     }
     attributes |= {name: {"version": version} for name, version in versions.items() if version is not None}
+    attributes[MEMORY_ATTRIBUTE] = {"int": gpu.usable_mib}
     if gpu.numa_node is not None:
         attributes["resource.kubernetes.io/numaNode"] = {"int": gpu.numa_node}
     return attributes
@@ -137,12 +143,3 @@ def _taint(why: str) -> dict[str, str]:
     if (found := _XID.fullmatch(why)) is not None:
         return {"key": XID_TAINT, "value": found[1], "effect": NO_SCHEDULE}
     return {"key": LOST_TAINT if why == LOST else UNHEALTHY_TAINT, "effect": NO_SCHEDULE}
-
-
-def _quantity(mib: int) -> str:
-    """Return MiB as the API server writes them, so that a slice can be compared with what is stored."""
-    amount, suffixes = mib, ["Mi", "Gi", "Ti"]
-    while len(suffixes) > 1 and amount % 1024 == 0:
-        amount //= 1024
-        suffixes.pop(0)
-    return f"{amount}{suffixes[0]}"

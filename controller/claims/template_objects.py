@@ -9,7 +9,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.dra import TEMPLATE_LABEL
-from modes.claim import sizes_of_name
+from modes.claim_name import sizes_of_name
 from service.log import get_logger
 
 API_VERSION = "resource.k8s.io/v1"

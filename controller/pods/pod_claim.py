@@ -13,12 +13,13 @@ import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.watch.card_claims import card_claims
-from controller.watch.claim_cards import DRIVERS
-from kube.dra import CLAIM_NAME, MEMORY_CAPACITY, REQUEST_NAME, CustomCards
+from controller.watch.claim_cards import DRIVERS, cards_by_driver
+from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD, CustomCards
 from kube.quantity import whole
 from ledger.claim_room import ClaimAlternative
 from ledger.why_claim import ClaimState, ShareClaim
-from modes.claim import MAX_SIZES, custom_cards_of
+from modes.claim import custom_cards_of
+from modes.claim_name import MAX_SIZES, sizes_of_name
 from modes.fraction import MAX_CONTAINERS
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, read_gpu_kinds
 
@@ -29,8 +30,6 @@ Note = Callable[[str, Exception], None]
 _MIB = 1024 * 1024
 _REQUEST = re.compile(rf"{REQUEST_NAME}(-[0-9]{{1,2}})?", re.ASCII)
 """Names of the requests of a share (modes/claim.py)."""
-_SIZE = re.compile(r"m([0-9]{1,9})", re.ASCII)
-"""Name of an alternative: MiB of the cards (modes/claim.py)."""
 _GROUP = "/apis/resource.k8s.io/v1/namespaces"
 
 
@@ -60,9 +59,23 @@ class _Request(msgspec.Struct, rename="camel"):
     first_available: list[_Asked] | None = None
 
 
+class _Limit(msgspec.Struct):
+    memory_mib: int = msgspec.field(default=0, name="memoryMiB")
+
+
+class _Opaque(msgspec.Struct):
+    driver: str = ""
+    parameters: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Configuration(msgspec.Struct):
+    opaque: _Opaque | None = None
+
+
 class _Devices(msgspec.Struct):
     requests: list[_Request] | None = None
     constraints: list[Any] | None = None
+    config: list[_Configuration] | None = None
 
 
 class _ClaimSpec(msgspec.Struct):
@@ -172,6 +185,8 @@ def _with_asked(found: ShareClaim, claim: _Claim, custom: CustomCards | None) ->
         ValueError: an amount is not a quantity.
     """
     driver, alternatives = _asked(claim, custom)
+    if driver != DRIVER and (sizes := sizes_of_name(found.template)):
+        alternatives = tuple([replace(each, card_mib=sizes[0]) for each in alternatives])
     return replace(found, driver=driver, alternatives=alternatives, custom=custom)
 
 
@@ -188,16 +203,28 @@ def _requests(claim: _Claim) -> list[_Request]:
 
 def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, tuple[ClaimAlternative, ...]]:
     devices, requests = claim.spec.devices, _requests(claim)
-    capacity = custom.capacity if custom is not None else MEMORY_CAPACITY
-    asked = [[_alternative(each, capacity) for each in _alternatives(request)] for request in requests]
     classes = {each.device_class_name for request in requests for each in _alternatives(request)}
-    if len(classes) != 1 or not (custom or classes <= DRIVERS) or len(set(map(len, asked))) != 1:
+    if len(classes) != 1 or not (custom or classes <= DRIVERS):
+        return "", ()
+    names = cards_by_driver([custom] if custom is not None else [])[
+        custom.driver if custom else classes.pop()
+    ]
+    asked = [[_alternative(each, names) for each in _alternatives(request)] for request in requests]
+    if len(set(map(len, asked))) != 1:
         return "", ()
     if len(requests) > 1 and not devices.constraints:
         # Parts may be on different cards: no amount of one card says whether they have room.
         return "", ()
-    driver = custom.driver if custom is not None else classes.pop()
-    return driver, tuple(map(_together, zip(*asked, strict=True)))
+    if names.driver == DRIVER and (mib := _exact_mib(devices)):
+        # Whatever card it is, the share is that of these MiB.
+        return DRIVER, (ClaimAlternative(mib, count=asked[0][0].count),)
+    return names.driver, tuple(map(_together, zip(*asked, strict=True)))
+
+
+def _exact_mib(devices: _Devices) -> int:
+    """Return the MiB that a claim of the agent's driver is limited to; 0 if it asks for a part of a card."""
+    ours = [each.opaque for each in devices.config or () if each.opaque and each.opaque.driver == DRIVER]
+    return sum([msgspec.json.decode(each.parameters, type=_Limit).memory_mib for each in ours])
 
 
 def _alternatives(request: _Request) -> list[_Asked]:
@@ -206,15 +233,13 @@ def _alternatives(request: _Request) -> list[_Asked]:
 
 def _together(parts: tuple[ClaimAlternative, ...]) -> ClaimAlternative:
     """Return what the requests of several containers ask of one card."""
-    mib = [each.memory_mib for each in parts if each.memory_mib is not None]
-    return replace(parts[0], memory_mib=sum(mib) if len(mib) == len(parts) else None)
+    mib, share = sum([each.memory_mib for each in parts]), sum([each.share for each in parts])
+    return replace(parts[0], memory_mib=mib, share=min(share, SHARES_OF_CARD))
 
 
-def _alternative(asked: _Asked, capacity: str) -> ClaimAlternative:
-    memory = (asked.capacity.requests or {}).get(capacity) if asked.capacity is not None else None
-    size = _SIZE.fullmatch(asked.name)
-    return ClaimAlternative(
-        None if memory is None else -(-whole(memory) // _MIB),
-        int(size[1]) if size is not None else None,
-        asked.count or 1,
-    )
+def _alternative(asked: _Asked, names: CustomCards) -> ClaimAlternative:
+    text = (asked.capacity.requests or {}).get(names.capacity) if asked.capacity is not None else None
+    count = asked.count or 1
+    if text is None or names.driver == DRIVER:
+        return ClaimAlternative(share=SHARES_OF_CARD if text is None else whole(text), count=count)
+    return ClaimAlternative(-(-whole(text) // _MIB), count=count)

@@ -10,7 +10,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from controller.watch.claim_cards import cards_by_driver
-from kube.dra import CustomCards
+from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
 from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
@@ -81,16 +81,18 @@ def _seen(drivers: Mapping[str, CustomCards], found: _ResourceClaim) -> CardClai
         raise ValueError(f"it has more than {MAX_PARTS} devices")
     pods = [each.name for each in status.reserved_for or () if each.resource == "pods"]
     pod = pods[0][:MAX_NAME] if pods else ""
-    parts = tuple([_part(drivers[each.driver].capacity, each) for each in results])
+    parts = tuple([_part(drivers[each.driver], each) for each in results])
     return CardClaim(metadata.namespace, metadata.name, pod, parts)
 
 
-def _part(capacity: str, result: _Result) -> ClaimedPart:
+def _part(names: CustomCards, result: _Result) -> ClaimedPart:
     if max(map(len, (result.pool, result.device, result.request))) > MAX_NAME:
         raise ValueError(f"a name has more than {MAX_NAME} characters")
-    consumed = (result.consumed_capacity or {}).get(capacity)
-    mib = -(-whole(consumed) // _MIB) if consumed is not None else None
-    return ClaimedPart(CardKey(result.driver, result.pool, result.device), mib, result.request)
+    card, consumed = CardKey(result.driver, result.pool, result.device), result.consumed_capacity or {}
+    amount = whole(consumed[names.capacity]) if names.capacity in consumed else None
+    if amount is None or names.driver == DRIVER:
+        return ClaimedPart(card, 0, SHARES_OF_CARD if amount is None else amount, result.request)
+    return ClaimedPart(card, -(-amount // _MIB), 0, result.request)
 
 
 def _log_unreadable(name: str, reason: str) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from kube.dra import DRIVER, NVIDIA_DRIVER, CustomCards
+from kube.dra import DRIVER, MEMORY_ATTRIBUTE, NVIDIA_DRIVER, SHARE_CAPACITY, CustomCards
 from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
@@ -37,11 +37,12 @@ class _Amount(msgspec.Struct, gc=False):
     value: str
 
 
-class _Text(msgspec.Struct, frozen=True, gc=False):
+class _Attribute(msgspec.Struct, frozen=True, gc=False):
     string: str = ""
+    number: int = msgspec.field(default=0, name="int")
 
 
-_NO_TEXT = _Text()
+_NONE = _Attribute()
 
 
 class _Taint(msgspec.Struct, gc=False):
@@ -52,7 +53,7 @@ class _Taint(msgspec.Struct, gc=False):
 
 class _Device(msgspec.Struct, rename="camel", gc=False):
     name: str
-    attributes: dict[str, _Text] | None = None
+    attributes: dict[str, _Attribute] | None = None
     capacity: dict[str, _Amount] | None = None
     allow_multiple_allocations: bool | None = None
     taints: list[_Taint] | None = None
@@ -82,7 +83,7 @@ class _ResourceSlice(msgspec.Struct, gc=False):
 
 def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
     """Return the names in slices and claims of each driver whose cards claims of shares may take."""
-    known = {name: CustomCards(name) for name in DRIVERS}
+    known = {DRIVER: CustomCards(DRIVER, SHARE_CAPACITY), NVIDIA_DRIVER: CustomCards(NVIDIA_DRIVER)}
     return {**{each.driver: each for each in custom}, **known}
 
 
@@ -111,20 +112,21 @@ def _seen(drivers: Mapping[str, CustomCards], found: _ResourceSlice) -> OfferedS
 
 
 def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
-    """Return a whole card; None for MIG devices, and for devices that share no memory."""
-    attributes, memory = device.attributes or {}, (device.capacity or {}).get(names.capacity)
-    is_card = names.driver not in DRIVERS or attributes.get("type", _NO_TEXT).string == "gpu"
-    if memory is None or not is_card:
+    """Return a whole card; None for MIG devices, and for devices of which claims cannot take a part."""
+    attributes, capacity = device.attributes or {}, (device.capacity or {}).get(names.capacity)
+    is_card = names.driver not in DRIVERS or attributes.get("type", _NONE).string == "gpu"
+    if capacity is None or not is_card:
         return None
-    mib = whole(memory.value) // _MIB
-    if mib > MAX_CARD_MIB:
-        raise ValueError(f"a card has more than {MAX_CARD_MIB} MiB")
+    is_shares = names.driver == DRIVER
+    mib = attributes.get(MEMORY_ATTRIBUTE, _NONE).number if is_shares else whole(capacity.value) // _MIB
+    if not 0 <= mib <= MAX_CARD_MIB:
+        raise ValueError(f"a card has {mib} MiB, not 0 to {MAX_CARD_MIB}")
     blocking = [taint for taint in device.taints or () if taint.effect in _BLOCKING]
     return ClaimableCard(
         _shown(device.name, MAX_NAME),
         mib,
-        _shown(attributes.get("uuid", _NO_TEXT).string, MAX_TEXT),
-        _shown(attributes.get(names.product_name, _NO_TEXT).string, MAX_TEXT),
+        _shown(attributes.get("uuid", _NONE).string, MAX_TEXT),
+        _shown(attributes.get(names.product_name, _NONE).string, MAX_TEXT),
         device.allow_multiple_allocations is True,
         _shown("=".join(filter(None, (blocking[0].key, blocking[0].value))), MAX_TAINT) if blocking else "",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic.alias_generators import to_camel
 
-from modes.claim import has_name
+from modes.claim_name import has_name
 from modes.fraction import Fraction
 from policies.loading.build import mode_of, resource_of
 from policies.loading.sources import Parts, Source
@@ -93,8 +93,6 @@ def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
 
 def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     """Yield each setting by its path, whether the policy has it, and why it may not."""
-    degraded = "without the controller, pods of mode dra are denied: leave it out"
-    yield ("quotas", "whenDegraded"), policy.quotas.when_degraded != "deny", degraded
     yield ("place",), policy.place != "pack", "the scheduler chooses node and card: leave it out"
     yield ("sameModel",), policy.same_model, "the scheduler chooses the card: use the annotation gpu-model"
     yield (
@@ -103,6 +101,7 @@ def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
         "a claim is for memory, and nothing limits compute: leave it out",
     )
     reserve = "the DRA driver leaves its own reserve out of what it offers: leave it out"
-    yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib), reserve
+    leaves = mode_of(policy).limits_itself(resource_of(policy))
+    yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib) and leaves, reserve
     aliases = "other systems' words become no claims yet: leave it out, or use mode per-gpu"
     yield ("aliases",), bool(policy.aliases.systems), aliases

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from agent.dra.resource_slice import OfferedCard, devices_of
+from agent.gpu import Gpu
 from certs.authority import make_authority
 from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
 from kube.names import RESOURCE_SLICES_PATH
@@ -39,23 +41,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def device(number, mib):
-    memory = {
-        "value": f"{mib}Mi",
-        "requestPolicy": {
-            "default": f"{mib}Mi",
-            "validRange": {"min": "1Mi", "step": "1Mi", "max": f"{mib}Mi"},
-        },
-    }
-    return {
-        "name": f"gpu-{number}",
-        "allowMultipleAllocations": True,
-        "attributes": {
-            "type": {"string": "gpu"},
-            "uuid": {"string": f"GPU-{number}"},
-            "productName": {"string": f"NVIDIA A100-SXM4-{mib // 1024}GB"},
-        },
-        "capacity": {"memory": memory},
-    }
+    gpu = Gpu(number, f"GPU-{number}", f"NVIDIA A100-SXM4-{mib // 1024}GB", mib, minor=number)
+    [found] = devices_of([OfferedCard(gpu, None, None)])
+    return found
 
 
 @pytest.fixture
@@ -178,12 +166,12 @@ def unschedulable(control_plane, namespace):
 
 
 def allocated(control_plane, namespace):
-    """(node, device, request, memory) of each allocated part."""
+    """(node, device, request, share) of each allocated part."""
     results = []
     for claim in control_plane.api.list("ResourceClaim", namespace, API):
         found = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
         results += [
-            (each["pool"], each["device"], each["request"], each.get("consumedCapacity", {}).get("memory"))
+            (each["pool"], each["device"], each["request"], each.get("consumedCapacity", {}).get("share"))
             for each in found
         ]
     return results
@@ -201,7 +189,7 @@ def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
     create(control_plane, namespace, names)
     eventually(lambda: running(control_plane, namespace) == set(names), "all 16 run")
     found = Counter(allocated(control_plane, namespace))
-    assert found == {(node, "gpu-0", "gpu/m81920", "10Gi"): 8, (node, "gpu-1", "gpu/m81920", "10Gi"): 8}
+    assert found == {(node, "gpu-0", "gpu", "125k"): 8, (node, "gpu-1", "gpu", "125k"): 8}
     create(control_plane, namespace, ["late"])
     eventually(lambda: unschedulable(control_plane, namespace) == {"late"}, "the 17th waits")
     assert len(templates(control_plane, namespace)) == 1
@@ -221,19 +209,48 @@ def test_of_five_eighths_exactly_one_is_on_each_card(control_plane, namespace, o
     assert parts == {(node, f"gpu-{at}"): 1 for node in (first, second) for at in range(2)}
 
 
-def test_a_fraction_is_of_the_card_that_the_pod_gets(control_plane, namespace, offer, webhook):
-    offer([40960], [81920])
-    create(control_plane, namespace, ["known"])
-    eventually(lambda: len(templates(control_plane, namespace)) == 1, "the controller knows cards")
-    eventually(lambda: running(control_plane, namespace) == {"known"}, "the first runs")
-    names = [f"pod-{number}" for number in range(3)]
-    pods = create(control_plane, namespace, names, "0.5")
-    [claim] = pods[0]["spec"]["resourceClaims"]
+def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, namespace, offer, webhook):
+    """A fraction names no size; memory does, and takes the share of the next smaller known size."""
+    offer([40960])
+    memory = labelled_pod("memory", terminationGracePeriodSeconds=0)
+    memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10Gi"}
+    [first, second] = create(control_plane, namespace, ["one", "two"], "0.5")
+    [claim] = first["spec"]["resourceClaims"]
     assert claim["name"] == CLAIM_NAME
-    assert claim["resourceClaimTemplateName"].startswith("gpu-fraction-4of8-m40960-m81920-")
-    eventually(lambda: set(names) <= running(control_plane, namespace), "all run")
-    halves = Counter((request, memory) for _, _, request, memory in allocated(control_plane, namespace))
-    assert halves == {("gpu/m40960", "5Gi"): 1, ("gpu/m40960", "20Gi"): 1, ("gpu/m81920", "40Gi"): 2}
+    assert claim["resourceClaimTemplateName"].startswith("gpu-fraction-4of8-")
+    assert second["spec"]["resourceClaims"] == [claim]
+    eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "the card is full")
+    create(control_plane, namespace, ["late"], "0.5")
+    control_plane.api.create(memory, namespace)
+    waiting = {"late", "memory"}
+    eventually(lambda: unschedulable(control_plane, namespace) == waiting, "two wait")
+    [large] = offer([147456])
+    eventually(lambda: waiting <= running(control_plane, namespace), "both run on the new card")
+    assert sorted(part[2:] for part in allocated(control_plane, namespace) if part[0] == large) == [
+        ("gpu", "500k"),
+        ("gpu/m40960", "250k"),
+    ]
+
+
+def test_a_smaller_card_that_joins_later_is_taken_whole_for_memory(control_plane, namespace, offer, webhook):
+    offer([81920])
+    create(control_plane, namespace, ["holder"], "1")
+    memory = labelled_pod("memory", terminationGracePeriodSeconds=0)
+    memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10Gi"}
+
+    def created():
+        try:
+            return control_plane.api.create(memory, namespace)
+        except ApiError as error:
+            if "offers no card yet" in str(error):
+                return None
+            raise
+
+    eventually(created, "the controller knows the card")
+    eventually(lambda: unschedulable(control_plane, namespace) == {"memory"}, "it waits")
+    [small] = offer([24576])
+    eventually(lambda: "memory" in running(control_plane, namespace), "it runs")
+    assert (small, "gpu-0", "gpu/m10240", "1M") in allocated(control_plane, namespace)
 
 
 def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, namespace, offer, webhook):
@@ -248,8 +265,8 @@ def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, n
     control_plane.api.create(several, namespace)
     eventually(lambda: len(running(control_plane, namespace)) == 3, "all run")
     parts = allocated(control_plane, namespace)
-    assert [part for part in parts if part[3] == "1431Mi" and part[0] == large and part[2] == "gpu"]
-    assert sorted(part[1] for part in parts if part[3] == "40Gi") == ["gpu-0", "gpu-1"]
+    assert [part[2] for part in parts if part[3] == "17469" and part[0] == large] == ["gpu/m81920"]
+    assert sorted(part[1] for part in parts if part[3] == "500k") == ["gpu-0", "gpu-1"]
     control_plane.api.create(labelled_pod("whole", "1"), namespace)
     eventually(lambda: "whole" in unschedulable(control_plane, namespace), "no card is empty")
     for name in ("first", "memory", "several"):
@@ -269,22 +286,20 @@ def sharing(name, parts, fraction="0.625"):
 
 
 def parts_by_pod(control_plane, namespace):
-    """[(node, device, request, memory)] of each pod that has a card."""
+    """[(node, device, request, share)] of each pod that has a card."""
     found = {}
     for claim in control_plane.api.list("ResourceClaim", namespace, API):
         results = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
         for each in results:
-            part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["memory"]
+            part = each["pool"], each["device"], each["request"], each["consumedCapacity"]["share"]
             found.setdefault(claim["metadata"]["ownerReferences"][0]["name"], []).append(part)
     return found
 
 
 def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
-    control_plane, namespace, offer, request
+    control_plane, namespace, offer, webhook
 ):
-    """The cards are offered before the controller starts, so that each claim names both sizes."""
     small, large = offer([40960, 40960], [81920, 81920])
-    request.getfixturevalue("webhook")
     create(control_plane, namespace, ["first"], "0.625")
     control_plane.api.delete("Pod", "first", namespace)
     names = [f"pod-{number}" for number in range(5)]
@@ -296,11 +311,8 @@ def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
         lambda: len(running(control_plane, namespace)) == 4 and unschedulable(control_plane, namespace),
         "one runs on each card, and one waits",
     )
-    expected = {
-        (node, device): [(f"gpu-0/m{mib}", train), (f"gpu-1/m{mib}", other)]
-        for node, mib, train, other in ((small, 40960, "20Gi", "5Gi"), (large, 81920, "40Gi", "10Gi"))
-        for device in ("gpu-0", "gpu-1")
-    }
+    of_each = [("gpu-0", "500k"), ("gpu-1", "125k")]
+    expected = {(node, device): of_each for node in (small, large) for device in ("gpu-0", "gpu-1")}
     found = {}
     for parts in parts_by_pod(control_plane, namespace).values():
         [card] = {part[:2] for part in parts}
@@ -308,7 +320,7 @@ def test_containers_of_a_pod_have_parts_of_one_card_each_of_its_own_size(
     assert found == expected
     [late] = unschedulable(control_plane, namespace)
     said = run("why", late, "--namespace", namespace, "--kubeconfig", control_plane.kubeconfig).stdout
-    assert "25600 MiB of a card with 40960 MiB or 51200 MiB of a card with 81920 MiB" in said
+    assert f"a claim of 0.625 of a card, offered by driver {DRIVER}" in said
 
 
 def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, offer, policies, request):
@@ -320,18 +332,13 @@ def test_containers_may_part_where_the_policy_says_so(control_plane, namespace, 
     control_plane.api.create(sharing("apart", "a=0.250,b=0.250", "0.5"), namespace)
     eventually(lambda: "apart" in running(control_plane, namespace), "its containers part")
     parts = parts_by_pod(control_plane, namespace)["apart"]
-    assert sorted((device, memory) for _, device, _, memory in parts) == [
-        ("gpu-0", "20Gi"),
-        ("gpu-1", "20Gi"),
-    ]
+    assert sorted((device, share) for _, device, _, share in parts) == [("gpu-0", "250k"), ("gpu-1", "250k")]
 
 
 def test_why_names_the_cards_that_could_hold_a_waiting_pod(
-    control_plane, namespace, offer, request, tmp_path
+    control_plane, namespace, offer, webhook, tmp_path
 ):
-    """The cards are offered before the controller starts, so that each claim names both sizes."""
-    small, large = offer([40960], [81920])
-    request.getfixturevalue("webhook")
+    small, _ = offer([40960], [81920])
     create(control_plane, namespace, ["one", "two"], "0.625")
     eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "both run")
     create(control_plane, namespace, ["late"], "0.625")
@@ -344,30 +351,20 @@ def test_why_names_the_cards_that_could_hold_a_waiting_pod(
 
     said = why("late")
     assert said.stderr == ""
-    assert f"51200 MiB of a card with 81920 MiB, offered by driver {DRIVER}." in said.stdout
-    assert f"40960 MiB: 1; none has enough room, the most free is 15360 MiB on {small}." in said.stdout
-    assert f"81920 MiB: 1; none has enough room, the most free is 30720 MiB on {large}." in said.stdout
+    assert f"a claim of 0.625 of a card, offered by driver {DRIVER}." in said.stdout
+    assert "Cards that it accepts: 2; none has enough room, the most free is " in said.stdout
     assert "The scheduler reports: 0/" in said.stdout
-    parts = {name: f"{node}: {mib} of gpu-0" for name, node, mib in of_each(control_plane, namespace)}
     for name in ("one", "two"):
-        node, _, held = parts[name].partition(": ")
-        assert f"on node {node}" in (told := why(name).stdout)
-        assert held in told
+        [(node, *_)] = parts_by_pod(control_plane, namespace)[name]
+        told = why(name).stdout
+        assert f"on node {node}" in told
+        assert "0.625 of gpu-0" in told
     shown = run("ledger", "--node", small, "--kubeconfig", control_plane.kubeconfig)
     assert "gpu-0 25600 of 40960 MiB 1" in " ".join(shown.stdout.split()), shown.stderr
     narrow = why("late", viewer(control_plane, namespace, tmp_path))
-    assert "51200 MiB of a card with 81920 MiB" in narrow.stdout
+    assert "a claim of 0.625 of a card" in narrow.stdout
     assert "It waits for room on a card." in narrow.stdout
     assert narrow.stderr.startswith("Not read: ResourceSlices, which show the cards: ")
-
-
-def of_each(control_plane, namespace):
-    """(pod, node, memory in MiB) of each claim that is held."""
-    for claim in control_plane.api.list("ResourceClaim", namespace, API):
-        for found in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", []):
-            [consumer] = claim["status"]["reservedFor"]
-            gib = int(found["consumedCapacity"]["memory"].removesuffix("Gi"))
-            yield consumer["name"], found["pool"], f"{gib * 1024} MiB"
 
 
 def test_a_dry_run_makes_no_template(control_plane, namespace, offer, webhook, kubectl):
@@ -469,10 +466,10 @@ def test_a_gpu_ledger_and_the_event_of_a_pod_that_waits_show_what_is_free_of_car
     create(control_plane, namespace, ["late"], "0.625")
     [event] = eventually(lambda: api.events(namespace, reason="WaitingForCard"), "the Event is written")
     assert event["involvedObject"]["name"] == "late"
-    asked = f"51200 MiB of a card with 81920 MiB, offered by driver {DRIVER}. Cards with 81920 MiB: 1; none"
     assert event["message"] == (
-        f"needs a claim of {asked} has enough room, the most free is 30720 MiB on {node}. It starts when pods"
-        " that hold parts of these cards end."
+        f"needs a claim of 0.625 of a card, offered by driver {DRIVER}. Cards that it accepts: 1; none has"
+        f" enough room, the most free is 30720 of 81920 MiB on {node}. It starts when pods that hold parts of"
+        " these cards end."
     )
     api.delete("Pod", "holder", namespace)
     eventually(lambda: "late" in running(control_plane, namespace), "it follows")

@@ -9,7 +9,7 @@ TAINT = f"{DRIVER}/xid=79"
 
 
 def part(device, mib, pool="cards", request=""):
-    return ClaimedPart(CardKey(DRIVER, pool, device), mib, request)
+    return ClaimedPart(CardKey(DRIVER, pool, device), mib, request=request)
 
 
 def offer(node="cards", *, mib=81920):

@@ -1,6 +1,6 @@
 """Cards with the pods whose claims hold them."""
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, SHARES_OF_CARD
 from ledger.card_view import MAX_SHARES, CardShare, card_views, cards_of_node, sums
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
 
@@ -23,7 +23,14 @@ def cards():
 def test_cards_are_listed_by_node_with_what_each_pod_holds():
     kept = cards()
     kept.put_claim(CardClaim("team", "one", "pod-1", (part("gpu-0", 1000), part("gpu-0", 24))))
-    kept.put_claim(CardClaim("team", "two", "", (part("gpu-0", 40960), part("gpu-1", None))))
+    kept.put_claim(
+        CardClaim(
+            "team",
+            "two",
+            "",
+            (part("gpu-0", 40960), ClaimedPart(CardKey(DRIVER, "a", "gpu-1"), share=SHARES_OF_CARD)),
+        )
+    )
     first, second, third = card_views(kept)
     assert [(card.node, card.device, card.taint) for card in (first, second, third)] == [
         ("a", "gpu-0", ""),
@@ -34,13 +41,6 @@ def test_cards_are_listed_by_node_with_what_each_pod_holds():
     assert (first.claimed_mib, first.free_mib, first.claims) == (41984, 39936, 2)
     assert second.shares == (CardShare("team", "two", "", 40960),)
     assert (third.shares, third.uuid, third.model) == ((), "GPU-0", "NVIDIA L4")
-
-
-def test_a_claim_that_has_a_part_and_the_whole_holds_the_whole():
-    for parts in ((part("gpu-0", None), part("gpu-0", 5)), (part("gpu-0", 5), part("gpu-0", None))):
-        kept = cards()
-        kept.put_claim(CardClaim("team", "c", parts=parts))
-        assert [share.memory_mib for share in card_views(kept)[0].shares] == [81920]
 
 
 def test_nothing_is_free_of_a_tainted_card_or_a_node_that_takes_no_pods():

@@ -1,12 +1,12 @@
 """Which cards a waiting claim could take, and what is free of them."""
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD
 from ledger.claim_room import MAX_NAMED, AlternativeRoom, ClaimAlternative, LeftOut, room_of
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 
-HALF_OF_40 = ClaimAlternative(20480, 40960)
-HALF_OF_80 = ClaimAlternative(40960, 81920)
+HALF_OF_40 = ClaimAlternative(20480, card_mib=40960)
+HALF_OF_80 = ClaimAlternative(40960, card_mib=81920)
 
 
 def offered(**nodes):
@@ -21,10 +21,8 @@ def offered(**nodes):
     return kept
 
 
-def hold(kept, node, device, mib):
-    kept.put_claim(
-        CardClaim("team", f"of-{device}", parts=(ClaimedPart(CardKey(DRIVER, node, device), mib),))
-    )
+def hold(kept, node, device, mib, of="team"):
+    kept.put_claim(CardClaim(of, f"of-{device}", parts=(ClaimedPart(CardKey(DRIVER, node, device), mib),)))
 
 
 def search(kept, *alternatives, kinds=EVERY_KIND, driver=DRIVER, **refused):
@@ -37,8 +35,8 @@ def test_each_size_of_card_is_counted_for_itself():
     hold(kept, "a", "gpu-1", 41960)
     found = search(kept, HALF_OF_40, HALF_OF_80)
     assert found.alternatives == (
-        AlternativeRoom(HALF_OF_40, 1, 1, 0, 0, 10960, "a"),
-        AlternativeRoom(HALF_OF_80, 2, 2, 1, 1, 81920, "b"),
+        AlternativeRoom(HALF_OF_40, 1, 1, 0, 0, 10960, 40960, "a"),
+        AlternativeRoom(HALF_OF_80, 2, 2, 1, 1, 81920, 81920, "b"),
     )
     assert found.has_room
 
@@ -46,13 +44,24 @@ def test_each_size_of_card_is_counted_for_itself():
 def test_a_whole_card_is_one_that_nobody_claims():
     kept = offered(a=[81920, 81920])
     hold(kept, "a", "gpu-0", 1)
-    found = search(kept, ClaimAlternative(None), ClaimAlternative(None, count=2))
+    found = search(
+        kept, ClaimAlternative(share=SHARES_OF_CARD), ClaimAlternative(share=SHARES_OF_CARD, count=2)
+    )
     assert [(each.with_room, each.nodes_with_room) for each in found.alternatives] == [(1, 1), (1, 0)]
+
+
+def test_a_share_has_room_by_the_part_of_each_card_that_is_free():
+    kept = offered(a=[40960], b=[81920])
+    hold(kept, "a", "gpu-0", 20480)
+    hold(kept, "b", "gpu-0", 51200, of="other")
+    [found] = search(kept, ClaimAlternative(share=500_000)).alternatives
+    assert (found.cards, found.with_room) == (2, 1)
+    assert (found.most_free_mib, found.most_free_of, found.most_free_on) == (20480, 40960, "a")
 
 
 def test_several_cards_are_of_one_node():
     kept = offered(a=[81920], b=[81920])
-    found = search(kept, ClaimAlternative(40960, 81920, count=2))
+    found = search(kept, ClaimAlternative(40960, card_mib=81920, count=2))
     assert (found.alternatives[0].with_room, found.has_room) == (2, False)
 
 
@@ -72,7 +81,7 @@ def test_tainted_cards_and_nodes_that_the_pod_cannot_use_are_left_out():
     tainted = ClaimableCard("gpu-0", 81920, taint=f"{DRIVER}/xid=79")
     kept = offered(a=[tainted, 81920], b=[81920], c=[24576])
     found = search(kept, HALF_OF_80, b="cordoned or not ready", c="cordoned or not ready")
-    assert found.alternatives == (AlternativeRoom(HALF_OF_80, 3, 1, 1, 1, 81920, "a"),)
+    assert found.alternatives == (AlternativeRoom(HALF_OF_80, 3, 1, 1, 1, 81920, 81920, "a"),)
     assert found.left_out == (
         LeftOut("a", "gpu-0", f"taint {DRIVER}/xid=79"),
         LeftOut("b", "", "cordoned or not ready"),

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.dra import DRIVER, NVIDIA_DRIVER
+from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD
 from ledger.claimed_cards import (
     MAX_CARDS_OF_NODE,
     CardClaim,
@@ -41,7 +41,10 @@ slices = st.builds(
 keys = st.builds(
     CardKey, st.sampled_from([DRIVER, NVIDIA_DRIVER]), st.sampled_from(["a", "b"]), st.sampled_from(DEVICES)
 )
-parts = st.builds(ClaimedPart, keys, st.none() | st.integers(1, 90000))
+parts = st.one_of(
+    st.builds(ClaimedPart, keys, st.integers(1, 90000)),
+    st.builds(ClaimedPart, keys, share=st.sampled_from([125_000, 333_333, SHARES_OF_CARD])),
+)
 claims = st.builds(
     CardClaim,
     st.sampled_from(["team", "other"]),
@@ -60,8 +63,9 @@ changes = st.lists(
 def used(key, card, held):
     """One card, counted from all claims."""
     on_it = [[part for part in claim.parts if part.card == key] for claim in held]
-    whole_or_part = [card.mib if part.mib is None else part.mib for found in on_it for part in found]
-    return CardUse(key, card, sum(whole_or_part), sum(map(bool, on_it)))
+    mib = sum(part.mib for found in on_it for part in found)
+    share = sum(part.share for found in on_it for part in found)
+    return CardUse(key, card, mib + card.mib * share // SHARES_OF_CARD, sum(map(bool, on_it)))
 
 
 def recount(offered, held, node):
@@ -122,8 +126,8 @@ def offer(name="slice", *sizes, node="n", **more):
     return OfferedSlice(name, DRIVER, node, node, cards=tuple(found), **more)
 
 
-def part(device, mib, pool="n"):
-    return ClaimedPart(CardKey(DRIVER, pool, device), mib)
+def part(device, mib=0, pool="n", share=0):
+    return ClaimedPart(CardKey(DRIVER, pool, device), mib, share)
 
 
 def test_cards_are_in_the_order_of_their_numbers():
@@ -135,7 +139,7 @@ def test_cards_are_in_the_order_of_their_numbers():
 def test_a_claim_without_an_amount_holds_the_whole_card():
     kept = ClaimedCards()
     kept.put_slice(offer("slice", 81920, 40960))
-    kept.put_claim(CardClaim("team", "c", "pod", (part("gpu-0", None), part("gpu-1", 1431))))
+    kept.put_claim(CardClaim("team", "c", "pod", (part("gpu-0", share=SHARES_OF_CARD), part("gpu-1", 1431))))
     assert [(use.claimed_mib, use.free_mib, use.claims) for use in kept.on("n")] == [
         (81920, 0, 1),
         (1431, 39529, 1),

@@ -16,6 +16,7 @@ from modes.gpu_kinds import GpuKinds
 from modes.registry import MODES
 
 HALF = Fraction(4, 8)
+MEMORY = Fraction.of_memory(100, 8)
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 
 
@@ -37,12 +38,16 @@ def place(cards, fraction=HALF, driver=DRIVER, others=None, **demands):
     return ledger.place(PlacementRequest(share, Demands(**demands)), 0.0)
 
 
-def test_the_smallest_cards_come_first():
-    assert place({81920: 3, 40960: 1}).cards == (40960, 81920)
+def test_a_fraction_of_the_agents_driver_names_no_sizes_whatever_is_offered():
+    assert place({81920: 3, 40960: 1}) == place({}) == Placement((), 0, ())
+
+
+def test_for_memory_the_smallest_cards_come_first():
+    assert place({81920: 3, 40960: 1}, MEMORY).cards == (40960, 81920)
 
 
 def test_of_many_sizes_the_most_frequent_are_taken():
-    assert place({1000 + size: size + 1 for size in range(12)}).cards == tuple(range(1004, 1012))
+    assert place({1000 + size: size + 1 for size in range(12)}, MEMORY).cards == tuple(range(1005, 1012))
 
 
 def test_a_limit_that_is_written_needs_one_size():
@@ -51,7 +56,7 @@ def test_a_limit_that_is_written_needs_one_size():
 
 
 def test_only_large_enough_cards_count():
-    assert place({81920: 1, 40960: 1}, kinds=GpuKinds(min_mib=50000)).cards == (81920,)
+    assert place({81920: 1, 40960: 1}, MEMORY, kinds=GpuKinds(min_mib=50000)).cards == (81920,)
     denied = place({40960: 1}, kinds=GpuKinds(min_mib=50000))
     assert isinstance(denied, Unschedulable)
     assert denied.why == "no card has 50000 MiB of memory, the largest has 40960"
@@ -62,7 +67,7 @@ H100S = {"NVIDIA H100 80GB HBM3": {81559: 2}, "NVIDIA A10": {23028: 4}}
 
 
 def test_only_cards_of_accepted_models_count():
-    assert place({}, others=H100S, kinds=GpuKinds(models=("H100",))).cards == (81559,)
+    assert place({}, MEMORY, others=H100S, kinds=GpuKinds(models=("H100",))).cards == (81559,)
 
 
 def test_a_model_that_no_card_has_is_denied_with_those_that_there_are():
@@ -87,14 +92,14 @@ def test_a_whole_card_may_be_of_a_model_that_nobody_can_share():
     assert isinstance(ledger.place(half, 0.0), Unschedulable)
 
 
-def test_memory_and_whole_cards_need_no_sizes():
-    assert place({40960: 1}, Fraction.of_memory(100, 8)) == Placement((), 0, ())
+def test_memory_of_other_drivers_and_whole_cards_need_no_sizes():
+    assert place({40960: 1}, MEMORY, NVIDIA_DRIVER) == Placement((), 0, ())
     assert place({}, Fraction(8, 8)) == Placement((), 0, ())
 
 
 def test_without_offers_the_assumed_size_is_taken_or_the_pod_denied():
-    assert place({}, assume=Assumption(1, 24576)).cards == (24576,)
-    denied = place({})
+    assert place({}, MEMORY, assume=Assumption(1, 24576)).cards == (24576,)
+    denied = place({}, MEMORY)
     assert isinstance(denied, Unschedulable)
     assert "offers no card yet" in denied.why
 

@@ -17,7 +17,8 @@ from ledger.gpu_memory import GpuMemory
 from ledger.ledger import Ledger
 from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
-from modes.claim import ClaimedShare, NamedShare, needs_sizes, share_of_name, template_name
+from modes.claim import ClaimedShare, needs_sizes, template_name
+from modes.claim_name import NamedShare, share_of_name
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.registry import MODES
@@ -28,6 +29,7 @@ from tests.ledger.snapshot import books
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
 SMALL, LARGE = 40960, 81920
+SIZED = Placement((), 0, (), cards=(SMALL, LARGE))
 UID = "0d3f9a52-6b1c-4c5e-9b0e-1f6a7c8d9e0f"
 HALF, WHOLE, FIFTH = Fraction(4, 8), Fraction(8, 8), Fraction.rounded_up("0.2", 8)
 TWO_QUARTERS, MIB = Fraction(2, 8).on_each_of(2), Fraction.of_memory(20000, 8)
@@ -98,17 +100,17 @@ def test_a_pod_counts_the_same_before_and_after_it_appears(fraction: Fraction, m
 def test_a_pod_with_a_node_counts_by_the_cards_there() -> None:
     ledger = ledger_with(*OFFERS)
     for fraction, used in {HALF: (4, 20480), WHOLE: (8, 40960), MIB: (4, 20000)}.items():
-        placement = Placement((), 0, (), cards=(SMALL, LARGE) if needs_sizes(fraction) else ())
+        placement = Placement((), 0, (), cards=(SMALL, LARGE) if needs_sizes(fraction, DRIVER) else ())
         ledger.set_pod(pod_of("p", fraction, placement, node="small"))
         found = ledger.used_of(SLICES)
         assert (found.slices, found.memory) == (used[0], GpuMemory(used[1]))
-    ledger.set_pod(pod_of("p", MIB, Placement((), 0, ()), node="large"))
+    ledger.set_pod(pod_of("p", MIB, SIZED, node="large"))
     assert ledger.used_of(SLICES).slices == 2, "20000 MiB of 81920"
 
 
 def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
     ledger = ledger_with()
-    ledger.set_pod(pod_of("p", MIB, Placement((), 0, ())))
+    ledger.set_pod(pod_of("p", MIB, SIZED))
     ledger.set_pod(pod_of("w", WHOLE, Placement((), 0, ())))
     used = ledger.used_of(SLICES)
     assert (used.slices, used.memory) == (16, GpuMemory(20000, 16))
@@ -124,7 +126,7 @@ def test_unknown_cards_count_as_the_most_that_a_claim_can_take() -> None:
 def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
     ledger = ledger_with()
     for number in range(2 * COUNTED_AT_ONCE + 1):
-        ledger.set_pod(pod_of(str(number), MIB, Placement((), 0, ())))
+        ledger.set_pod(pod_of(str(number), MIB, SIZED))
     ledger.put_offer(offer("large", LARGE))
     saved = []
     while True:
@@ -138,10 +140,10 @@ def test_a_new_size_of_card_counts_many_pods_again_in_portions() -> None:
 def test_pods_that_end_or_change_meanwhile_are_not_counted_twice() -> None:
     ledger = ledger_with()
     for number in range(3):
-        ledger.set_pod(pod_of(str(number), MIB, Placement((), 0, ())))
+        ledger.set_pod(pod_of(str(number), MIB, SIZED))
     ledger.put_offer(offer("large", LARGE))
     ledger.remove_pod(("red", "1"))
-    ledger.set_pod(pod_of("2", MIB, Placement((), 0, ()), node="large"))
+    ledger.set_pod(pod_of("2", MIB, SIZED, node="large"))
     assert not ledger.count_again()
     assert ledger.used_of(SLICES).slices == 2 + 2
 
@@ -149,7 +151,7 @@ def test_pods_that_end_or_change_meanwhile_are_not_counted_twice() -> None:
 def test_a_broken_card_without_memory_breaks_no_count() -> None:
     ledger = ledger_with(offer("broken", 0))
     forged = f"{CLAIM_NAME}-5mi-p0-p5-0123456789abcdef"
-    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, Placement((), 0, ())), claimed=(named(forged),)))
+    ledger.set_pod(msgspec.structs.replace(pod_of("p", MIB, SIZED), claimed=(named(forged),)))
     assert ledger.used_of(SLICES).slices == 8
 
 
@@ -351,7 +353,7 @@ def test_a_ledger_kept_by_events_counts_as_one_built_from_a_list(changes: list[t
     for kind, *rest in changes:
         if kind == "pod":
             number, fraction, node = rest
-            cards = (SMALL, LARGE) if needs_sizes(fraction) else ()
+            cards = (SMALL, LARGE) if needs_sizes(fraction, DRIVER) else ()
             pod = pod_of(f"p{number}", fraction, Placement((), 0, (), cards=cards), node=node)
             pods[pod.name] = pod
             kept.set_pod(pod)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, SHARES_OF_CARD
 from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom, LeftOut
 from ledger.claimed_cards import CardKey, ClaimedPart
 from ledger.quoted_text import MAX_QUOTED
@@ -10,8 +10,8 @@ from ledger.why import PodSummary, why
 from ledger.why_claim import ShareClaim, waiting_cause
 from modes.facts import PodFact
 
-HALVES = (ClaimAlternative(20480, 40960), ClaimAlternative(40960, 81920))
-PART = ClaimedPart(CardKey(DRIVER, "gpu-0", "gpu-3"), 40960, "gpu/m81920")
+HALVES = (ClaimAlternative(20480, card_mib=40960), ClaimAlternative(40960, card_mib=81920))
+PART = ClaimedPart(CardKey(DRIVER, "gpu-0", "gpu-3"), 40960)
 TEMPLATE = "gpu-fraction-4of8-m40960-m81920-0123456789abcdef"
 
 
@@ -31,8 +31,8 @@ def waiting(*alternatives, **changes):
 
 def test_it_says_what_is_asked_of_which_card_and_which_have_room():
     rooms = (
-        AlternativeRoom(HALVES[0], 2, 2, 0, 0, 10240, "b"),
-        AlternativeRoom(HALVES[1], 4, 3, 1, 1, 81920, "a"),
+        AlternativeRoom(HALVES[0], 2, 2, 0, 0, 10240, 40960, "b"),
+        AlternativeRoom(HALVES[1], 4, 3, 1, 1, 81920, 81920, "a"),
     )
     left_out = (LeftOut("a", "gpu-1", f"taint {DRIVER}/xid=79"), LeftOut("c", "", "cordoned or not ready"))
     said = explained(claim_of(room=ClaimRoom(rooms, left_out, 2)), waited_seconds=90)
@@ -40,10 +40,10 @@ def test_it_says_what_is_asked_of_which_card_and_which_have_room():
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
         " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
         f" {DRIVER}. It has waited for 90 seconds and has no node yet. Cards with 40960 MiB: 2; none has"
-        " enough room, the most free is 10240 MiB on b. Cards with 81920 MiB: 4, 3 of which are usable; 1 has"
-        f" enough room, the most free is 81920 MiB on a. Left out: gpu-1 of a (taint {DRIVER}/xid=79), c"
-        " (cordoned or not ready) and 2 more. It waits for the scheduler to try again, or for something else"
-        " that nodes with room lack."
+        " enough room, the most free is 10240 of 40960 MiB on b. Cards with 81920 MiB: 4, 3 of which are"
+        " usable; 1 has enough room, the most free is 81920 of 81920 MiB on a. Left out: gpu-1 of a (taint"
+        f" {DRIVER}/xid=79), c (cordoned or not ready) and 2 more. It waits for the scheduler to try again,"
+        " or for something else that nodes with room lack."
     )
 
 
@@ -52,18 +52,21 @@ def test_it_says_what_is_asked_of_which_card_and_which_have_room():
     [
         (AlternativeRoom(HALVES[0]), "No such card is offered: ask the admin"),
         (AlternativeRoom(HALVES[0], 1, 0), "40960 MiB: 1, none of which can be used. Ask the admin when"),
-        (AlternativeRoom(HALVES[0], 2, 1, 0, 0, 5, "a"), "40960 MiB: 2, 1 of which is usable; none has"),
+        (
+            AlternativeRoom(HALVES[0], 2, 1, 0, 0, 5, 40960, "a"),
+            "40960 MiB: 2, 1 of which is usable; none has",
+        ),
         (
             AlternativeRoom(HALVES[0], 1, 1),
             "none has enough room, all are claimed. It starts when pods that hold",
         ),
         (
-            AlternativeRoom(ClaimAlternative(5), 3, 3, 2, 2, 9, "a"),
+            AlternativeRoom(ClaimAlternative(5), 3, 3, 2, 2, 9, 10, "a"),
             "Cards that it accepts: 3; 2 have enough room",
         ),
         (
-            AlternativeRoom(ClaimAlternative(5, 10, count=2), 3, 3, 2, 0, 9, "a"),
-            "2 have enough room, but no node has 2 of them, the most free is 9 MiB on a. It starts when",
+            AlternativeRoom(ClaimAlternative(5, card_mib=10, count=2), 3, 3, 2, 0, 9, 10, "a"),
+            "2 have enough room, but no node has 2 of them, the most free is 9 of 10 MiB on a. It starts",
         ),
     ],
 )
@@ -72,12 +75,14 @@ def test_room_of_cards(room, fragment):
 
 
 def test_a_size_that_nobody_offers_is_named_among_others():
-    said = waiting(AlternativeRoom(HALVES[0]), AlternativeRoom(HALVES[1], 1, 1, 1, 1, 81920, "a"))
+    said = waiting(AlternativeRoom(HALVES[0]), AlternativeRoom(HALVES[1], 1, 1, 1, 1, 81920, 81920, "a"))
     assert "Cards with 40960 MiB: 0. Cards with 81920 MiB: 1; 1 has enough room" in said
 
 
 def test_what_is_not_known_is_not_said():
-    without_claims = waiting(AlternativeRoom(HALVES[0], 2, 2, 2, 2, 40960, "a"), claims_are_known=False)
+    without_claims = waiting(
+        AlternativeRoom(HALVES[0], 2, 2, 2, 2, 40960, 40960, "a"), claims_are_known=False
+    )
     assert "Cards with 40960 MiB: 2. Users that may list ResourceClaims" in without_claims
     assert "free is" not in without_claims
     assert "It waits for room on a card. Users that may list ResourceSlices" in explained(claim_of())
@@ -86,11 +91,13 @@ def test_what_is_not_known_is_not_said():
 @pytest.mark.parametrize(
     ("demand", "asked"),
     [
-        (ClaimAlternative(None), "1 whole card, offered"),
-        (ClaimAlternative(None, count=2), "2 whole cards of one node, offered"),
+        (ClaimAlternative(share=SHARES_OF_CARD), "1 whole card, offered"),
+        (ClaimAlternative(share=SHARES_OF_CARD, count=2), "2 whole cards of one node, offered"),
         (ClaimAlternative(5120), "5120 MiB of a card, offered"),
+        (ClaimAlternative(share=500_000), "0.5 of a card, offered"),
+        (ClaimAlternative(share=333_333, count=2), "0.333333 of each of 2 cards of one node, offered"),
         (
-            ClaimAlternative(40960, 81920, 2),
+            ClaimAlternative(40960, card_mib=81920, count=2),
             "40960 MiB of each of 2 cards of one node with 81920 MiB, offered",
         ),
     ],
@@ -133,9 +140,17 @@ def test_a_pod_that_runs_names_its_card():
     assert said.endswith("It runs on node gpu-0 with 40960 MiB of gpu-3.")
 
 
+def test_a_share_of_a_card_is_said_as_its_label_says_it():
+    share = ClaimedPart(PART.card, share=125_000)
+    said = explained(claim_of("allocated", parts=(share,)), node="gpu-0", phase="Running")
+    assert said.endswith("It runs on node gpu-0 with 0.125 of gpu-3.")
+
+
 def test_a_pod_whose_card_could_not_be_prepared_says_why():
     claim = claim_of(
-        "allocated", parts=(ClaimedPart(PART.card, None),), reported="Failed to prepare: no driver"
+        "allocated",
+        parts=(ClaimedPart(PART.card, share=SHARES_OF_CARD),),
+        reported="Failed to prepare: no driver",
     )
     said = explained(claim, node="gpu-0")
     assert "It has its claim on node gpu-0: all of gpu-3, so it does not wait for the injector." in said
@@ -143,7 +158,7 @@ def test_a_pod_whose_card_could_not_be_prepared_says_why():
 
 
 def test_the_scheduler_and_gates_are_named_as_for_other_pods():
-    room = ClaimRoom((AlternativeRoom(HALVES[0], 1, 1, 0, 0, 5, "a"),))
+    room = ClaimRoom((AlternativeRoom(HALVES[0], 1, 1, 0, 0, 5, 40960, "a"),))
     said = explained(claim_of(room=room), scheduler_says="cannot allocate all claims")
     assert said.endswith("The scheduler reports: cannot allocate all claims.")
     assert "scheduling gates (a.example/b)" in explained(claim_of(room=room), gates=("a.example/b",))
@@ -159,9 +174,9 @@ ASKED = "20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 Mi
 @pytest.mark.parametrize(
     ("numbers", "cause"),
     [
-        ((2, 2, 0, 0, 5, "a"), "none has enough room"),
-        ((2, 2, 1, 1, 5, "a"), "a node has room, the scheduler tries again or has another reason"),
-        ((2, 2, 1, 0, 5, "a"), "too few of one node have room"),
+        ((2, 2, 0, 0, 5, 40960, "a"), "none has enough room"),
+        ((2, 2, 1, 1, 5, 40960, "a"), "a node has room, the scheduler tries again or has another reason"),
+        ((2, 2, 1, 0, 5, 40960, "a"), "too few of one node have room"),
         ((2, 0, 0, 0), "no such card can be used"),
         ((0,), "no such card is offered"),
     ],
@@ -172,7 +187,7 @@ def test_the_cause_of_a_wait_is_what_cards_lack(numbers, cause):
 
 
 def test_the_cause_stays_short_with_many_sizes():
-    sizes = tuple(ClaimAlternative(size // 2, size) for size in range(1000, 17000, 1000))
+    sizes = tuple(ClaimAlternative(size // 2, card_mib=size) for size in range(1000, 17000, 1000))
     room = ClaimRoom(tuple(AlternativeRoom(each, 1, 1) for each in sizes))
     assert waiting_cause(claim_of(alternatives=sizes, room=room)) == (
         "500 MiB of a card with 1000 MiB or 1000 MiB of a card with 2000 MiB or 14 more sizes:"

@@ -5,46 +5,44 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames, CustomCards
 from modes.claim import (
-    MAX_NAME,
-    MAX_SIZES,
     ClaimedShare,
+    are_large_enough,
     custom_cards_of,
-    has_name,
     most_sizes,
-    named_share,
+    needs_sizes,
     quantity_of_mib,
     request_name,
-    share_of_name,
-    sizes_of_name,
     template_name,
     template_spec,
 )
+from modes.claim_name import MAX_NAME, MAX_SIZES, has_name, named_share, share_of_name, sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds, is_pattern, matches
 from tests.effort import examples
 
 HALF = Fraction(4, 8)
-SIZES = st.lists(st.integers(16, 999_999_999), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
+MEMORY = Fraction.of_memory(5120, 8)
+SIZES = st.lists(st.integers(10**5, 10**6), min_size=1, max_size=MAX_SIZES, unique=True).map(tuple)
+SHARED_MEMORY = st.lists(st.integers(1, 6000), min_size=1, max_size=16).map(
+    lambda split: Fraction.of_memory(sum(split), 8).shared_by([Fraction.of_memory(each, 8) for each in split])
+)
+MEMORIES = st.one_of(st.integers(1, 10**5).map(lambda mib: Fraction.of_memory(mib, 8)), SHARED_MEMORY)
 SHARED = st.one_of(
     st.lists(st.integers(1, 16), min_size=1, max_size=16)
     .filter(lambda split: sum(split) < 16)
     .map(lambda split: Fraction(sum(split), 16).shared_by([Fraction(each, 16) for each in split])),
-    st.lists(st.integers(1, 10_000_000), min_size=1, max_size=16).map(
-        lambda split: Fraction.of_memory(sum(split), 8).shared_by(
-            [Fraction.of_memory(each, 8) for each in split]
-        )
-    ),
+    SHARED_MEMORY,
 )
 """Shares of several containers."""
 PARTS = st.one_of(
     SHARED,
+    MEMORIES,
     st.integers(1, 7).map(lambda slices: Fraction(slices, 8)),
-    st.integers(1, 999_999_999).map(lambda mib: Fraction.of_memory(mib, 8)),
     st.integers(1, 16).map(lambda gpus: Fraction(8 * gpus, 8)),
     st.integers(2, 16).map(HALF.on_each_of),
 )
@@ -56,15 +54,53 @@ def request_of(share):
     return request
 
 
-def test_a_fraction_asks_for_its_part_of_each_size_of_card():
-    found = request_of(ClaimedShare(DRIVER, Fraction(3, 8), (40960, 81559)))["firstAvailable"]
-    assert [(each["name"], each["capacity"]["requests"]["memory"]) for each in found] == [
-        ("m40960", "15Gi"),
-        ("m81559", "30584Mi"),
-    ]
-    expression = found[1]["selectors"][0]["cel"]["expression"]
+@pytest.mark.parametrize(
+    ("label", "asked"), [("0.5", "500k"), ("0.125", "125k"), ("0.33333333", "333333"), ("0.000001", "1")]
+)
+def test_a_fraction_asks_the_agents_driver_for_the_same_share_of_any_card(label, asked):
+    found = request_of(ClaimedShare(DRIVER, Fraction.rounded_up(label, 8)))["exactly"]
+    assert found == {
+        "deviceClassName": DRIVER,
+        "allocationMode": "ExactCount",
+        "count": 1,
+        "capacity": {"requests": {"share": asked}},
+    }
+
+
+def test_a_fraction_is_taken_of_one_size_of_a_driver_that_offers_memory():
+    found = request_of(ClaimedShare(NVIDIA_DRIVER, Fraction(3, 8), (81559,)))["exactly"]
+    assert found["capacity"]["requests"] == {"memory": "30584Mi"}
+    expression = found["selectors"][0]["cel"]["expression"]
     assert "quantity('81559Mi')) >= 0" in expression
     assert "quantity('81560Mi')) < 0" in expression
+
+
+def test_requested_memory_is_a_share_of_each_size_and_limited_exactly_whatever_the_card():
+    spec = template_spec(ClaimedShare(DRIVER, MEMORY, (40960, 81559)))["spec"]["devices"]
+    memory = f"device.attributes['{DRIVER}'].memoryMiB"
+    assert [
+        (each["name"], each["capacity"]["requests"]["share"], each["selectors"][0]["cel"]["expression"])
+        for each in spec["requests"][0]["firstAvailable"]
+    ] == [
+        ("m5120", "1M", f"{memory} >= 5120 && {memory} < 40960"),
+        ("m40960", "125k", f"{memory} >= 40960 && {memory} < 81559"),
+        ("m81559", "62777", f"{memory} >= 81559"),
+    ]
+    [limit] = spec["config"]
+    assert (limit["requests"], limit["opaque"]["parameters"]["memoryMiB"]) == (["gpu"], 5120)
+
+
+@given(MEMORIES, st.integers(10**5, 10**6), SIZES)
+def test_a_card_of_any_size_has_an_alternative_that_holds_the_memory(fraction, card, sizes):
+    sizes = possible(fraction, sizes)
+    requests = template_spec(ClaimedShare(DRIVER, fraction, sizes))["spec"]["devices"]["requests"]
+    from_each = [int(each["name"][1:]) for each in requests[0]["firstAvailable"]]
+    fitting = [at for at, size in enumerate(from_each) if size <= card]
+    if not fitting:
+        assert len(requests) * (len(from_each) + 1) > 16
+        return
+    share = sum(quantity(each["firstAvailable"][fitting[-1]], "share") for each in requests)
+    assert fraction.mib <= share * card // 10**6 <= card
 
 
 def test_requested_memory_is_exactly_that_on_every_card():
@@ -82,28 +118,31 @@ def test_whole_cards_are_counted_and_have_no_amount():
     assert (found["count"], "capacity" in found) == (2, False)
 
 
+def possible(fraction, sizes, driver=DRIVER):
+    """Return of these sizes those that a claim can name; none if it needs none."""
+    if not needs_sizes(fraction, driver):
+        return ()
+    return tuple(sorted(size for size in sizes if are_large_enough(fraction, (size,))))[
+        : most_sizes(fraction, driver)
+    ]
+
+
 def test_a_claim_has_no_more_alternatives_than_kubernetes_takes():
-    share = ClaimedShare(DRIVER, HALF, tuple(range(1, MAX_SIZES + 2)))
-    with pytest.raises(ValueError, match="9 sizes"):
+    share = ClaimedShare(DRIVER, MEMORY, tuple(range(5120, 5120 + MAX_SIZES)))
+    with pytest.raises(ValueError, match="8 sizes"):
         template_spec(share)
     with pytest.raises(ValueError, match="0 sizes"):
-        template_name(ClaimedShare(DRIVER, HALF))
-
-
-@given(PARTS, SIZES)
-def test_a_name_has_the_sizes_and_is_no_longer_than_said(fraction, sizes):
-    sizes = sizes[: most_sizes(fraction)]
-    name = template_name(ClaimedShare(DRIVER, fraction, sizes))
-    has_sizes = not (fraction.is_whole or fraction.mib)
-    assert sizes_of_name(name) == (sizes if has_sizes else ())
-    assert len(name) <= MAX_NAME
+        template_name(ClaimedShare(DRIVER, MEMORY))
 
 
 @given(PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
-def test_a_name_says_what_the_claim_asks_for(fraction, sizes, driver):
-    sizes = sizes[: most_sizes(fraction)]
+def test_a_name_says_what_the_claim_asks_for_and_is_no_longer_than_said(fraction, sizes, driver):
+    sizes = possible(fraction, sizes, driver)
+    assume(sizes or not needs_sizes(fraction, driver))
     name = template_name(ClaimedShare(driver, fraction, sizes))
     assert share_of_name(name) == named_share(fraction, sizes)
+    assert sizes_of_name(name) == sizes
+    assert len(name) <= MAX_NAME
 
 
 def test_a_share_in_eighths_is_rounded_up_on_each_card():
@@ -152,8 +191,9 @@ def test_a_name_that_nobody_made_is_read_without_an_error():
 
 @given(PARTS, PARTS, SIZES, st.sampled_from([DRIVER, NVIDIA_DRIVER]))
 def test_shares_have_one_name_only_if_their_claims_are_equal(one, other, sizes, driver):
-    sizes = sizes[: min(most_sizes(one), most_sizes(other))]
-    first, second = ClaimedShare(DRIVER, one, sizes), ClaimedShare(driver, other, sizes)
+    both = [(DRIVER, one, possible(one, sizes)), (driver, other, possible(other, sizes, driver))]
+    assume(all(found or not needs_sizes(fraction, name) for name, fraction, found in both))
+    first, second = [ClaimedShare(name, fraction, found) for name, fraction, found in both]
     if template_name(first) == template_name(second):
         assert template_spec(first) == template_spec(second)
 
@@ -175,28 +215,26 @@ HOSTILE = ["a'", '"', "\\", "(", ")", "') || true", "a b", "[", "\n", "${x}", "A
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_that_could_end_the_expression_becomes_one(text):
-    share = ClaimedShare(DRIVER, HALF, (81920,), GpuKinds((text,)))
+    share = ClaimedShare(DRIVER, HALF, kinds=GpuKinds((text,)))
     with pytest.raises(ValueError, match="no pattern"):
         template_spec(share)
 
 
 @given(st.text(max_size=63))
 def test_texts_are_in_an_expression_only_if_they_are_patterns(text):
-    share = ClaimedShare(DRIVER, HALF, (81920,), GpuKinds((text,)))
+    share = ClaimedShare(DRIVER, HALF, kinds=GpuKinds((text,)))
     if not is_pattern(text):
         with pytest.raises(ValueError, match="no pattern"):
             template_spec(share)
         return
-    expression = selectors(share)[1]
+    [expression] = selectors(share)
     between = expression.partition("matches('")[2]
     assert between.endswith("')")
     assert not set("'\\\n\"") & set(between[:-2])
 
 
 def selectors(share):
-    request = request_of(share)
-    asked = request["firstAvailable"][0] if "firstAvailable" in request else request["exactly"]
-    return [each["cel"]["expression"] for each in asked["selectors"]]
+    return [each["cel"]["expression"] for each in request_of(share)["exactly"]["selectors"]]
 
 
 MODELS = st.sampled_from([
@@ -213,52 +251,72 @@ PATTERNS = st.sampled_from(["A100-80", "a100", "A10", "H*", "A100*", "NVIDIA-*-8
 @given(MODELS, PATTERNS)
 def test_an_expression_matches_what_the_pattern_matches(model, pattern):
     """By Python's expressions, which agree with RE2 on what is used; drivers write blanks, labels hyphens."""
-    share = ClaimedShare(DRIVER, Fraction.of_memory(1, 8), kinds=GpuKinds((pattern,)))
+    share = ClaimedShare(DRIVER, HALF, kinds=GpuKinds((pattern,)))
     [expression] = selectors(share)
     regular = expression.partition("matches('")[2][:-2]
     for name in (model, model.replace("-", " ")):
         assert (re.search(regular, name) is not None) == matches(pattern, model), (regular, name)
 
 
-def test_the_least_memory_is_asked_of_whole_cards_and_of_memory():
-    [expression] = selectors(ClaimedShare(DRIVER, Fraction(8, 8), kinds=GpuKinds(min_mib=40000)))
-    assert expression == f"device.capacity['{DRIVER}'].memory.compareTo(quantity('40000Mi')) >= 0"
-    assert json.dumps(template_spec(ClaimedShare(DRIVER, HALF, (81920,)))).count("40000") == 0
+@pytest.mark.parametrize("fraction", [HALF, Fraction(8, 8)])
+def test_the_least_memory_is_asked_where_no_size_is(fraction):
+    [expression] = selectors(ClaimedShare(DRIVER, fraction, kinds=GpuKinds(min_mib=40000)))
+    assert expression == f"device.attributes['{DRIVER}'].memoryMiB >= 40000"
+    [expression] = selectors(ClaimedShare(NVIDIA_DRIVER, Fraction(8, 8), kinds=GpuKinds(min_mib=40000)))
+    assert expression == f"device.capacity['{NVIDIA_DRIVER}'].memory.compareTo(quantity('40000Mi')) >= 0"
+    of_size = ClaimedShare(NVIDIA_DRIVER, HALF, (81920,), GpuKinds(min_mib=40000))
+    assert "40000" not in json.dumps(template_spec(of_size))
 
 
 def test_each_of_several_containers_has_a_request_and_all_are_on_one_card():
     share = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
-    devices = template_spec(ClaimedShare(DRIVER, share, (40960, 81920)))["spec"]["devices"]
+    devices = template_spec(ClaimedShare(DRIVER, share))["spec"]["devices"]
     assert [
-        (
-            request["name"],
-            [(each["name"], each["capacity"]["requests"]["memory"]) for each in request["firstAvailable"]],
-        )
+        (request["name"], request["exactly"]["capacity"]["requests"]["share"])
         for request in devices["requests"]
-    ] == [
-        ("gpu-0", [("m40960", "20Gi"), ("m81920", "40Gi")]),
-        ("gpu-1", [("m40960", "10Gi"), ("m81920", "20Gi")]),
-    ]
+    ] == [("gpu-0", "500k"), ("gpu-1", "250k")]
     assert devices["constraints"] == [{"matchAttribute": f"{DRIVER}/uuid"}]
-    assert template_name(ClaimedShare(DRIVER, share, (40960,))).startswith("gpu-fraction-6of8-p4-p2-m40960-")
+    assert template_name(ClaimedShare(DRIVER, share)).startswith("gpu-fraction-6of8-p4-p2-")
 
 
-@given(SHARED, SIZES, st.booleans())
-def test_the_parts_of_containers_are_no_more_than_the_share(fraction, sizes, any_card):
-    sizes = sizes[: most_sizes(fraction)]
-    share = ClaimedShare(DRIVER, fraction, sizes, GpuKinds(("A100-80",)), any_card)
+def test_requested_memory_of_several_containers_is_limited_for_each_and_fits_on_the_smallest_card():
+    thirds = [Fraction.of_memory(mib, 8) for mib in (27306, 27307, 27307)]
+    share = ClaimedShare(DRIVER, Fraction.of_memory(81920, 8).shared_by(thirds), (81920,))
+    devices = template_spec(share)["spec"]["devices"]
+    asked = [request["firstAvailable"][0] for request in devices["requests"]]
+    assert sum(quantity(each, "share") for each in asked) == 10**6
+    assert [(*each["requests"], each["opaque"]["parameters"]["memoryMiB"]) for each in devices["config"]] == [
+        ("gpu-0", 27306),
+        ("gpu-1", 27307),
+        ("gpu-2", 27307),
+    ]
+
+
+@given(SHARED, SIZES, st.booleans(), st.sampled_from([DRIVER, NVIDIA_DRIVER]))
+def test_the_parts_of_containers_are_no_more_than_the_share(fraction, sizes, any_card, driver):
+    sizes = possible(fraction, sizes, driver)
+    assume(sizes or not needs_sizes(fraction, driver))
+    share = ClaimedShare(driver, fraction, sizes, GpuKinds(("A100-80",)), any_card)
     devices = template_spec(share)["spec"]["devices"]
     names = [request["name"] for request in devices["requests"]]
     assert names == [request_name(at) for at in range(len(fraction.split))]
     asked = [request.get("firstAvailable") or [request["exactly"]] for request in devices["requests"]]
-    for at, of_one_size in enumerate(zip(*asked, strict=True)):
-        total = sum(mib_of(each["capacity"]["requests"]["memory"]) for each in of_one_size)
-        assert total <= fraction.share_mib(sizes[at] if not fraction.mib else 0)
+    capacity, most = ("share", 10**6) if driver == DRIVER else ("memory", sizes[0] if sizes else fraction.mib)
+    for of_one_size in zip(*asked, strict=True):
+        total = sum(quantity(each, capacity) for each in of_one_size)
+        assert total <= (fraction.share_mib(most) if not fraction.mib else most)
     any_card = any_card and len(names) == 2
     assert ("constraints" in devices) == (len(names) > 1 and not any_card)
     named = ["productName" in json.dumps(request) for request in devices["requests"]]
     assert named == [True, *[any_card] * (len(names) - 1)]
     assert len(json.dumps(template_spec(share))) < 64 * 1024
+
+
+def quantity(asked, capacity):
+    text = asked["capacity"]["requests"][capacity]
+    if capacity == "memory":
+        return mib_of(text)
+    return int(text.rstrip("kM")) * {"k": 1000, "M": 10**6}.get(text[-1], 1)
 
 
 def mib_of(text):
@@ -267,17 +325,19 @@ def mib_of(text):
 
 def test_less_than_a_mebibyte_is_not_claimed_as_a_whole_card():
     with pytest.raises(ValueError, match="less than 1 MiB"):
-        template_spec(ClaimedShare(DRIVER, Fraction(1, 8), (7,)))
+        template_spec(ClaimedShare(NVIDIA_DRIVER, Fraction(1, 8), (7,)))
+    with pytest.raises(ValueError, match="less than 1 of 1000000 parts"):
+        template_spec(ClaimedShare(DRIVER, Fraction.rounded_up("0.00000099", 8)))
     shared = Fraction(8, 16).shared_by([Fraction(7, 16), Fraction(1, 16)])
     with pytest.raises(ValueError, match="less than 1 MiB"):
-        template_spec(ClaimedShare(DRIVER, shared, (15,)))
+        template_spec(ClaimedShare(NVIDIA_DRIVER, shared, (15,)))
 
 
 @pytest.mark.parametrize("text", ["0.5", "0.2", "0.33333333", "0.333333333", "0.3333333333333"])
 def test_only_a_fraction_of_few_digits_can_be_read_back_from_a_name(text: str) -> None:
     fraction = Fraction.rounded_up(text, 8)
-    found = share_of_name(template_name(ClaimedShare(DRIVER, fraction, (81920,))))
-    assert found == (named_share(fraction, (81920,)) if has_name(fraction) else None)
+    found = share_of_name(template_name(ClaimedShare(DRIVER, fraction)))
+    assert found == (named_share(fraction, ()) if has_name(fraction) else None)
 
 
 OTHERS = ClaimNames("cards.example.com", "vram", "model", "serial")
@@ -285,7 +345,7 @@ OTHERS = ClaimNames("cards.example.com", "vram", "model", "serial")
 
 def test_a_claim_of_a_custom_driver_has_its_names_only():
     share = ClaimedShare("gpu.example.com", HALF, (81920,), GpuKinds(("A100",)), custom=OTHERS)
-    [asked] = request_of(share)["firstAvailable"]
+    asked = request_of(share)["exactly"]
     assert (asked["deviceClassName"], asked["capacity"]) == (
         "cards.example.com",
         {"requests": {"vram": "40Gi"}},

@@ -64,8 +64,8 @@ def claims(cluster: RealCluster) -> list[Object]:
     return cluster.api.list("ResourceClaim", WORK, API)
 
 
-def consumed(cluster: RealCluster) -> list[str | None]:
-    """The memory that the scheduler counts for each allocated part of a card."""
+def consumed(cluster: RealCluster) -> list[Object | None]:
+    """What the scheduler counts for each allocated part of a card."""
     allocations = [claim["status"]["allocation"] for claim in claims(cluster)]
     results = [result for each in allocations for result in each["devices"]["results"]]
-    return [each.get("consumedCapacity", {}).get("memory") for each in results]
+    return [each.get("consumedCapacity") for each in results]

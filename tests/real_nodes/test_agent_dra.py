@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
+from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD
 from testbed.nodes.cluster import RealCluster
 from testbed.nvidia.cards import Xid
 from testbed.process import eventually
@@ -54,25 +54,30 @@ def claims(cluster):
     return cluster.api.list("ResourceClaim", "default", API)
 
 
-def exactly(mib, **more):
-    """A request for an amount of one GPU; None for a whole one."""
-    capacity = {"capacity": {"requests": {"memory": f"{mib}Mi"}}} if mib is not None else {}
+def exactly(share, **more):
+    """A request for millionths of one GPU; None for a whole one."""
+    capacity = {"capacity": {"requests": {"share": str(share)}}} if share is not None else {}
     return {"deviceClassName": DRIVER, **capacity, **more}
 
 
-def of_size(mib):
-    """The selector of cards of a size."""
-    text = f"device.capacity['{DRIVER}'].memory.compareTo(quantity('{mib}Mi')) == 0"
-    return {"selectors": [{"cel": {"expression": text}}]}
+def share_of(mib):
+    """The least share of the small GPU that has room for so many MiB, and so of the large one."""
+    return -(-mib * SHARES_OF_CARD // GPUS[SMALL].memory_mib)
 
 
-def template(cluster, name, *requests):
+def limited_to(mib, request):
+    """The configuration by which a request's limit is exactly so many MiB of whatever GPU."""
+    parameters = {"apiVersion": f"{DRIVER}/v1", "kind": "GpuMemory", "memoryMiB": mib}
+    return {"requests": [request], "opaque": {"driver": DRIVER, "parameters": parameters}}
+
+
+def template(cluster, name, *requests, config=()):
     """Create a template of claims with these requests, unless it is there."""
     existing = {
         each["metadata"]["name"] for each in cluster.api.list("ResourceClaimTemplate", "default", API)
     }
     if name not in existing:
-        body = {"spec": {"devices": {"requests": list(requests)}}}
+        body = {"spec": {"devices": {"requests": list(requests), "config": list(config)}}}
         cluster.api.create(
             {"apiVersion": API, "kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": body},
             "default",
@@ -81,15 +86,15 @@ def template(cluster, name, *requests):
 
 
 def of_amount(cluster, mib, **more):
-    """The pod's part of a claim for one GPU."""
+    """The pod's part of a claim for so many MiB of one GPU, or for a whole one."""
     name = f"amount-{mib or 'whole'}" + "".join(f"-{key}".lower() for key in more)
-    return template(cluster, name, {"name": REQUEST_NAME, "exactly": exactly(mib, **more)})
+    asked = {"name": REQUEST_NAME, "exactly": exactly(share_of(mib) if mib else None, **more)}
+    return template(cluster, name, asked, config=[limited_to(mib, REQUEST_NAME)] if mib else ())
 
 
 def eighths(cluster):
-    """The pod's part of a claim for an eighth of whatever card, the small one first."""
-    alternatives = [{"name": f"m{8 * mib}", **exactly(mib, **of_size(8 * mib))} for mib in EIGHTH.values()]
-    return template(cluster, "eighth", {"name": REQUEST_NAME, "firstAvailable": alternatives})
+    """The pod's part of a claim for an eighth of whatever card."""
+    return template(cluster, "eighth", {"name": REQUEST_NAME, "exactly": exactly(SHARES_OF_CARD // 8)})
 
 
 def user(name="main", request="", **more):
@@ -128,7 +133,7 @@ def test_a_container_sees_exactly_its_amount_whatever_the_pod_says(cluster, pods
     assert mounts["/etc/ld.so.preload"][3].split(",")[0] == "ro"
     [claim] = claims(cluster)
     [result] = claim["status"]["allocation"]["devices"]["results"]
-    assert result["consumedCapacity"] == {"memory": "1431Mi"}
+    assert result["consumedCapacity"] == {"share": str(share_of(1431))}
 
 
 def test_a_claim_without_an_amount_is_a_whole_card_without_a_limit(cluster, pods):
@@ -167,8 +172,9 @@ def test_containers_have_parts_of_their_own_and_one_that_wants_both_does_not_sta
     parts = template(
         cluster,
         "parts",
-        {"name": "gpu-0", "exactly": exactly(4096)},
-        {"name": "gpu-1", "exactly": exactly(8192)},
+        {"name": "gpu-0", "exactly": exactly(share_of(4096))},
+        {"name": "gpu-1", "exactly": exactly(share_of(8192))},
+        config=[limited_to(4096, "gpu-0"), limited_to(8192, "gpu-1")],
     )
     pods.run("apart", user(request="gpu-0"), user("other", request="gpu-1"), **parts)
     assert (limit(pods, "apart"), limit(pods, "apart", "other")) == ("4096m", "8192m")

@@ -79,7 +79,7 @@ def test_the_driver_offers_the_memory_of_each_card_to_several_claims(cluster, in
 def test_half_a_card_is_claimed_of_one_size_and_the_limit_is_in_the_pod(cluster, pods):
     pods.run("half", "0.500")
     size = SIZES[pods.card("half")]
-    assert consumed(cluster) == [f"{size // 2048}Gi"]
+    assert consumed(cluster) == [{"memory": f"{size // 2048}Gi"}]
     assert environment(cluster, "half")[LIMIT] == f"{size // 2}m"
     preload = inside(cluster, "half", "sh", "-c", "cat $LD_PRELOAD")
     assert preload == LIBRARY_TEXT.decode()
@@ -87,7 +87,7 @@ def test_half_a_card_is_claimed_of_one_size_and_the_limit_is_in_the_pod(cluster,
 
 def test_requested_memory_is_claimed_of_any_card_and_is_the_limit(cluster, pods):
     pods.run("memory", memory="1431Mi")
-    assert consumed(cluster) == ["1431Mi"]
+    assert consumed(cluster) == [{"memory": "1431Mi"}]
     assert environment(cluster, "memory")[LIMIT] == "1431m"
 
 

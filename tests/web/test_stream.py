@@ -12,7 +12,7 @@ from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.use import ShareUse
 from ledger.view import MAX_SHARES
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE

@@ -8,7 +8,7 @@ must contain the class, and the second lock checks the claim that is created fro
 from __future__ import annotations
 
 from kube.dra import CLAIM_NAME
-from modes.claim import sizes_of_name
+from modes.claim_name import sizes_of_name
 from policies.model.allowances import Allowances
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason, cut_text

@@ -15,9 +15,9 @@ from modes.claim import (
     is_order_of_choice,
     most_sizes,
     needs_sizes,
-    sizes_of_name,
     template_name,
 )
+from modes.claim_name import sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
@@ -38,10 +38,10 @@ def kept_claim(
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     name = _template_of(pod.spec) if pod.spec is not None else None
     sizes = sizes_of_name(name) if name is not None else None
-    if sizes is None or bool(sizes) != needs_sizes(fraction) or not are_large_enough(fraction, sizes):
+    driver = driver_of(policy)
+    if sizes is None or bool(sizes) != needs_sizes(fraction, driver) or not are_large_enough(fraction, sizes):
         return None
-    most = 1 if policy.writes_limits else most_sizes(fraction)
-    if not is_order_of_choice(sizes) or len(sizes) > most:
+    if not is_order_of_choice(sizes) or len(sizes) > most_sizes(fraction, driver):
         return None
     placement = Placement((), sizes[0] if sizes and policy.writes_limits else 0, (), cards=sizes)
     wanted = {GPU_CONTAINER: containers.names, **_annotations(policy, fraction, placement)}

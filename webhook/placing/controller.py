@@ -29,7 +29,7 @@ from ledger.messages import (
     Batch,
     write_request,
 )
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
 from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
@@ -210,7 +210,15 @@ class ControllerPlacer:
             elif answered.pending is not None and self._clock() < waiting.deadline:
                 asyncio.get_running_loop().call_later(PENDING_SECONDS, self._send_next, waiting)
             else:
-                waiting.answered.set_result(_placed(waiting.request, answered))
+                placed = _placed(waiting.request, answered)
+                self._note_claim(waiting.request, placed)
+                waiting.answered.set_result(placed)
+
+    def _note_claim(self, request: PlacementRequest, placed: Placed) -> None:
+        """Remember a claim whose template the controller has made; for a dry run it makes none."""
+        is_claimed = request.share.mode_type.is_claimed and request.accounting.reservation is not None
+        if is_claimed and isinstance(placed, Placement):
+            self._fallback.claims.note(request, placed)
 
     async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
         """Place all waiting requests without the controller, and those that come until it answers.

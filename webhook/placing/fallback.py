@@ -30,6 +30,7 @@ from ledger.view import PendingView
 from modes.facts import PodFact, PodKey
 from modes.units import POOL, Unit, unit_of
 from webhook.admission.denial import Reason
+from webhook.placing.known_claims import KnownClaims
 from webhook.placing.placer import Unanswered
 
 MAX_OWNERS = 128
@@ -51,13 +52,12 @@ class Fallback:
         """What is used on each node, as pods."""
         self._pending: _Pods = {}
         self._known = False
+        self.claims = KnownClaims(clock)
         self._live_at = -math.inf
         """When the stream had last delivered everything."""
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
-        if request.share.mode_type.is_claimed:
-            return Unanswered(Reason.NO_CONTROLLER, "only the controller makes claims: try again")
         accounting = request.accounting
         shut = next((quota for quota in accounting.quotas if quota.shuts_by is not None), None)
         if shut is not None and shut.shuts_by is not None:
@@ -69,6 +69,8 @@ class Fallback:
             quota = accounting.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
+        if request.share.mode_type.is_claimed:
+            return self._claimed(request)
         now = self._clock()
         uncounted = msgspec.structs.replace(accounting, quotas=())
         request = msgspec.structs.replace(request, accounting=uncounted)
@@ -79,6 +81,13 @@ class Fallback:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
         return answer
+
+    def _claimed(self, request: PlacementRequest) -> PlacementResult | Unanswered:
+        found = self.claims.find(request)
+        if found is None:
+            why = "only the controller makes templates of claims, and this namespace had no such pod lately"
+            return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again")
+        return msgspec.structs.replace(found, degraded=True, waits_for_quota=request.demands.is_gated)
 
     def release(self, reservation: str) -> None:
         """Release a reservation that was made here."""

@@ -24,6 +24,7 @@ from tests.agent.support.dra import (
     DraKubelet,
     claim_file,
     driver_on,
+    limited_to,
     slice_of_nvidia,
 )
 from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
@@ -68,7 +69,7 @@ async def offered(*cards, policy=PER_GPU, server=None, **options):
 
 
 @run
-async def test_every_card_is_a_device_with_its_usable_memory_and_nvidias_attributes():
+async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory_and_nvidias_attributes():
     with node_folder(**OPTIONS) as node:
         cards = card(0, 40960, reserved_mib=583), replace(card(1, 81920), minor=5)
         node.write_gpus(*cards)
@@ -89,15 +90,16 @@ async def test_every_card_is_a_device_with_its_usable_memory_and_nvidias_attribu
         "name": "gpu-0",
         "allowMultipleAllocations": True,
         "capacity": {
-            "memory": {
-                "value": "40377Mi",
-                "requestPolicy": {"default": "40377Mi", "validRange": {"min": "1Mi", "step": "1Mi"}},
+            "share": {
+                "value": "1M",
+                "requestPolicy": {"default": "1M", "validRange": {"min": "1", "step": "1"}},
             }
         },
         "attributes": {
             "type": {"string": "gpu"},
             "uuid": {"string": "GPU-0"},
             "productName": {"string": "NVIDIA A100"},
+            "memoryMiB": {"int": 40377},
             "architecture": {"string": "Ampere"},
             "cudaComputeCapability": {"version": "8.0.0"},
             "driverVersion": {"version": "595.71.5"},
@@ -105,7 +107,8 @@ async def test_every_card_is_a_device_with_its_usable_memory_and_nvidias_attribu
             "resource.kubernetes.io/numaNode": {"int": 1},
         },
     }
-    assert second["capacity"]["memory"]["value"] == "80Gi"
+    assert second["capacity"] == first["capacity"]
+    assert second["attributes"]["memoryMiB"] == {"int": 81920}
 
 
 @run
@@ -146,8 +149,8 @@ async def test_until_the_kubelet_has_registered_it_the_driver_is_not_ready():
 
 @run
 async def test_a_share_is_the_card_and_exactly_its_limit():
-    async with offered(card(0), card(1, 81920)) as (node, kubelet, server):
-        server.add_claim({"device": "gpu-1", "memory": "1431Mi", "request": "gpu/m81920"})
+    async with offered(card(0), card(1, 81920, reserved_mib=361)) as (node, kubelet, server):
+        server.add_claim({"device": "gpu-1", "share": "17546", "request": "gpu/m81920"})
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert not answer.error
         [device] = answer.devices
@@ -155,7 +158,7 @@ async def test_a_share_is_the_card_and_exactly_its_limit():
         assert (device.pool_name, device.device_name, device.share_id) == (NODE, "gpu-1", "share-1")
         assert list(device.cdi_device_ids) == ["nvidia.com/gpu=GPU-1", f"clearml-injector.io/claim={UID}-0"]
         edits = claim_file(node)[f"{UID}-0"]
-        assert "CUDA_DEVICE_MEMORY_LIMIT_0=1431m" in edits["env"]
+        assert "CUDA_DEVICE_MEMORY_LIMIT_0=1431m" in edits["env"]  # of 1431.04
         assert "CUDA_DEVICE_MEMORY_LIMIT_1=1431m" in edits["env"]
         assert {each["containerPath"] for each in edits["mounts"]} == {
             "/usr/local/vgpu",
@@ -164,14 +167,42 @@ async def test_a_share_is_the_card_and_exactly_its_limit():
         }
 
 
-@pytest.mark.parametrize("memory", [None, "40Gi", "50Gi"])
-def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(memory):
+@pytest.mark.parametrize("share", [None, "1M"])
+@pytest.mark.parametrize("config", [[], [limited_to(40960)], [limited_to(2**70, "gpu")]])
+def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(share, config):
     async def prepare():
         async with offered(card(0)) as (node, kubelet, server):
-            server.add_claim({"memory": memory})
+            server.add_claim({"share": share}, config=config)
             [answer] = (await kubelet.prepare(("claim", UID))).values()
             assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
             assert not claim_file(node)
+
+    asyncio.run(prepare())
+
+
+OF_NVIDIA = {"source": "FromClass", "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": {}}}}
+LIMITS = [
+    ("100k", [limited_to(1431)], 1431),
+    ("100k", [limited_to(1431, "gpu")], 1431),
+    ("100k", [limited_to(1431, "gpu/m40960")], 1431),
+    ("100k", [limited_to(5120), limited_to(1431, "another", "gpu"), OF_NVIDIA], 1431),
+    ("1M", [limited_to(1431)], 1431),
+    (None, [limited_to(1431)], 1431),
+    ("100k", [limited_to(5120)], 4096),
+    ("100k", [limited_to(1431, "another"), limited_to(1431, "gpu/m81920")], 4096),
+    ("333333", [], 13653),
+    ("25", [], 1),
+]
+
+
+@pytest.mark.parametrize(("share", "config", "mib"), LIMITS)
+def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
+    async def prepare():
+        async with offered(card(0)) as (node, kubelet, server):
+            server.add_claim({"share": share, "request": "gpu/m40960"}, config=config)
+            [answer] = (await kubelet.prepare(("claim", UID))).values()
+            assert not answer.error
+            assert f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m" in claim_file(node)[f"{UID}-0"]["env"]
 
     asyncio.run(prepare())
 
@@ -182,7 +213,7 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
         PER_GPU, limiter=msgspec.structs.replace(HAMI, env=(), preload=None, cache_path=None)
     )
     async with offered(card(0), policy=policy) as (node, kubelet, server):
-        server.add_claim({"memory": "10Gi"})
+        server.add_claim({"share": "250k"})
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
         assert not claim_file(node)
@@ -191,7 +222,7 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
 @run
 async def test_several_cards_of_one_claim_have_a_limit_each():
     async with offered(card(0), card(1)) as (node, kubelet, server):
-        server.add_claim({"memory": "10Gi"}, {"device": "gpu-1", "memory": "10Gi"})
+        server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
         assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
@@ -202,8 +233,8 @@ async def test_several_cards_of_one_claim_have_a_limit_each():
 async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim(
-            {"memory": "10Gi", "request": "gpu-0"},
-            {"device": "gpu-1", "memory": "20Gi", "request": "gpu-1"},
+            {"share": "250k", "request": "gpu-0"},
+            {"device": "gpu-1", "share": "500k", "request": "gpu-1"},
             {"device": "gpu-1", "request": "gpu-2"},
         )
         [answer] = (await kubelet.prepare(("claim", UID))).values()
@@ -218,12 +249,25 @@ async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
 REFUSED = [
     ({"name": "claim", "uid": OTHER}, {}, "another ResourceClaim has this name"),
     ({}, {"device": "gpu-7"}, "gpu-7 is not a GPU that this node offers"),
-    ({}, {"memory": "1Ki"}, "less than 1 MiB"),
-    ({}, {"memory": "-1Gi"}, "less than 1 MiB"),
-    ({}, {"memory": "much"}, "cannot be read"),
+    ({}, {"share": "24"}, "less than 1 MiB"),
+    ({}, {"share": "-1k"}, "cannot be read"),
+    ({}, {"share": "500m"}, "cannot be read"),
+    ({}, {"share": "much"}, "cannot be read"),
+    ({}, {"consumedCapacity": {"memory": "20Gi"}}, "has no share"),
     ({}, {"adminAccess": True}, "does not support adminAccess"),
     ({}, {"pool": "another-node"}, "has 0 devices"),
-    ({"config": [{"opaque": {"driver": DRIVER, "parameters": {}}}]}, {}, "accepts no configuration"),
+    ({"config": [limited_to(1431, source="FromClass")]}, {}, "accepts configuration from claims alone"),
+    *[
+        ({"config": [limited_to(1431), wrong]}, {}, "accepts no other configuration")
+        for wrong in (
+            limited_to(0),
+            limited_to("1431"),
+            limited_to(1431, kind="GpuConfig"),
+            limited_to(1431, apiVersion="resource.nvidia.com/v1beta1"),
+            limited_to(1431, "another", sharing={"strategy": "MPS"}),
+            {"source": "FromClaim", "opaque": {"driver": DRIVER}},
+        )
+    ],
 ]
 
 
@@ -231,7 +275,7 @@ REFUSED = [
 def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
     async def refuse():
         async with offered(card(0)) as (node, kubelet, server):
-            server.add_claim({"memory": "1Gi", **granted}, **claim)
+            server.add_claim({"share": "25k", **granted}, **claim)
             [answer] = (await kubelet.prepare(("claim", UID))).values()
             assert why in answer.error
             assert len(answer.error) <= 200
@@ -244,7 +288,7 @@ def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why
 @run
 async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim(*[{"memory": "1Mi"}] * 1000)
+        server.add_claim(*[{"share": "25"}] * 1000)
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert "has 1000 devices" in answer.error
         server.claims["default", "claim"]["status"]["allocation"]["devices"]["results"] = "all"
@@ -263,7 +307,7 @@ async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refu
 @run
 async def test_a_claim_that_two_pods_share_is_refused():
     async with offered(card(0)) as (_, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"share": "25k"})
         server.claims["default", "claim"]["status"]["reservedFor"] *= 2
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert "use a ResourceClaimTemplate" in answer.error
@@ -280,7 +324,7 @@ OF_OTHER_CLASSES = (
 @run
 async def test_a_card_that_another_device_class_gave_away_is_refused():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"share": "25k"})
         for requests in OF_OTHER_CLASSES:
             server.claims["default", "claim"]["spec"]["devices"]["requests"] = requests
             [answer] = (await kubelet.prepare(("claim", UID))).values()
@@ -291,12 +335,12 @@ async def test_a_card_that_another_device_class_gave_away_is_refused():
 @run
 async def test_two_claims_of_one_pod_have_equal_amounts():
     async with offered(card(0), card(1)) as (_, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
-        server.add_claim({"device": "gpu-1", "memory": "2Gi"}, name="second", uid=OTHER)
+        server.add_claim({"share": "25k"})
+        server.add_claim({"device": "gpu-1", "share": "50k"}, name="second", uid=OTHER)
         answers = await kubelet.prepare(("claim", UID), ("second", OTHER))
         assert not answers[UID].error
         assert "write both requests into one ResourceClaim" in answers[OTHER].error
-        server.add_claim({"device": "gpu-1", "memory": "2Gi"}, name="second", uid=OTHER, pod="another-pod")
+        server.add_claim({"device": "gpu-1", "share": "50k"}, name="second", uid=OTHER, pod="another-pod")
         [answer] = (await kubelet.prepare(("second", OTHER))).values()
         assert not answer.error
 
@@ -304,7 +348,7 @@ async def test_two_claims_of_one_pod_have_equal_amounts():
 @run
 async def test_prepare_and_unprepare_may_be_repeated():
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"share": "25k"})
         first, second = [await kubelet.prepare(("claim", UID)) for _ in range(2)]
         assert first == second
         (node.cdi / f"clearml-injector.io-claim-{UID}.json").unlink()
@@ -326,7 +370,7 @@ async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_
             async with driver_on(node, server):
                 kubelet = DraKubelet(node)
                 await kubelet.register()
-                server.add_claim({"memory": "1Gi"})
+                server.add_claim({"share": "25k"})
                 await kubelet.prepare(("claim", UID))
                 before = claim_file(node)
             file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
@@ -343,8 +387,8 @@ async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_ever
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0))
         node.write_card_names("GPU-0")
-        server.add_claim({"memory": "1Gi"})
-        server.add_claim({"memory": "1Gi"}, name="other", uid=OTHER, pod="another-pod")
+        server.add_claim({"share": "25k"})
+        server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
         async with kubelet_in(node.root):
             kubelet = DraKubelet(node)
             async with driver_on(node, server):
@@ -375,8 +419,8 @@ async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_ser
             async with driver_on(node, server):
                 kubelet = DraKubelet(node)
                 await kubelet.register()
-                server.add_claim({"memory": "1Gi"})
-                server.add_claim({"memory": "1Gi"}, name="other", uid=OTHER, pod="another-pod")
+                server.add_claim({"share": "25k"})
+                server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
                 await kubelet.prepare(("claim", UID), ("other", OTHER))
             server.claims.pop(("default", "claim"))
             server.is_away = True
@@ -398,7 +442,7 @@ async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_th
             kubelet = DraKubelet(node)
             async with driver_on(node, server):
                 await kubelet.register()
-                server.add_claim({"memory": "1Gi"})
+                server.add_claim({"share": "25k"})
                 await kubelet.prepare(("claim", UID))
             server.claims.clear()
             failures = [CheckpointError("the disk is full"), CheckpointError("the disk is full")]
@@ -429,7 +473,7 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         return write(specifications, uid, claim)
 
     async with offered(card(0)) as (node, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"share": "25k"})
         await kubelet.prepare(("claim", UID))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(ClaimSpecifications, "write", slow_write)
@@ -476,7 +520,7 @@ async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole
             kubelet = DraKubelet(node)
             async with driver_on(node, server):
                 await kubelet.register()
-                server.add_claim({"memory": None})
+                server.add_claim({"share": None})
                 await kubelet.prepare(("claim", UID))
             file = node.root / "state/private/claims.json"
             file.unlink()
@@ -495,8 +539,8 @@ async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole
 @run
 async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
     async with offered(card(0), card(1)) as (node, kubelet, server):
-        server.add_claim({"memory": "1Gi"})
-        server.add_claim({"memory": "1Gi"}, name="second", uid=OTHER, pod="another-pod")
+        server.add_claim({"share": "25k"})
+        server.add_claim({"share": "25k"}, name="second", uid=OTHER, pod="another-pod")
         await kubelet.prepare(("claim", UID))
         node.write_gpus(card(0), card(1), events=(Xid("GPU-0", 79),))
         await until(lambda: "taints" in server.devices["gpu-0"])
@@ -551,8 +595,8 @@ async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_
     async with offered(card(0), server=server) as (_, _, _):
         server.slices.clear()
         await until(lambda: server.devices)
-        server.slices[slice_name(NODE)]["spec"]["devices"][0]["capacity"]["memory"]["value"] = "1Ti"
-        await until(lambda: server.devices["gpu-0"]["capacity"]["memory"]["value"] == "40Gi")
+        server.slices[slice_name(NODE)]["spec"]["devices"][0]["capacity"]["share"]["value"] = "2M"
+        await until(lambda: server.devices["gpu-0"]["capacity"]["share"]["value"] == "1M")
         server.slices["stale"] = {
             "metadata": {"name": "stale", "resourceVersion": "0"},
             "spec": {
@@ -575,7 +619,7 @@ async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_g
     server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}})
     async with offered(card(0), card(1), server=server) as (_, kubelet, _):
         assert list(server.devices) == ["gpu-1"]
-        server.add_claim({"memory": "1Gi"})
+        server.add_claim({"share": "25k"})
         [answer] = (await kubelet.prepare(("claim", UID))).values()
         assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in answer.error
         server.slices.pop("nvidia")
@@ -610,7 +654,7 @@ async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
             async with driver_on(node, server):
                 kubelet = DraKubelet(node)
                 await kubelet.register()
-                server.add_claim({"memory": "1Gi"})
+                server.add_claim({"share": "25k"})
                 await kubelet.prepare(("claim", UID))
             node.options = replace(node.options, offer="device-plugin")
             async with running(node) as process:

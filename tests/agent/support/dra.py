@@ -137,9 +137,9 @@ def _fits(spec: dict[str, Any], wanted: dict[str, str]) -> bool:
     return all(spec.get(key.removeprefix("spec.")) == value for key, value in wanted.items())
 
 
-def result(device: str = "gpu-0", memory: str | None = None, **more: Any) -> dict[str, Any]:
+def result(device: str = "gpu-0", share: str | None = None, **more: Any) -> dict[str, Any]:
     """A result of an allocation, as the scheduler writes it."""
-    consumed = {"consumedCapacity": {"memory": memory}} if memory is not None else {}
+    consumed = {"consumedCapacity": {"share": share}} if share is not None else {}
     return {
         "request": "gpu",
         "driver": DRIVER,
@@ -204,6 +204,13 @@ def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:
     """A ResourceSlice of NVIDIA's driver on this node."""
     spec = {"driver": "gpu.nvidia.com", "nodeName": NODE, "devices": list(devices)}
     return {"metadata": {"name": "nvidia"}, "spec": spec}
+
+
+def limited_to(mib: Any, *requests: str, source: str = "FromClaim", **more: Any) -> dict[str, Any]:
+    """A configuration of a claim for MiB, as the scheduler copies it."""
+    parameters = {"apiVersion": f"{DRIVER}/v1", "kind": "GpuMemory", "memoryMiB": mib, **more}
+    of_requests = {"requests": list(requests)} if requests else {}
+    return {"source": source, **of_requests, "opaque": {"driver": DRIVER, "parameters": parameters}}
 
 
 def claim_file(node: AgentNode, uid: str = UID) -> dict[str, Any]:

@@ -326,11 +326,8 @@ def test_a_pod_of_a_queue_that_gives_no_share_shows_what_is_taken_out(tmp_path):
 
 
 def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
-    policy = (
-        "{kind: Policy, name: default, resources: {mode: dra}, assume: {gpusPerNode: 1, gpuMemoryMiB: 81920}}"
-    )
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "all.yaml").write_text(policy)
+    (tmp_path / "policies" / "all.yaml").write_text("{kind: Policy, name: default, resources: {mode: dra}}")
     (tmp_path / "pod.yaml").write_text(
         "{apiVersion: v1, kind: Pod, metadata: {name: half, labels: {clearml-injector/fraction: '0.500'}},"
         " spec: {containers: [{name: main, image: i}]}}"
@@ -338,14 +335,13 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
     options = "--policies", str(tmp_path / "policies"), str(tmp_path / "pod.yaml")
     ended = run("explain", *options)
     assert ended.returncode == 0, ended.output
-    assert "container main: claim of template gpu-fraction-4of8-m81920-" in ended.stdout
-    assert "40Gi of each of 1 gpu.clearml-injector.io" in ended.stdout
-    assert "quantity('81920Mi')) >= 0" in ended.stdout
+    assert "container main: claim of template gpu-fraction-4of8-" in ended.stdout
+    assert "0.5 of each of 1 gpu.clearml-injector.io" in ended.stdout
     [facts] = json.loads(run("explain", "--output=json", *options).stdout)
     [claim] = facts["pod"]["spec"]["resourceClaims"]
     assert facts["claim"]["template"] == claim["resourceClaimTemplateName"]
     [request] = facts["claim"]["spec"]["spec"]["devices"]["requests"]
-    assert request["firstAvailable"][0]["capacity"] == {"requests": {"memory": "40Gi"}}
+    assert request["exactly"]["capacity"] == {"requests": {"share": "500k"}}
     (tmp_path / "pod.yaml").write_text(
         "{apiVersion: v1, kind: Pod, metadata: {name: two, labels: {clearml-injector/fraction: '0.750'},"
         " annotations: {clearml-injector/containers: 'a=0.500,b=0.250'}},"
@@ -353,7 +349,7 @@ def test_a_claim_is_shown_with_what_its_template_asks_for(tmp_path):
     )
     lines = list(map(str.strip, run("explain", *options).stdout.splitlines()))
     asked = [lines[lines.index(f"request gpu-{number}:") + 1] for number in range(2)]
-    assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("40Gi", "20Gi")]
+    assert asked == [f"{amount} of each of 1 gpu.clearml-injector.io" for amount in ("0.5", "0.25")]
 
 
 def test_an_unlabelled_pod_with_a_key_of_ours_is_told_that_it_has_no_effect():

@@ -15,7 +15,7 @@ from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
 from tests.controller.watch.test_claim_cards import gpu, resource_slice
 
-SHARE = ClaimedShare(DRIVER, Fraction(4, 8), (40960, 81920))
+SHARE = ClaimedShare(DRIVER, Fraction(4, 8))
 TEMPLATE, SPEC = template_name(SHARE), template_spec(SHARE)["spec"]
 DRA = "/apis/resource.k8s.io/v1/namespaces/team"
 CLAIM, TEMPLATE_PATH = f"{DRA}/resourceclaims/train-x", f"{DRA}/resourceclaimtemplates/{TEMPLATE}"
@@ -54,8 +54,12 @@ def claiming(name="train-x", template=TEMPLATE, **annotations):
 
 def card(device, mib, driver=DRIVER, **more):
     found = gpu(f"GPU-{device}", productName="NVIDIA A100-SXM4-80GB")
-    shared = {"name": device, "capacity": {"memory": {"value": f"{mib}Mi"}}, "allowMultipleAllocations": True}
-    return found | shared | more
+    if driver == DRIVER:
+        found["attributes"]["memoryMiB"] = {"int": mib}
+        capacity = {"share": {"value": "1M"}}
+    else:
+        capacity = {"memory": {"value": f"{mib}Mi"}}
+    return found | {"name": device, "capacity": capacity, "allowMultipleAllocations": True} | more
 
 
 def slices(*items):
@@ -72,12 +76,18 @@ OFFERED = slices(
         driver=DRIVER,
     ),
 )
+
+
+def holding(device, pool, share):
+    return result(device, driver=DRIVER, pool=pool, request="gpu", consumedCapacity={"share": share})
+
+
 WAITS = claim(name="train-x") | {"spec": SPEC}
 HELD = slices(
     WAITS,
-    claim(result(pool="a", memory="30Gi"), name="one"),
-    claim(result("gpu-1", pool="a", memory="50Gi"), name="two"),
-    claim(result(pool="b", memory=None), name="three"),
+    claim(holding("gpu-0", "a", "750k"), name="one"),
+    claim(holding("gpu-1", "a", "625k"), name="two"),
+    claim(holding("gpu-0", "b", "1M"), name="three"),
 )
 KNOWN = {POD: claiming(), CLAIM: WAITS, SLICES: OFFERED, RESOURCE_CLAIMS_PATH: HELD}
 
@@ -87,10 +97,9 @@ def test_who_may_read_all_learns_which_cards_are_there_and_how_much_is_free(ask)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == (
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
-        " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
-        f" {DRIVER}. It has waited for 10 minutes and has no node yet. Cards with 40960 MiB: 1; none has"
-        " enough room, the most free is 10240 MiB on a. Cards with 81920 MiB: 3, 2 of which are usable; none"
-        f" has enough room, the most free is 30720 MiB on a. Left out: gpu-1 of b (taint {DRIVER}/xid=79)."
+        f" 0.5 of a card, offered by driver {DRIVER}. It has waited for 10 minutes and has no node yet. Cards"
+        " that it accepts: 4, 3 of which are usable; none has enough room, the most free is 30720 of 81920"
+        f" MiB on a. Left out: gpu-1 of b (taint {DRIVER}/xid=79)."
         f" It starts when pods that hold parts of these cards end. The scheduler reports: {SAYS}\n"
     )
 
@@ -104,10 +113,9 @@ def test_the_claim_is_there_for_scripts(ask):
         TEMPLATE,
         "train-x",
     )
-    assert said["alternatives"][0] == {"memoryMiB": 20480, "cardMiB": 40960, "count": 1}
+    assert said["alternatives"] == [{"memoryMiB": 0, "share": 500_000, "cardMiB": None, "count": 1}]
     assert [(room["cards"], room["usable"], room["withRoom"]) for room in said["room"]["alternatives"]] == [
-        (1, 1, 0),
-        (3, 2, 0),
+        (4, 3, 0),
     ]
     assert said["room"]["leftOut"][0]["device"] == "gpu-1"
     assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
@@ -118,7 +126,7 @@ def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
     pod["spec"]["nodeSelector"] = {"zone": "x"}
     cordoned = node("a") | {"spec": {"unschedulable": True}}
     said = ask({**KNOWN, POD: pod, "/api/v1/nodes": {"items": [cordoned, other]}}).stdout
-    assert "Cards with 40960 MiB: 1, none of which can be used." in said
+    assert "Cards that it accepts: 4, none of which can be used." in said
     assert "Left out: a (cordoned or not ready), b (excluded by the pod's own nodeSelector" in said
 
 
@@ -133,13 +141,13 @@ def test_nvidias_driver(ask):
         POD: claiming(template=template_name(share)),
         CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]},
         f"{RESOURCE_SLICES_PATH}?spec.driver={NVIDIA_DRIVER}": slices(
-            resource_slice("n", card("gpu-0", 81920), driver=NVIDIA_DRIVER)
+            resource_slice("n", card("gpu-0", 81920, NVIDIA_DRIVER), driver=NVIDIA_DRIVER)
         ),
         RESOURCE_CLAIMS_PATH: slices(),
     }
     said = ask(found).stdout
     assert f"40960 MiB of a card with 81920 MiB, offered by driver {NVIDIA_DRIVER}." in said
-    assert "Cards with 81920 MiB: 1; 1 has enough room, the most free is 81920 MiB on a." in said
+    assert "Cards with 81920 MiB: 1; 1 has enough room, the most free is 81920 of 81920 MiB on a." in said
 
 
 def test_a_custom_driver_is_known_by_its_claim(ask):
@@ -155,7 +163,7 @@ def test_a_custom_driver_is_known_by_its_claim(ask):
     found |= {CLAIM: made, RESOURCE_CLAIMS_PATH: slices(made, claim(held, name="one"))}
     said = ask(found).stdout
     assert "40960 MiB of a card with 81920 MiB, offered by driver gpu.example.com." in said
-    assert "Cards with 81920 MiB: 1; none has enough room, the most free is 30720 MiB on a." in said
+    assert "Cards with 81920 MiB: 1; none has enough room, the most free is 30720 of 81920 MiB on a." in said
     found[CLAIM] = claim(held, name="train-x") | {"spec": made["spec"]}
     assert "holds 51200 MiB of gpu-0" in ask(found).stdout
 
@@ -169,15 +177,17 @@ def of_several(share):
 
 
 def test_containers_that_share_a_card_need_room_for_all_of_them(ask):
-    said = ask(of_several(ClaimedShare(DRIVER, SHARED, (40960, 81920)))).stdout
-    assert "a claim of 30720 MiB of a card with 40960 MiB or 61440 MiB of a card with 81920 MiB" in said
+    assert "a claim of 0.75 of a card, offered" in ask(of_several(ClaimedShare(DRIVER, SHARED))).stdout
+    parts = [Fraction.of_memory(mib, 8) for mib in (4096, 1431)]
+    memory = ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts), (40960, 81920))
+    assert "a claim of 5527 MiB of a card, offered" in ask(of_several(memory)).stdout
 
 
 def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
-    share = ClaimedShare(DRIVER, SHARED, (40960, 81920), any_card=True)
+    share = ClaimedShare(DRIVER, SHARED, any_card=True)
     said = ask(of_several(share)).stdout
     assert f"gives it a claim by template {template_name(share)}. " in said
-    assert "MiB of a card" not in said
+    assert "of a card" not in said
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
@@ -186,7 +196,7 @@ def test_what_cannot_be_read_is_said_once(ask, error):
     assert "It waits for room on a card." in without_slices.stdout
     assert without_slices.stderr == f"Not read: ResourceSlices, which show the cards: {error}\n"
     without_claims = ask({**KNOWN, RESOURCE_CLAIMS_PATH: error})
-    assert "Cards with 40960 MiB: 1. Cards with 81920 MiB: 3, 2 of which are usable." in without_claims.stdout
+    assert "Cards that it accepts: 4, 3 of which are usable." in without_claims.stdout
     assert without_claims.stderr.startswith("Not read: ResourceClaims of all namespaces, which show what is")
 
 
@@ -218,19 +228,19 @@ def test_a_template_that_is_missing(ask):
 
 def test_a_claim_that_is_not_created_yet(ask):
     ended = ask({POD: claiming(None), TEMPLATE_PATH: {"spec": {"spec": SPEC}}})
-    assert "a claim of 20480 MiB of a card with 40960 MiB or" in ended.stdout
+    assert "a claim of 0.5 of a card, offered" in ended.stdout
     assert "Kubernetes has not created its ResourceClaim yet: ask again" in ended.stdout
 
 
 def bound(phase):
     pod = claiming()
     pod["spec"]["nodeName"], pod["status"]["phase"] = "a", phase
-    return {POD: pod, CLAIM: claim(result("gpu-1", pool="a"), name="train-x") | {"spec": SPEC}}
+    return {POD: pod, CLAIM: claim(holding("gpu-1", "a", "500k"), name="train-x") | {"spec": SPEC}}
 
 
 def test_a_pod_that_runs_names_its_card(ask):
     ended = ask(bound("Running"))
-    assert ended.stdout.endswith("It runs on node a with 40960 MiB of gpu-1.\n")
+    assert ended.stdout.endswith("It runs on node a with 0.5 of gpu-1.\n")
     assert ended.stderr == ""
 
 
@@ -240,7 +250,7 @@ def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):
     of_another["lastTimestamp"] = ago(99999)
     events = [event("Pod", "train", "FailedPrepareDynamicResources", failed), of_another]
     said = ask(bound("Pending") | {f"{NAMESPACE}/events?involvedObject.name=train": {"items": events}}).stdout
-    assert "It has its claim on node a: 40960 MiB of gpu-1, so it does not wait" in said
+    assert "It has its claim on node a: 0.5 of gpu-1, so it does not wait" in said
     assert said.endswith(f"could not prepare the card; the kubelet tries again: {failed}.\n")
 
 

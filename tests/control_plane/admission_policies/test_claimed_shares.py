@@ -43,12 +43,12 @@ def on_two(pod):
 @pytest.mark.parametrize(
     ("pod", "begins"),
     [
-        (labelled_pod("half", "0.500"), "gpu-fraction-4of8-m81920-"),
-        (labelled_pod("exact", "0.2"), "gpu-fraction-1of5-m81920-"),
+        (labelled_pod("half", "0.500"), "gpu-fraction-4of8-"),
+        (labelled_pod("exact", "0.2"), "gpu-fraction-1of5-"),
         (labelled_pod("whole", "2.0"), "gpu-fraction-whole-x2-"),
-        (on_two(labelled_pod("halves", "0.500")), "gpu-fraction-4of8-x2-m81920-"),
+        (on_two(labelled_pod("halves", "0.500")), "gpu-fraction-4of8-x2-"),
         (asking_for_memory("1431Mi"), "gpu-fraction-1431mi-"),
-        (sharing(labelled_pod("parts", "0.750")), "gpu-fraction-6of8-p4-p2-m81920-"),
+        (sharing(labelled_pod("parts", "0.750")), "gpu-fraction-6of8-p4-p2-"),
         (sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi"), "gpu-fraction-6144mi-p4096-p2048-"),
     ],
 )

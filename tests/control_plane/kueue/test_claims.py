@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     not UNDER_TEST.is_at_least("1.36"), reason="this Kubernetes has DRAConsumableCapacity only behind a gate"
 )
 WHOLE = Fraction(8, 8)
-SMALL, LARGE = Fraction.of_memory(1024, 8), Fraction.of_memory(71680, 8)
+SMALL, LARGE = Fraction(1, 8), Fraction(7, 8)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def waiting(team):
     return name
 
 
-def test_an_amount_of_memory_counts_as_a_whole_gpu_however_small_it_is(team, queue):
+def test_a_fraction_counts_as_a_whole_gpu_however_small_it_is(team, queue):
     """Why the page says that Kueue has no quota for shares of mode dra."""
     claiming(team, queue, "small", ClaimedShare(DRIVER, SMALL))
     claiming(team, queue, "large", ClaimedShare(DRIVER, LARGE))
@@ -66,17 +66,20 @@ def test_an_amount_of_memory_counts_as_a_whole_gpu_however_small_it_is(team, que
 
 
 UNSUPPORTED = {
-    "a fraction": (
-        ClaimedShare(DRIVER, Fraction(1, 8), (81920,)),
-        "FirstAvailable device selection is not supported",
+    "an amount of memory": (
+        ClaimedShare(DRIVER, Fraction.of_memory(1024, 8), (81920,)),
+        "device config is not supported",
     ),
     "a model": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(("A100*",))), "CEL selectors are not supported"),
-    "memory": (ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(min_mib=1024)), "CEL selectors are not supported"),
+    "cards of a size": (
+        ClaimedShare(DRIVER, WHOLE, kinds=GpuKinds(min_mib=1024)),
+        "CEL selectors are not supported",
+    ),
 }
 
 
 @pytest.mark.parametrize("share", UNSUPPORTED)
-def test_a_fraction_of_a_gpu_and_a_kind_of_gpu_are_never_admitted(team, queue, share):
+def test_an_amount_of_memory_and_a_kind_of_gpu_are_never_admitted(team, queue, share):
     claimed, said = UNSUPPORTED[share]
     claiming(team, queue, "pod", claimed)
     eventually(lambda: said in team.why_not("pod"), "Kueue says why")

@@ -107,7 +107,7 @@ def test_what_another_leader_made_is_taken_if_it_is_equal(api, templates):
 def test_somebody_elses_template_is_not_taken(api, templates):
     ensure(templates, request())
     [path] = api.stored
-    api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["firstAvailable"][0]["count"] = 7
+    api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 7
     [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
     assert "exists with other content" in said
     changed = SeenTemplate("a", path.rpartition("/")[2], {"spec": {}})
@@ -119,8 +119,7 @@ def test_somebody_elses_template_is_not_taken(api, templates):
 def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
     def dropped(spec):
         spec = copy.deepcopy(spec)
-        for each in spec["spec"]["devices"]["requests"][0]["firstAvailable"]:
-            del each["capacity"]
+        del spec["spec"]["devices"]["requests"][0]["exactly"]["capacity"]
         return spec
 
     api.keeps = dropped
@@ -256,7 +255,7 @@ def test_one_that_cannot_be_made_again_at_once_is_tried_until_an_hour_is_over(ap
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
-    name = template_name(ClaimedShare(DRIVER, Fraction(4, 8), (81920,)))
+    name = template_name(ClaimedShare(DRIVER, Fraction(4, 8)))
     large = {"metadata": {"name": name, "namespace": "a"}, "spec": {"x": "y" * MAX_SPEC}}
     other = {"metadata": {"name": "a1", "namespace": "a"}, "spec": {}}
     page = {"metadata": {"resourceVersion": "1"}, "items": [large, other]}

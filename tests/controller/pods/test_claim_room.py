@@ -15,7 +15,7 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from service.yielding import NODES_AT_ONCE
 from tests.controller.cards import TAINT, offer, part, with_cards
 
-CLAIM = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(60000, 81920),))
+CLAIM = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(60000, card_mib=81920),))
 ANY = Constraints()
 
 

@@ -9,7 +9,7 @@ import pytest
 from controller.pods import pod_demands
 from controller.pods.pod_demands import MAX_KEPT, READS_PER_SECOND, PodClaims, PodDemands
 from controller.watch.resources import InjectedPod
-from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME
+from kube.dra import CLAIM_NAME, NVIDIA_DRIVER, REQUEST_NAME
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAlternative
 from tests.cluster.objects import listed, pod
@@ -132,7 +132,7 @@ class ClaimApi(Api):
         self.asked.append(path)
         if query is None and self.error is not None:
             raise self.error
-        asked = {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": self.amount}}}
+        asked = {"deviceClassName": NVIDIA_DRIVER, "capacity": {"requests": {"memory": self.amount}}}
         spec = {"devices": {"requests": [{"name": REQUEST_NAME, "exactly": asked}]}}
         if path.endswith("/resourceclaims/x-claim"):
             return json.dumps({"metadata": {"name": "x-claim", "namespace": "team"}, "spec": spec}).encode()

@@ -73,20 +73,26 @@ def test_whether_cards_are_lacking_is_what_the_scheduler_says_of_claims(said, la
     assert read_object(pods(ResourceNames()), found).injected.lacks_cards is lacks
 
 
-HALF = ClaimAlternative(40960, 81920)
+HALF = ClaimAlternative(40960, card_mib=81920)
 SHARE = ShareClaim(state="waiting", driver=DRIVER, alternatives=(HALF,))
 
 
 def room(**more):
-    return ClaimRoom((AlternativeRoom(HALF, **{"cards": 2, "usable": 2, "most_free_mib": 30720, **more}),))
+    return ClaimRoom(
+        (
+            AlternativeRoom(
+                HALF, **{"cards": 2, "usable": 2, "most_free_mib": 30720, "most_free_of": 81920, **more}
+            ),
+        )
+    )
 
 
 def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
     found = dataclasses.replace(SHARE, room=room(most_free_on="gpu-0"))
     assert waiting_for_card(found) == (
         f"needs a claim of 40960 MiB of a card with 81920 MiB, offered by driver {DRIVER}. Cards with 81920"
-        " MiB: 2; none has enough room, the most free is 30720 MiB on gpu-0. It starts when pods that hold"
-        " parts of these cards end."
+        " MiB: 2; none has enough room, the most free is 30720 of 81920 MiB on gpu-0. It starts when pods"
+        " that hold parts of these cards end."
     )
 
 
@@ -104,7 +110,7 @@ def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
 
 
 def test_what_is_said_of_cards_fits_into_an_event():
-    alternatives = tuple(ClaimAlternative(40960 + number, 81920 + number) for number in range(8))
+    alternatives = tuple(ClaimAlternative(40960 + number, card_mib=81920 + number) for number in range(8))
     rooms = ClaimRoom(tuple(AlternativeRoom(each, 2, 2, most_free_on="n" * 253) for each in alternatives))
     found = dataclasses.replace(SHARE, alternatives=alternatives, room=rooms)
     assert len(waiting_for_card(found)) <= MAX_MESSAGE

@@ -17,7 +17,7 @@ from ledger.claim_room import ClaimAlternative
 from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
 from ledger.why_claim import ShareClaim
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import QuotaWait
 from modes.gpu_kinds import EVERY_KIND
 from modes.resource_names import ResourceNames
@@ -218,7 +218,7 @@ def test_of_many_nodes_so_many_are_named_and_all_are_counted():
 
 
 CLAIM = ShareClaim(
-    state="waiting", name="y-claim", driver=DRIVER, alternatives=(ClaimAlternative(60000, 81920),)
+    state="waiting", name="y-claim", driver=DRIVER, alternatives=(ClaimAlternative(60000, card_mib=81920),)
 )
 LACKS = InjectedPod(uid="1", asked="60000Mi", injected="default@1", has_claim=True, lacks_cards=True)
 
@@ -249,7 +249,7 @@ def test_a_pod_waits_for_a_card_in_the_words_of_the_command():
     found = reason_of_a_claim()
     assert found.cause == "60000 MiB of a card with 81920 MiB: none has enough room"
     assert found.text.startswith('Pod team/y requested clearml-injector/fraction "60000Mi". Policy "default"')
-    assert "none has enough room, the most free is 51200 MiB on cards." in found.text
+    assert "none has enough room, the most free is 51200 of 81920 MiB on cards." in found.text
 
 
 def test_a_claim_waits_for_the_scheduler_if_a_card_has_room_or_it_has_not_tried():

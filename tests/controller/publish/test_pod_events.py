@@ -133,7 +133,10 @@ CLAIM = {
             "requests": [
                 {
                     "name": REQUEST_NAME,
-                    "exactly": {"deviceClassName": DRIVER, "capacity": {"requests": {"memory": "60000Mi"}}},
+                    "exactly": {
+                        "deviceClassName": DRIVER,
+                        "capacity": {"requests": {"share": "750k"}},
+                    },
                 }
             ]
         }
@@ -173,9 +176,9 @@ def event_on_claim(api, state=None):
 
 def test_the_event_on_a_claim_names_its_amount_and_what_is_free_of_which_cards():
     assert event_on_claim(WithClaim())[1] == (
-        f"needs a claim of 60000 MiB of a card, offered by driver {DRIVER}. Cards that it accepts: 2, 1 of"
-        " which is usable; none has enough room, the most free is 51200 MiB on cards. Left out: gpu-1 of"
-        f" cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
+        f"needs a claim of 0.75 of a card, offered by driver {DRIVER}. Cards that it accepts: 2, 1 of"
+        " which is usable; none has enough room, the most free is 51200 of 81920 MiB on cards. Left out:"
+        f" gpu-1 of cards (taint {TAINT}). It starts when pods that hold parts of these cards end."
     )
 
 

@@ -5,14 +5,14 @@ import json
 import pytest
 
 from controller.watch.card_claims import card_claims
-from kube.dra import DRIVER, CustomCards
+from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD, CustomCards
 from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
 from tests.cluster.objects import listed, read_object
 
 
 def result(device="gpu-0", memory="40Gi", **more):
     consumed = {"consumedCapacity": {"memory": memory}} if memory is not None else {}
-    found = {"request": "gpu/m81920", "driver": DRIVER, "pool": "node-1", "device": device}
+    found = {"request": "gpu/m81920", "driver": NVIDIA_DRIVER, "pool": "node-1", "device": device}
     return found | consumed | more
 
 
@@ -27,15 +27,25 @@ def read(found):
     return read_object(card_claims(), found)
 
 
-def part(device, mib):
-    return ClaimedPart(CardKey(DRIVER, "node-1", device), mib, "gpu/m81920")
+def part(device, mib=0, share=0, driver=NVIDIA_DRIVER):
+    return ClaimedPart(CardKey(driver, "node-1", device), mib, share, "gpu/m81920")
 
 
 def test_parts_and_whole_cards():
     found = read(claim(result(), result("gpu-1", None), result("gpu-2", "1431Mi", shareID="s")))
     assert found == CardClaim(
-        "team", "c", "pod-1", (part("gpu-0", 40960), part("gpu-1", None), part("gpu-2", 1431))
+        "team", "c", "pod-1", (part("gpu-0", 40960), part("gpu-1", share=SHARES_OF_CARD), part("gpu-2", 1431))
     )
+
+
+def test_of_the_agents_driver_a_claim_holds_a_share_of_the_card():
+    held = result(driver=DRIVER, consumedCapacity={"share": "125k"})
+    found = read(claim(held, result("gpu-1", driver=DRIVER, consumedCapacity=None))).parts
+    assert found == (
+        part("gpu-0", share=125_000, driver=DRIVER),
+        part("gpu-1", share=SHARES_OF_CARD, driver=DRIVER),
+    )
+    assert [each.mib_of(81559) for each in found] == [10194, 81559]
 
 
 def test_a_begun_mib_is_taken():

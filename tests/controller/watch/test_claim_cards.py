@@ -47,6 +47,15 @@ def test_a_slice_as_the_agent_writes_it():
     assert card == ClaimableCard("gpu-2", found.usable_mib, "GPU-2", "NVIDIA L4", taint=f"{DRIVER}/xid=79")
 
 
+@pytest.mark.parametrize("attribute", [{}, {"memoryMiB": {"int": -1}}, {"memoryMiB": {"int": 2**40}}])
+def test_a_card_of_the_agents_driver_without_a_possible_size_is_none_or_has_no_memory(attribute):
+    device = {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}} | attribute}
+    shared = device | {"capacity": {"share": {"value": "1M"}}}
+    data = json.dumps(listed(resource_slice("s", device, shared, driver=DRIVER))).encode()
+    found, _ = offered_slices().reader.read_list(data)
+    assert [[card.mib for card in each.cards] for each in found] == ([] if attribute else [[0]])
+
+
 def test_a_card_that_one_claim_takes_whole():
     assert [card.is_shareable for card in read(gpu("GPU-0")).cards] == [False]
 

@@ -10,7 +10,7 @@ from ledger.claimed_cards import CardClaim
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import Quota
-from modes.claim import NamedShare
+from modes.claim_name import NamedShare
 from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames

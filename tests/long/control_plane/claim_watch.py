@@ -10,13 +10,13 @@ from typing import Any, Self
 
 import httpx
 
+from kube.dra import SHARES_OF_CARD
 from kube.quantity import parse_quantity
 from testbed.api import Object
 from testbed.cluster import Cluster
 from testbed.components import ADMIN_TOKEN
 from testbed.process import eventually
 
-MIB = 2**20
 Card = tuple[str, str]
 """Pool, which is the node, and device."""
 
@@ -119,22 +119,18 @@ class ClaimWatch:
         allocation = claim.get("status", {}).get("allocation", {})
         for result in allocation.get("devices", {}).get("results", []):
             card = result["pool"], result["device"]
-            asked, size = asked_of(claim, result["request"])
-            amount = result["consumedCapacity"]["memory"]
-            mib = int(parse_quantity(amount)) // MIB
-            if (asked is not None and parse_quantity(asked) != parse_quantity(amount)) or (
-                asked is None and mib != self.cards[card]
-            ):
-                self.wrong.append(f"{name} asks for {asked} and holds {amount} of {card}")
-            if size not in {"", f"m{self.cards[card]}"}:
-                self.wrong.append(f"{name} holds a part of {size} of {card} with {self.cards[card]} MiB")
-            yield Part(card, mib)
+            asked = asked_of(claim, result["request"])
+            share = int(parse_quantity(result["consumedCapacity"]["share"]))
+            if share != (SHARES_OF_CARD if asked is None else int(parse_quantity(asked))):
+                self.wrong.append(f"{name} asks for {asked} and holds {share} of {card}")
+            yield Part(card, -(-share * self.cards[card] // SHARES_OF_CARD))
 
 
-def asked_of(claim: Object, request: str) -> tuple[str | None, str]:
-    """The memory that a request of a claim asks for (None: all), and its alternative ("": it has none)."""
+def asked_of(claim: Object, request: str) -> str | None:
+    """The share that a request of a claim, or its alternative, asks for; None for all of a card."""
     [asked] = claim["spec"]["devices"]["requests"]
     alternative = request.partition("/")[2]
     of_sizes: list[dict[str, Any]] = asked.get("firstAvailable", [])
     exact = next((each for each in of_sizes if each["name"] == alternative), asked.get("exactly", {}))
-    return exact.get("capacity", {}).get("requests", {}).get("memory"), alternative
+    asked_for: str | None = exact.get("capacity", {}).get("requests", {}).get("share")
+    return asked_for

@@ -40,10 +40,6 @@ def test_with_nvidias_driver_the_webhook_writes_the_limit():
     ("more", "expected"),
     [
         (
-            "quotas: {whenDegraded: admit}",
-            "quotas.whenDegraded: without the controller, pods of mode dra are",
-        ),
-        (
             "slicesPerGpu: 16\nquotas: {namespaces: {a: {slices: 1, maxPods: 2}}}",
             "quotas.namespaces.a.slices: claims count as eighths of a card, and slicesPerGpu is 16",
         ),
@@ -67,7 +63,7 @@ def test_what_nothing_would_keep_is_a_mistake(more, expected):
     "quotas",
     [
         "quotas: {namespaces: {a: {slices: 8}}, queues: {q: {memoryMiB: 1}}, queueMaxPods: true}",
-        "quotas: {namespaces: {a: {maxPods: 2}}, whenOverQuota: wait}",
+        "quotas: {namespaces: {a: {maxPods: 2}}, whenOverQuota: wait, whenDegraded: wait}",
         "slicesPerGpu: 16\nquotas: {namespaces: {a: {memoryMiB: 8, maxPods: 2}}}",
     ],
 )
@@ -147,7 +143,6 @@ def test_every_name_of_a_custom_driver_can_be_another():
         (custom(uuid="example.com/uuid"), 'resources.custom.uuid: "example.com/uuid" must be a name without'),
         (custom(memory="x"), "resources.custom.memory"),
         (custom("limits: {from: agent}"), "limits.from: gpu.example.com limits no memory"),
-        (custom("memory: {reserveMiB: 100}"), "memory.reserveMiB: the DRA driver leaves its own"),
         (
             custom("allow: {deviceClasses: [cards.example.com]}", deviceClass="cards.example.com"),
             "resources.custom.deviceClass: is the class of the policy's own claims",

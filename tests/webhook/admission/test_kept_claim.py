@@ -9,15 +9,16 @@ from modes.claim import ClaimedShare, template_name
 from modes.fraction import Fraction
 from tests.webhook.admission.test_share_claim import claims, webhook
 from tests.webhook.support import pod
-from tests.webhook.support.gpu_pods import sharing
+from tests.webhook.support.gpu_pods import asking_memory, sharing
 
-KEPT = template_name(ClaimedShare(DRIVER, Fraction(4, 8), (24576,)))
+MEMORY = Fraction.of_memory(5120, 8)
+KEPT = template_name(ClaimedShare(DRIVER, MEMORY, (24576,)))
 
 
 @pytest.fixture
 def injected():
     """A pod that was injected when the cluster had other cards."""
-    return webhook({24576: 1}).decide(pod()).stored
+    return webhook({24576: 1}).decide(asking_memory("5Gi")).stored
 
 
 def template(decided):
@@ -53,8 +54,8 @@ def test_another_annotation_makes_it_a_new_pod(injected, name, value):
 
 def test_another_label_makes_it_a_new_pod(injected):
     changed = copy.deepcopy(injected)
-    changed["metadata"]["labels"]["clearml-injector/fraction"] = "0.250"
-    assert "-2of8-" in template(webhook().decide(changed))
+    changed["metadata"]["labels"]["clearml-injector/gpu-memory"] = "4Gi"
+    assert "-4096mi-" in template(webhook().decide(changed))
 
 
 @pytest.mark.parametrize("size", ["m0", "m1", "m999999999"])
@@ -67,7 +68,7 @@ def test_invented_sizes_get_no_more_than_their_part_of_such_cards(injected, size
 @pytest.mark.parametrize("sizes", [(40960, 24576), (24576, 24576)])
 def test_sizes_in_an_order_that_no_review_writes_make_it_a_new_pod(injected, sizes):
     changed = copy.deepcopy(injected)
-    name = template_name(ClaimedShare(DRIVER, Fraction(4, 8), sizes))
+    name = template_name(ClaimedShare(DRIVER, MEMORY, sizes))
     changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
     assert template(webhook().decide(changed)) != name
 
@@ -75,12 +76,12 @@ def test_sizes_in_an_order_that_no_review_writes_make_it_a_new_pod(injected, siz
 def test_a_limit_that_is_written_into_the_pod_is_of_the_one_size_that_the_claim_names():
     known = webhook({40960: 1, 163840: 1}, "resources: {mode: dra, driver: gpu.nvidia.com}")
     injected = known.decide(pod()).stored
-    share = ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (40960, 163840))
-    changed = copy.deepcopy(injected)
-    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = template_name(share)
     size = int(injected["metadata"]["annotations"]["clearml-injector/memory-mib"]) * 2
-    assert size in share.sizes
-    assert template(known.decide(changed)) != template_name(share)
+    [other] = {40960, 163840} - {size}
+    name = template_name(ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (other,)))
+    changed = copy.deepcopy(injected)
+    changed["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] = name
+    assert template(known.decide(changed)) != name
 
 
 def shared_pod():

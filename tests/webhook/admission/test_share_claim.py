@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from kube.dra import DRIVER, NVIDIA_DRIVER, ClaimNames
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
-from modes.claim import ClaimedShare, sizes_of_name, template_name, template_spec
+from modes.claim import ClaimedShare, template_name, template_spec
+from modes.claim_name import sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from tests.effort import examples
@@ -48,7 +49,7 @@ def test_a_claim_replaces_what_the_pod_requests():
     whole = container(resources={"limits": {"nvidia.com/gpu": "1", "cpu": "2"}, "requests": {"cpu": "1"}})
     decided = webhook().decide(pod(containers=[whole]))
     assert decided.allowed
-    assert claims(decided) == of(ClaimedShare(DRIVER, HALF, (40960, 81920)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, HALF))
     assert decided.container()["resources"] == {
         "limits": {"cpu": "2"},
         "requests": {"cpu": "1"},
@@ -61,18 +62,18 @@ def test_a_claim_replaces_what_the_pod_requests():
     assert not {"clearml-injector/gpu-index", "clearml-injector/memory-mib"} & notes.keys()
 
 
-def test_requested_memory_is_claimed_as_it_is():
+def test_requested_memory_is_claimed_of_each_size_of_card():
     decided = webhook().decide(asking_memory("5Gi"))
-    assert claims(decided) == of(ClaimedShare(DRIVER, Fraction.of_memory(5120, 8)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, Fraction.of_memory(5120, 8), (40960, 81920)))
     assert "clearml-injector/slices" not in decided.annotations
 
 
 def test_several_gpus_and_kinds_are_part_of_the_claim():
     decided = webhook().decide(on_gpus("2"))
-    assert claims(decided) == of(ClaimedShare(DRIVER, HALF.on_each_of(2), (40960, 81920)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, HALF.on_each_of(2)))
     kinds = {"clearml-injector/gpu-model": "A100-80", "clearml-injector/min-gpu-memory": "60Gi"}
     decided = webhook().decide(pod(metadata={"annotations": kinds}))
-    share = ClaimedShare(DRIVER, HALF, (81920,), GpuKinds(("A100-80",), 61440))
+    share = ClaimedShare(DRIVER, HALF, kinds=GpuKinds(("A100-80",), 61440))
     assert claims(decided) == of(share)
     assert decided.spec.get("affinity") is None
 
@@ -101,7 +102,7 @@ def test_other_claims_stay():
     nic = {"name": "not-a-gpu-rdma-example-com", "resourceClaimTemplateName": "nic"}
     used = container(resources={"claims": [{"name": nic["name"]}]})
     decided = webhook(policy=policy).decide(pod(containers=[used], resourceClaims=[nic]))
-    assert claims(decided) == [nic, *of(ClaimedShare(DRIVER, HALF, (40960, 81920)))]
+    assert claims(decided) == [nic, *of(ClaimedShare(DRIVER, HALF))]
     assert decided.container()["resources"]["claims"] == [{"name": nic["name"]}, *USES]
 
 
@@ -114,9 +115,9 @@ def test_with_nvidias_driver_the_limit_is_of_the_one_size_in_the_claim():
 
 
 def test_a_template_of_another_share_is_replaced():
-    forged = of(ClaimedShare(DRIVER, Fraction(7, 8), (81920,)))
+    forged = of(ClaimedShare(DRIVER, Fraction(7, 8)))
     decided = webhook().decide(pod(resourceClaims=forged))
-    assert claims(decided) == of(ClaimedShare(DRIVER, HALF, (40960, 81920)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, HALF))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_claims_that_are_not_ours_are_denied(claim):
 
 
 def test_a_second_claim_of_our_name_is_denied():
-    ours = of(ClaimedShare(DRIVER, HALF, (81920,)))
+    ours = of(ClaimedShare(DRIVER, HALF))
     assert webhook().decide(pod(resourceClaims=ours + ours)).code == "other-gpu-system"
 
 
@@ -157,7 +158,7 @@ def own(number):
 
 def test_containers_that_share_a_card_each_use_their_own_request():
     decided = webhook().decide(sharing("train=0.500,eval=0.250", "0.750"))
-    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, (40960, 81920)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED))
     assert (uses(decided, "train"), uses(decided, "eval")) == (own(0), own(1))
     assert "resources" not in decided.container("proxy")
     assert decided.annotations["clearml-injector/slices"] == "6"
@@ -173,14 +174,16 @@ def test_no_name_of_a_container_is_in_the_claim(names):
     first, second = names
     made = [container(name) for name in names]
     decided = webhook().decide(sharing(f"{first}=0.500,{second}=0.250", "0.750", made))
-    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, (40960, 81920)))
+    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED))
     assert (uses(decided, first), uses(decided, second)) == (own(0), own(1))
 
 
-def test_containers_that_share_memory_claim_it_as_it_is():
+def test_containers_that_share_memory_claim_it_of_each_size_of_card():
     decided = webhook().decide(sharing("train=4Gi,eval=1431Mi", "5527Mi"))
     parts = [Fraction.of_memory(mib, 8) for mib in (4096, 1431)]
-    assert claims(decided) == of(ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts)))
+    assert claims(decided) == of(
+        ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts), (40960, 81920))
+    )
     assert "-5527mi-p4096-p1431-" in claims(decided)[0]["resourceClaimTemplateName"]
 
 
@@ -201,8 +204,7 @@ def test_with_nvidias_driver_each_container_has_its_own_limit():
     [first, second] = template_spec(share)["spec"]["devices"]["requests"]
     for name, request, mib in (("train", first, 40779), ("eval", second, 20389), ("prepare", first, 40779)):
         assert memory_limits(decided, name) == {"CUDA_DEVICE_MEMORY_LIMIT": f"{mib}m"}
-        [asked] = request["firstAvailable"]
-        assert asked["capacity"]["requests"]["memory"] == f"{mib}Mi"
+        assert request["exactly"]["capacity"]["requests"]["memory"] == f"{mib}Mi"
     assert decided.annotations["clearml-injector/memory-mib"] == "40779,20389"
 
 
@@ -210,7 +212,7 @@ def test_containers_that_may_part_have_no_common_card_in_the_claim():
     decided = webhook(policy=f"{POLICY}\ncontainers: any-gpu").decide(
         sharing("train=0.500,eval=0.250", "0.750")
     )
-    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, (40960, 81920), any_card=True))
+    assert claims(decided) == of(ClaimedShare(DRIVER, SHARED, any_card=True))
 
 
 @pytest.mark.parametrize(
@@ -247,18 +249,17 @@ def test_a_container_without_a_part_uses_no_request(request_):
 def test_of_many_containers_few_sizes_of_cards_are_tried():
     names = [f"c{number}" for number in range(16)]
     cards = {1024 * size: size for size in range(1, 12)}
-    text = ",".join(f"{name}=0.0625" for name in names)
-    policy = 'resources: {mode: dra}\nslicesPerGpu: 16\nfractions: {"0.9375": 15, "0.125": 2, "0.5": 8}'
     made = [container(name) for name in names]
-    decided = webhook(cards, policy).decide(sharing(text.rpartition(",")[0], "0.9375", made))
+    decided = webhook(cards).decide(sharing(",".join(f"{name}=64Mi" for name in names), "1Gi", made))
     template = claims(decided)[0]["resourceClaimTemplateName"]
     assert sizes_of_name(template) == (11264,)
-    decided = webhook(cards, policy).decide(sharing("c0=0.0625,c1=0.0625", "0.125", made))
-    assert len(sizes_of_name(claims(decided)[0]["resourceClaimTemplateName"])) == 8
+    decided = webhook(cards).decide(sharing("c0=512Mi,c1=512Mi", "1Gi", made))
+    assert len(sizes_of_name(claims(decided)[0]["resourceClaimTemplateName"])) == 7
 
 
-def test_without_any_known_card_a_fraction_is_denied():
-    assert "offers no card yet" in webhook({}).decide(pod()).message
+def test_without_any_known_card_memory_is_denied_and_a_fraction_waits_for_one():
+    assert "offers no card yet" in webhook({}).decide(asking_memory("5Gi")).message
+    assert claims(webhook({}).decide(pod())) == of(ClaimedShare(DRIVER, HALF))
 
 
 QUOTA = f"{POLICY}\nquotas: {{namespaces: {{team: {{slices: 4}}}}}}"

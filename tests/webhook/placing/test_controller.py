@@ -529,3 +529,31 @@ def test_a_claim_is_denied_when_the_controller_goes_away_before_its_template_is_
             return await placed(placer, CLAIMED_HALF)
 
     assert run(main).reason is Reason.NO_CONTROLLER
+
+
+def test_a_claim_is_known_without_the_controller_only_once_its_template_was_made():
+    dry_run = changed(request_of(Fraction(2, 8), mode=CLAIMED, writes_limits=False), driver=DRIVER)
+
+    async def main():
+        made = made_then_away(2)
+        async with listening(Controller(made)) as port, placing(port) as placer:
+            before = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
+            after = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
+            return before, after
+
+    before, (known, unknown) = run(main)
+    assert all(isinstance(each, Placement) for each in before)
+    assert (known.degraded, unknown.reason) == (True, Reason.NO_CONTROLLER)
+
+
+def made_then_away(batches):
+    """Answer so many batches with placements, and no more."""
+    left = [batches]
+
+    async def answer(batch):
+        left[0] -= 1
+        if left[0] < 0:
+            return await _not_ready(batch)
+        return 200, {"answers": [placement("gpu-0") for _ in batch["asks"]]}
+
+    return answer

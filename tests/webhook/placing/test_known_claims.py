@@ -1,0 +1,89 @@
+"""Without the controller, pods get the claims whose templates it made lately."""
+
+import msgspec
+import pytest
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from ledger.placement_request import Placement, Quota
+from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from tests.controller.claims.test_claim_templates import CLAIMED
+from tests.ledger.cluster import changed, request_of
+from webhook.admission.denial import Reason
+from webhook.placing import known_claims
+from webhook.placing.fallback import Fallback
+from webhook.placing.known_claims import KNOWN_SECONDS
+from webhook.placing.placer import Unanswered
+
+MADE = Placement((), 0, (), cards=(40960, 81920))
+MEMORY = Fraction.of_memory(5120, 8)
+
+
+def asking(fraction=MEMORY, driver=DRIVER, *, any_gpu=False, **more):
+    found = request_of(fraction, mode=CLAIMED, writes_limits=False, reservation="r", **more)
+    return changed(found, driver=driver, any_gpu=any_gpu)
+
+
+@pytest.fixture
+def now():
+    return [0.0]
+
+
+@pytest.fixture
+def fallback(now):
+    made = Fallback(lambda: now[0])
+    made.claims.note(asking(), MADE)
+    return made
+
+
+def test_the_next_pod_of_the_kind_gets_the_claim_that_the_last_one_got(fallback):
+    found = fallback.place(asking())
+    assert (found.cards, found.degraded) == (MADE.cards, True)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        asking(Fraction.of_memory(5121, 8)),
+        asking(driver=NVIDIA_DRIVER),
+        asking(any_gpu=True),
+        asking(namespace="other"),
+        asking(kinds=GpuKinds(("A100",))),
+    ],
+    ids=["amount", "driver", "any GPU", "namespace", "kind of GPU"],
+)
+def test_a_kind_that_is_not_known_is_denied(fallback, other):
+    denied = fallback.place(other)
+    assert isinstance(denied, Unanswered)
+    assert denied.reason is Reason.NO_CONTROLLER
+
+
+def test_after_half_an_hour_the_template_may_be_gone(fallback, now):
+    now[0] = KNOWN_SECONDS
+    assert isinstance(fallback.place(asking()), Unanswered)
+
+
+def test_only_the_last_kinds_are_remembered(fallback, monkeypatch):
+    monkeypatch.setattr(known_claims, "MAX_KNOWN", 2)
+    for namespace in ("b", "default", "c"):
+        fallback.claims.note(asking(namespace=namespace), MADE)
+    assert fallback.claims.find(asking(namespace="b")) is None
+    assert fallback.claims.find(asking(namespace="default")) is not None
+
+
+def test_a_second_review_keeps_the_reservation_of_the_first(fallback):
+    existing = msgspec.structs.replace(MADE, reservation="r")
+    assert fallback.place(asking(existing=existing)).reservation == "r"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, Reason.QUOTA_UNKNOWN),
+        ({"quotas_when_degraded": "admit"}, False),
+        ({"waits_when_degraded": True}, True),
+    ],
+)
+def test_under_a_quota_the_policy_says_what_becomes_of_it(fallback, fields, expected):
+    found = fallback.place(asking(quotas=(Quota("namespace", "default", slices=8),), **fields))
+    assert (found.reason if isinstance(found, Unanswered) else found.waits_for_quota) == expected
