@@ -23,22 +23,11 @@ class MixedNode:
     gpus: int = 4
     zone: str = "a"
     is_tainted: bool = False
-    instances: tuple[int, ...] = ()
-    """Slices that each of its MIG instances holds; empty if its GPUs are shared by slices."""
 
     @property
     def gpu_mib(self) -> int:
         """MiB of one GPU."""
         return MODELS[self.model]
-
-    @property
-    def room(self) -> list[int]:
-        """Slices of each of its GPUs, or MIG instances, that one pod could take."""
-        return list(self.instances) or [SLICES] * self.gpus
-
-    def left_after(self, left: int, slices: int) -> int:
-        """What is left of a GPU after a pod; of a MIG instance nothing."""
-        return 0 if self.instances else left - slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ class MixedPod:
     def accepts(self, node: MixedNode) -> bool:
         """Whether the node has enough GPUs, and its model, zone and taint match."""
         return (
-            self.gpus <= (1 if node.instances else node.gpus)
+            self.gpus <= node.gpus
             and (not self.model or self.model == node.model)
             and (not self.zone or self.zone == node.zone)
             and (self.tolerates or not node.is_tainted)
@@ -115,16 +104,6 @@ def unlike(seed: int, nodes: int = 40, tainted: float = 0.2) -> MixedCluster:
 def equal(nodes: int = 40, gpus: int = 8) -> MixedCluster:
     """Nodes that do not differ."""
     return MixedCluster(tuple([MixedNode(f"n{number:04}", "A100-80", gpus) for number in range(nodes)]))
-
-
-def with_mig(nodes: int = 40) -> MixedCluster:
-    """Nodes of four GPUs that do not differ, but every fourth has MIG instances."""
-    instances = (4, 2, 1, 1) * 4
-    return MixedCluster(
-        tuple(
-            [MixedNode(f"n{at:04}", "A100-80", instances=() if at % 4 else instances) for at in range(nodes)]
-        )
-    )
 
 
 def sizes(**weights: float) -> Callable[[random.Random], MixedPod]:

@@ -17,17 +17,10 @@ from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement_request import Accounting, Demands, Placement, PlacementRequest, RequestedShare
 from modes.facts import NodeFact
 from modes.fraction import Fraction
-from modes.mode import ModeName
-from modes.units import profile_of_resource
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TAINT = "dedicated"
 _GPUS_TRIED = 10**9
-
-MIG_MODEL = "NVIDIA-A100-SXM4-80GB"
-_PROFILES = {1: "1g.10gb", 2: "2g.20gb", 4: "3g.40gb"}
-"""MIG profiles by the slices that one holds."""
-Preference = tuple[ModeName, ...]
 
 Taken = tuple[int, tuple[int, ...], int]
 """Position of the node, positions of its GPUs, slices of each."""
@@ -38,7 +31,7 @@ class Scanning(ABC):
 
     def __init__(self, cluster: MixedCluster) -> None:
         self.nodes = cluster.nodes
-        self.free = [node.room for node in cluster.nodes]
+        self.free = [[SLICES] * node.gpus for node in cluster.nodes]
         self._accepting: dict[MixedPod, list[tuple[int, int]]] = {}
 
     @abstractmethod
@@ -57,8 +50,7 @@ class Scanning(ABC):
         fitting = [each for each in nodes if _has_room(self.free[each[0]], each[1], pod.gpus)]
         if not fitting:
             return None
-        at, gpus, slices = self.best(fitting, pod)
-        taken = at, gpus, self.free[at][gpus[0]] if self.nodes[at].instances else slices
+        taken = self.best(fitting, pod)
         self._change(taken, -1)
         return taken
 
@@ -125,8 +117,8 @@ class Fgd(Scanning):
         self._total = len(coming)
         self._asking: dict[int, list[tuple[int, int, int]]] = {}
         """Slices, GPUs and number of the pods that a node takes; by the first node that is alike."""
-        first: dict[tuple[str, str, bool, tuple[int, ...]], int] = {}
-        kinds = [(node.model, node.zone, node.is_tainted, node.instances) for node in self.nodes]
+        first: dict[tuple[str, str, bool], int] = {}
+        kinds = [(node.model, node.zone, node.is_tainted) for node in self.nodes]
         self._alike = [first.setdefault(kind, at) for at, kind in enumerate(kinds)]
         self._known: dict[tuple[int, tuple[int, ...]], float] = {}
 
@@ -146,13 +138,9 @@ class Fgd(Scanning):
         fullest = _fullest(free, slices, SLICES)
         choices = [(gpu,) for gpu in fullest] if gpus == 1 else [fullest[:gpus]]
         return [
-            (self._fragments(at, [self._left(at, gpu, slices, each) for gpu in range(len(free))]), each)
+            (self._fragments(at, [left - slices * (gpu in each) for gpu, left in enumerate(free)]), each)
             for each in choices
         ]
-
-    def _left(self, at: int, gpu: int, slices: int, taken: tuple[int, ...]) -> int:
-        left = self.free[at][gpu]
-        return self.nodes[at].left_after(left, slices) if gpu in taken else left
 
     def _fragments(self, at: int, free: Sequence[int]) -> float:
         """Free slices of a node that typical pods cannot use, on average."""
@@ -178,21 +166,15 @@ class Fgd(Scanning):
 
 
 class Ours:
-    """The product's ledger, asked with reservations, so that it learns.
+    """The product's ledger, asked with reservations, so that it learns."""
 
-    Args:
-        cluster: the nodes.
-        prefer: the order of `resources.prefer`, if pods may have MIG instances.
-    """
-
-    def __init__(self, cluster: MixedCluster, prefer: Preference = ()) -> None:
-        self.prefer = prefer
+    def __init__(self, cluster: MixedCluster) -> None:
         self.ledger = Ledger(most_reservations=_GPUS_TRIED)
         self.ledger.replace([node_fact(node) for node in cluster.nodes], [])
 
     def take(self, name: str, pod: MixedPod) -> str | None:
         """Reserve; what only waits is given back at once."""
-        answer = self.ledger.place(request_for(pod, name, self.prefer), 0.0)
+        answer = self.ledger.place(request_for(pod, name), 0.0)
         if isinstance(answer, Placement) and answer.node is not None:
             return name
         self.ledger.release(name)
@@ -206,8 +188,8 @@ class Ours:
 class Unlearnt(Ours):
     """The ledger if it learnt nothing from the pods that arrive."""
 
-    def __init__(self, cluster: MixedCluster, prefer: Preference = ()) -> None:
-        super().__init__(cluster, prefer)
+    def __init__(self, cluster: MixedCluster) -> None:
+        super().__init__(cluster)
         self.ledger._expected[SLICES] = _NeverCounted(SLICES)  # noqa: SLF001 - what is measured
 
 
@@ -218,8 +200,6 @@ class _NeverCounted(ExpectedPods):
 
 def node_fact(node: MixedNode) -> NodeFact:
     """What the ledger would know of the node."""
-    if node.instances:
-        return _mig_node_fact(node)
     return NodeFact(
         name=node.name,
         labels={GPU_MEMORY_LABEL: str(node.gpu_mib), MODEL_LABEL: node.model, ZONE_LABEL: node.zone},
@@ -230,25 +210,18 @@ def node_fact(node: MixedNode) -> NodeFact:
     )
 
 
-def _mig_node_fact(node: MixedNode) -> NodeFact:
-    profiles = [profile_of_resource(f"nvidia.com/mig-{_PROFILES[slices]}") for slices in node.instances]
-    counts = Counter([profile.number for profile in profiles if profile is not None])
-    labels = {MODEL_LABEL: MIG_MODEL, ZONE_LABEL: node.zone}
-    return NodeFact(name=node.name, labels=labels, instances=tuple(sorted(counts.items())))
-
-
-def request_for(pod: MixedPod, reservation: str | None = None, prefer: Preference = ()) -> PlacementRequest:
+def request_for(pod: MixedPod, reservation: str) -> PlacementRequest:
     """What the webhook would ask for the pod."""
-    share, demands = _request_parts(pod, prefer)
+    share, demands = _request_parts(pod)
     return PlacementRequest(share, demands, Accounting(reservation=reservation))
 
 
 @cache
-def _request_parts(pod: MixedPod, prefer: Preference) -> tuple[RequestedShare, Demands]:
+def _request_parts(pod: MixedPod) -> tuple[RequestedShare, Demands]:
     labels = {MODEL_LABEL: pod.model, ZONE_LABEL: pod.zone}
     tolerations = (Toleration(TAINT, "Equal", "gpu", "NoSchedule"),) if pod.tolerates else ()
     constraints = Constraints({key: value for key, value in labels.items() if value}, tolerations=tolerations)
-    return RequestedShare(_fraction(pod)), Demands(constraints, prefer=prefer)
+    return RequestedShare(_fraction(pod)), Demands(constraints)
 
 
 def _fraction(pod: MixedPod) -> Fraction:

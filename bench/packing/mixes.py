@@ -7,18 +7,12 @@ CPU, is named for shares of a GPU, and pods of several GPUs name no model whose 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from bench.packing.scored import Node, empty, has_room
-from bench.packing.trace import GPU, Trace, TracePod, model_names
+from bench.packing.trace import GPU, Trace, TraceNode, TracePod, model_names
 
-_BY_SHARES: Mapping[str, int] = {
-    "": 2194,
-    "T4": 593,
-    "P100": 278,
-    "G2|P100|T4|V100M16|V100M32": 13,
-}
+_BY_SHARES: Mapping[str, int] = {"": 2194, "T4": 593, "P100": 278, "G2|P100|T4|V100M16|V100M32": 13}
 _BY_ONE_GPU: Mapping[str, int] = {
     "": 2435,
     "T4": 698,
@@ -47,18 +41,14 @@ _BY_SEVERAL_GPUS: Mapping[str, int] = {
     "P100|V100M16|V100M32": 1,
 }
 """Pods of openb's gpuspec33 by the models that they name."""
-_OF_THEM_IN_GPUSPEC20 = 0.6
-"""Of those that name models."""
 
 
 def mixes(trace: Trace) -> list[Trace]:
-    """Return what openb calls gpuspec33, multigpu50, cpu250, cpu300 and gpuspec20, drawn from a trace."""
+    """Return what openb calls gpuspec33, cpu250 and cpu300, drawn from a trace."""
     return [
-        replace(trace, name="gpuspec33 derived", pods=_naming_models(trace, 1.0)),
-        replace(trace, name="multigpu50 derived", pods=(*trace.pods, *_more_of_several_gpus(trace))),
-        replace(trace, name="cpu250 derived", pods=(*trace.pods, *_more_without_gpus(trace, 7 / 6))),
-        replace(trace, name="cpu300 derived", pods=(*trace.pods, *_more_without_gpus(trace, 9 / 5))),
-        replace(trace, name="gpuspec20 derived", pods=_naming_models(trace, _OF_THEM_IN_GPUSPEC20)),
+        replace(trace, name="gpuspec33", pods=_naming_models(trace)),
+        replace(trace, name="cpu250", pods=(*trace.pods, *_more_without_gpus(trace, 7 / 6))),
+        replace(trace, name="cpu300", pods=(*trace.pods, *_more_without_gpus(trace, 9 / 5))),
     ]
 
 
@@ -66,30 +56,22 @@ def _rng(trace: Trace) -> random.Random:
     return random.Random(trace.name)  # noqa: S311 - a repeatable experiment, no secret
 
 
-def _naming_models(trace: Trace, kept: float) -> tuple[TracePod, ...]:
-    """The pods, of which such a share of those that would name models in gpuspec33 does; the same of more."""
-    rng, nodes = _rng(trace), empty(trace.nodes)
-    return tuple([_named(rng, pod, nodes, kept) if pod.gpus else pod for pod in trace.pods])
+def _naming_models(trace: Trace) -> tuple[TracePod, ...]:
+    rng = _rng(trace)
+    return tuple([_named(rng, pod, trace) if pod.gpus else pod for pod in trace.pods])
 
 
-def _named(rng: random.Random, pod: TracePod, nodes: Sequence[Node], kept: float) -> TracePod:
-    """A pod with models, or as it is: not all are kept, and some no node of these models could hold."""
+def _named(rng: random.Random, pod: TracePod, trace: Trace) -> TracePod:
+    """A pod with models, or as it is: some no node of these models could hold."""
     by = _BY_SEVERAL_GPUS if pod.gpus > 1 else _BY_ONE_GPU if pod.gpu_milli == GPU else _BY_SHARES
     named = replace(pod, models=model_names(rng.choices(list(by), list(by.values()))[0]))
-    is_kept = rng.random() < kept
-    return named if is_kept and any(has_room(node, named) for node in nodes) else pod
+    rng.random()  # What ebcb222d drew here for another list: the pods are still the same.
+    return named if any(_holds(node, named) for node in trace.nodes) else pod
 
 
-def _more_of_several_gpus(trace: Trace) -> Iterator[TracePod]:
-    """Pods of two GPUs and more, until they ask for half of all GPUs."""
-    rng = _rng(trace)
-    several = [pod for pod in trace.pods if pod.gpus > 1]
-    asked = sum(pod.total for pod in several)
-    others = sum(pod.total for pod in trace.pods) - asked
-    while several and asked < others:
-        pod = rng.choice(several)
-        asked += pod.total
-        yield pod
+def _holds(node: TraceNode, pod: TracePod) -> bool:
+    has_model = not pod.models or node.model in pod.models
+    return has_model and node.cpu_milli >= pod.cpu_milli and node.gpus >= pod.gpus
 
 
 def _more_without_gpus(trace: Trace, times: float) -> Iterator[TracePod]:

@@ -1,14 +1,12 @@
-"""The policies compared: random, best fit, and the product's own ledger."""
+"""The product's ledger on the nodes of a trace, and what it is asked for the trace's pods."""
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from bench.packing.scored import Node, ScoredPolicy, has_room
 from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
@@ -22,63 +20,14 @@ from modes.fraction import Fraction
 MIB = 2**20
 _CPU_PRIOR = 148, 1000
 """Slices and milli-CPU of each that are counted before pods come, as the ledger does."""
-MODEL_LABEL = "nvidia.com/gpu.product"
-
-
-class BestFit(ScoredPolicy):
-    """Takes the node with the fewest GPUs left, then the least CPU; the GPU with the least left."""
-
-    def score(self, node: Node, _pod: TracePod) -> int | None:
-        """Fullest first."""
-        return -sum(node.gpus) * 10**6 - node.cpu
-
-    def gpu(self, node: Node, pod: TracePod) -> int:
-        """The GPU with the least left that suffices."""
-        return min((left, position) for position, left in enumerate(node.gpus) if left >= pod.gpu_milli)[1]
-
-
-class FirstFit(ScoredPolicy):
-    """Takes the first node and the first GPU with room."""
-
-    def score(self, _node: Node, _pod: TracePod) -> int | None:
-        """No node is better than another, and of equals the first is taken."""
-        return 0
-
-    def gpu(self, node: Node, pod: TracePod) -> int:
-        """The first GPU with room."""
-        return next(position for position, left in enumerate(node.gpus) if left >= pod.gpu_milli)
-
-
-class Random(ScoredPolicy):
-    """Takes any node and any GPU with room."""
-
-    def __init__(self, nodes: Iterable[TraceNode], seed: int) -> None:
-        super().__init__(nodes)
-        self._rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
-
-    def score(self, _node: Node, _pod: TracePod) -> int | None:
-        """No node is better than another."""
-        return 0
-
-    def gpu(self, node: Node, pod: TracePod) -> int:
-        """Any GPU with room."""
-        return self._rng.choice(
-            [position for position, left in enumerate(node.gpus) if left >= pod.gpu_milli]
-        )
-
-    def _best(self, pod: TracePod) -> Node | None:
-        for node in self._rng.choices(self.nodes, k=64):
-            if node.memory >= pod.memory_mib and has_room(node, pod):
-                return node
-        fitting = [n for n in self.nodes if n.memory >= pod.memory_mib and has_room(n, pod)]
-        return self._rng.choice(fitting) if fitting else None
+MODEL_LABEL, HOST_LABEL = "nvidia.com/gpu.product", "kubernetes.io/hostname"
 
 
 class Ours:
     """The product's ledger, asked as the webhook asks it, its reservations turned holders at once.
 
-    Pods without GPUs are not the product's to place. As every policy here places them by its own rule, this
-    one puts them where they strand the fewest free slices, as the product's score counts them.
+    Pods without GPUs are not the product's to place. Here they go where they strand the
+    fewest free slices, as the product's score counts them.
     """
 
     def __init__(self, nodes: Iterable[TraceNode]) -> None:
@@ -173,7 +122,7 @@ def node_fact(order: int, node: TraceNode) -> NodeFact:
     """What the ledger would know of a node of the trace."""
     return NodeFact(
         name=f"{order:06}",
-        labels={GPU_MEMORY_LABEL: "16384", MODEL_LABEL: node.model},
+        labels={GPU_MEMORY_LABEL: "16384", MODEL_LABEL: node.model, HOST_LABEL: f"{order:06}"},
         gpus=tuple((index, GPU // EIGHTH) for index in range(node.gpus)),
         slices_per_gpu=GPU // EIGHTH,
         gpu_mib=16384,

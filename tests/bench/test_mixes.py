@@ -30,12 +30,10 @@ def test_mixes_are_always_alike(trace):
     assert mixes(trace) == mixes(trace)
 
 
-def test_about_a_third_of_the_pods_with_gpus_name_models_and_less_of_the_same_in_gpuspec20(trace):
-    named, fewer = [naming(mix) for mix in mixes(trace) if mix.name.startswith("gpuspec")]
+def test_about_a_third_of_the_pods_with_gpus_name_models(trace):
+    named = naming(mixes(trace)[0])
     asking = sum(1 for pod in trace.pods if pod.gpus)
     assert 0.28 < len(named) / asking < 0.38
-    assert 0.5 < len(fewer) / len(named) < 0.7
-    assert fewer.items() <= named.items()
 
 
 def test_pods_name_only_models_of_which_some_node_could_hold_them(trace):
@@ -50,12 +48,6 @@ def test_what_pods_name_hangs_on_what_they_ask_for(trace):
     assert {("T4",), ("P100",)} <= shares
     assert not any("G3" in models for models in shares)
     assert {("G3",), ("G2",)} <= {pod.models for pod in named if pod.gpus == 1} - shares
-
-
-def test_pods_of_several_gpus_ask_for_half_of_all(trace):
-    [many] = [mix for mix in mixes(trace) if mix.name.startswith("multigpu50")]
-    asked = [sum(pod.total for pod in many.pods if (pod.gpus > 1) == is_many) for is_many in (True, False)]
-    assert 0 <= asked[0] - asked[1] < 8000
 
 
 def test_pods_without_gpus_are_added_to_those_there_are(trace):

@@ -26,7 +26,7 @@ from bench.packing.mixed_rules import (
     Unlearnt,
     request_for,
 )
-from bench.packing.regimes import REFERENCES, REGIMES, allocated, mean_wait, measure, refused
+from bench.packing.regimes import REFERENCES, REGIMES, allocated, measure, refused
 
 SMALL = MixedNode("a", "T4", 1)
 LARGE = MixedNode("b", "A100-80", 1)
@@ -67,31 +67,6 @@ def test_what_is_refused_is_counted_from_a_time_on():
     ]
     for rule in every_rule(BOTH, [whole]):
         assert refused(BOTH, rule, arrivals, counted_from=1.0) == 50.0
-
-
-def test_a_pod_that_waits_gets_the_room_of_one_that_leaves():
-    whole = MixedPod(8, model="T4")
-    arrivals = [Arrival("a", whole, 0.0, 2.0), Arrival("b", whole, 1.0, 1.0)]
-    for rule in every_rule(BOTH, [whole]):
-        assert mean_wait(rule, arrivals, counted_from=1.0) == 100.0
-
-
-def test_a_pod_takes_a_whole_mig_instance_under_every_rule():
-    divided = MixedNode("m", "A100-80", instances=(4, 2, 1, 1))
-    cluster, pod = MixedCluster((divided,)), MixedPod(1)
-    arrivals = [Arrival(f"p{number}", pod) for number in range(5)]
-    for rule in [*every_rule(cluster, [pod])[:-1], Ours(cluster, ("mig", "per-gpu"))]:
-        taken = [rule.take(each.name, each.pod) for each in arrivals]
-        # Ours gives a pod only the smallest instance that holds it.
-        assert sum(each is not None for each in taken) == (2 if isinstance(rule, Ours) else 4)
-
-
-@pytest.mark.parametrize(("prefer", "finds_room"), [(("mig", "per-gpu"), True), (("per-gpu", "mig"), False)])
-def test_the_order_of_a_policy_decides_which_kind_of_node_is_filled_first(prefer, finds_room):
-    divided, shared = MixedNode("m", "A100-80", instances=(1, 1)), MixedNode("s", "A100-80", 1)
-    rule = Ours(MixedCluster((divided, shared)), prefer)
-    assert rule.take("p", MixedPod(1)) == "p"
-    assert (rule.take("q", MixedPod(8)) is not None) == finds_room
 
 
 def test_what_learns_nothing_forgets_what_pods_request():
