@@ -1,4 +1,4 @@
-"""Our own HTTPS client: open-loop load at a fixed rate, and closed-loop load where there is no wrk."""
+"""Our own HTTPS client: single reviews, floods, and the load where there is no wrk."""
 
 from __future__ import annotations
 
@@ -128,30 +128,6 @@ async def closed_loop(port: int, bodies: Sequence[bytes], connections: int, seco
 
     trust = no_check()
     await asyncio.gather(*(one() for _ in range(connections)))
-    return answers
-
-
-async def open_loop(port: int, bodies: Sequence[bytes], rate: int, seconds: float) -> Answers:
-    """Send `rate` reviews a second whether or not answers come; latency counts from when each was due."""
-    answers = Answers(seconds)
-    trust = no_check()
-    idle: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
-    for _ in range(32):
-        connection = Connection(port, trust)
-        await connection.post(bodies[0])
-        idle.put_nowait(connection)
-    start = time.perf_counter()
-
-    async def one(number: int) -> None:
-        due = start + number / rate
-        await asyncio.sleep(max(0, due - time.perf_counter()))
-        connection = await idle.get()
-        await _timed(connection, bodies[number % len(bodies)], due, answers)
-        idle.put_nowait(connection)
-
-    await asyncio.gather(*(one(number) for number in range(round(rate * seconds))))
-    while not idle.empty():
-        await idle.get_nowait().end()
     return answers
 
 

@@ -23,25 +23,18 @@ from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
 from bench.instant_placer import ReadyPlacer
 from bench.machine import MEASURED_CORE, Watch, pin
-from bench.references import idiomatic
-from cli.manifests import read_inventory
-from ledger.ledger import Ledger
-from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
-from webhook.admission_review import decode
 from webhook.decision import Decider
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
-from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
 POLICIES = Path(__file__).parent.parent / "policies"
-INVENTORY = bodies.FIXTURES / "inventory.json"
-BARS = {"bare pod": Bar("<=", 3.5), "mesh-injected pod": Bar("<=", 1.2)}
+BARS = {"small pod": Bar("<=", 3.5), "mesh-injected pod": Bar("<=", 1.2)}
 """Of the rules alone, without the patch cache."""
 ROUND = 64
 """Reviews in one round of the event loop, as with as many connections at once."""
@@ -56,38 +49,28 @@ def main(
     rounds: Annotated[int, typer.Option(help="Interleaved rounds.")] = 9,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
-    """Measure the handler against json.loads and against design A, body by body."""
+    """Measure the handler against json.loads, body by body."""
     pin(MEASURED_CORE)
     watch = Watch()
     # The lines are made and written; a pipe's reader would be another process's CPU.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     configure_logging()
-    cached = PatchCache(Rules())
-    handlers = {
-        "ours": _handler(cached, ReadyPlacer()),
-        "rules": _handler(Rules(), ReadyPlacer()),
-        "with ledger": _handler(cached, _ledger()),
-    }
+    handlers = {"rules": _handler(Rules()), "cached": _handler(PatchCache(Rules()))}
     samples = {name: make() for name, make in bodies.KINDS.items()}
     # As the webhook does when it has loaded everything: else reviews would pay for looking at it all again.
     gc.collect()
     gc.freeze()
-    figures = []
-    for name, sample in samples.items():
-        figures += _against_json(name, sample, handlers, rounds)
-    figures += [_against_idiomatic(name, samples[name], handlers["ours"], rounds) for name in BARS]
+    figures = [
+        figure for name, sample in samples.items() for figure in _against_json(name, sample, handlers, rounds)
+    ]
     report("handler", figures, watch, json_file)
 
 
-def _handler(decider: Decider, placer: Placer) -> Work:
+def _handler(decider: Decider) -> Work:
     """The reviewer as the webhook process makes it."""
     policies = load_policies(POLICIES)
-    reviewer = Reviewer(
-        lambda: policies,
-        decider,
-        placer,
-        DecisionLog(WebhookMetrics(new_registry())),
-    )
+    log = DecisionLog(WebhookMetrics(new_registry()))
+    reviewer = Reviewer(lambda: policies, decider, ReadyPlacer(), log)
 
     async def every(sample: Sample) -> None:
         """Answer as the server does, in an event loop that writes the log lines of each of its rounds."""
@@ -99,13 +82,6 @@ def _handler(decider: Decider, placer: Placer) -> Work:
 
     loop = asyncio.new_event_loop()
     return lambda sample: loop.run_until_complete(every(sample))
-
-
-def _ledger() -> Placer:
-    ledger = Ledger()
-    ledger.replace(*read_inventory(INVENTORY, ResourceNames()))
-    # As cli/options.py makes it for a webhook without a watch.
-    return LedgerPlacer(ledger)
 
 
 def _each(function: Callable[[bytes], object], sample: Sample) -> None:
@@ -131,30 +107,14 @@ def _microseconds(work: Work, sample: Sample) -> Callable[[], float]:
 
 
 def _against_json(name: str, sample: Sample, handlers: Mapping[str, Work], rounds: int) -> list[Figure]:
-    loads, reading = partial(_each, json.loads), partial(_each, partial(decode, pod_type=PatchCache.pod_type))
-    subjects: dict[str, Work] = {**handlers, "json": loads, "reading": reading}
+    subjects: dict[str, Work] = {**handlers, "json": partial(_each, json.loads)}
     measured = interleave({key: _microseconds(work, sample) for key, work in subjects.items()}, rounds)
     title = f"{name}, {len(sample[0]) / 1000:.0f} kB"
-
-    def figure(suffix: str, key: str, bar: Bar | None = None) -> Figure:
-        return Figure(title + suffix, "us CPU", measured[key], "json.loads", measured["json"], bar)
-
+    rules, cached, loads = measured["rules"], measured["cached"], measured["json"]
     return [
-        figure("", "ours"),
-        figure(": by the rules alone", "rules", BARS.get(name)),
-        figure(": its decoding alone", "reading"),
-        figure(": with the ledger in this process", "with ledger"),
+        Figure(f"{title}: by the rules alone", "us CPU", rules, "json.loads", loads, BARS.get(name)),
+        Figure(f"{title}: with the patch cache", "us CPU", cached, "json.loads", loads),
     ]
-
-
-def _against_idiomatic(name: str, sample: Sample, handle: Work, rounds: int) -> Figure:
-    few = sample[:4]
-    subjects = {
-        "A": _microseconds(partial(_each, idiomatic.review_bytes), few),
-        "ours": _microseconds(handle, sample),
-    }
-    measured = interleave(subjects, max(3, rounds // 3))
-    return Figure(f"A's handler / ours, {name}", "us CPU", measured["A"], "ours", measured["ours"])
 
 
 if __name__ == "__main__":

@@ -40,9 +40,7 @@ def tool() -> str:
     return " ".join((said.stdout + said.stderr).split()[:2])
 
 
-def press(
-    port: int, bodies: Sequence[bytes], connections: int, seconds: float, *, keep_alive: bool = True
-) -> Load:
+def press(port: int, bodies: Sequence[bytes], connections: int, seconds: float) -> Load:
     """Keep so many reviews in flight for so long; this process's core is the one that loads.
 
     Longer if none is answered meanwhile: on a busy machine a second can pass in handshakes alone.
@@ -51,13 +49,13 @@ def press(
         RuntimeError: a request failed, or none was answered; a bench of failures measures nothing.
     """
     for longer in _TIMES_LONGER:
-        load = _press(port, bodies, connections, seconds * longer, keep_alive=keep_alive)
+        load = _press(port, bodies, connections, seconds * longer)
         if load.requests:
             return load
     raise RuntimeError(f"nothing was answered within {seconds * _TIMES_LONGER[-1]:g} s")
 
 
-def _press(port: int, bodies: Sequence[bytes], connections: int, seconds: float, *, keep_alive: bool) -> Load:
+def _press(port: int, bodies: Sequence[bytes], connections: int, seconds: float) -> Load:
     if WRK is None:
         return _own(port, bodies, connections, seconds)
     with tempfile.NamedTemporaryFile(suffix=".reviews") as file:
@@ -67,8 +65,7 @@ def _press(port: int, bodies: Sequence[bytes], connections: int, seconds: float,
         url = f"https://{HOST}:{port}{PATH}"
         options = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds:.0f}s"]
         command = [WRK, *options, "--timeout", "20s", "--script", str(_SCRIPT), url]
-        arguments = ["--", file.name, "keep-alive" if keep_alive else "close"]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+        done = subprocess.run([*command, "--", file.name], capture_output=True, text=True, check=True)
     said = json.loads(done.stdout.strip().rpartition("\n")[2])
     if said["errors"]:
         raise RuntimeError(f"{said['errors']} of {said['requests']} requests failed: {done.stdout}")

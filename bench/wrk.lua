@@ -1,10 +1,10 @@
 -- wrk's script: posts reviews in turn, and ends with one line of JSON for bench/load.py.
--- Arguments: a file with reviews, each after a line with its length, and the value of the header "connection".
+-- Argument: a file with reviews, each after a line with its length.
 local requests = {}
 local position = 0
 
 function init(arguments)
-  local headers = { ["content-type"] = "application/json", ["connection"] = arguments[2] }
+  local headers = { ["content-type"] = "application/json" }
   local file = assert(io.open(arguments[1], "rb"))
   for length in function() return file:read("*l") end do
     requests[#requests + 1] = wrk.format("POST", wrk.path, headers, file:read(tonumber(length)))

@@ -50,8 +50,7 @@ def test_a_load_with_a_failed_request_measures_nothing(fake_wrk):
 def answered_from(monkeypatch: pytest.MonkeyPatch, least: float) -> None:
     """A server that answers nothing in a load of less than so many seconds."""
 
-    def pressed(_port, _bodies, connections, seconds, *, keep_alive):
-        assert keep_alive
+    def pressed(_port, _bodies, connections, seconds):
         return load.Load(connections if seconds >= least else 0, 1, 1, 1)
 
     monkeypatch.setattr(load, "_press", pressed)
