@@ -1,207 +1,211 @@
-"""Run with `python -m bench.cluster`: the controller on a real API server with KWOK's nodes and pods.
+"""Run with `python -m bench.cluster`: creations of pods on a real API server, with the whole product.
 
-Nodes of 8 GPUs and bound pods are made first. Then a controller starts, is left alone for a while, and is
-asked for placements while pods are made where it says and as many are deleted. Nothing here has a reference:
-these are figures of one machine on which API server, etcd, KWOK and the controller share the cores.
+API server, scheduler and controller-manager are real, with webhook and controller of this checkout, and KWOK
+in place of kubelets. First, pods of ClearML are created at a fixed rate in a namespace that the webhook
+decides on and in one that it leaves out. Then 200 pods are created at once in mode `dra` and in mode
+`per-gpu`: as many nodes offer their cards to claims as offer them by indices. All processes share the cores.
 """
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Annotated, Any
 
 import typer
+import yaml
 
-from bench.harness import Figure, report
+from agent.dra.resource_slice import OfferedCard, devices_of, manifest
+from agent.gpu import Gpu
+from bench.bodies import FIXTURES
+from bench.harness import Bar, Figure, interleave, report
 from bench.machine import Watch
 from bench.processes import Server
-from kube.names import GPU_LEDGERS_PATH
+from kube.dra import DRIVER
+from kube.names import RESOURCE_SLICES_PATH
 from testbed import binaries
-from testbed.api import Api
+from testbed.api import Api, ApiError
 from testbed.cluster import Cluster
-from testbed.controller_process import Controller, install_crd, write_tls
+from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import UNDER_TEST
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE, labelled_pod
 
-NAMESPACE = "bench"
-GPUS_PER_NODE, SLICES_PER_GPU = 8, 8
-AT_ONCE = 8
-SLICES = 4
-REAL_LEASE = ()
-POLL_S = 0.02
+MODES = ("per-gpu", "dra")
+NODES, GPUS, MIB = 50, 4, 81920
+AT_ONCE, RATE = 8, 50
+POLL_S = 0.1
+CLAIMS = "resource.k8s.io/v1"
+CREATED: dict[str, Any] = yaml.safe_load((FIXTURES / "manifests" / "clearml-label-only.yaml").read_text())
+ADDED, SPEED, CPU = Bar("<=", 5), Bar(">=", 0.9), Bar("<=", 0.1)
 
 
-def main(  # noqa: PLR0913 each is an option of the command
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Of one burst: pods a second, and seconds of CPU of each process."""
+
+    bound: float
+    cpu: Mapping[str, float]
+
+
+def main(
     *,
-    nodes: Annotated[int, typer.Option(help="Nodes of 8 GPUs.")] = 1000,
-    pods: Annotated[int, typer.Option(help="Bound pods, each with half a GPU.")] = 10_000,
-    idle: Annotated[float, typer.Option(help="Seconds to watch the controller do nothing.")] = 30,
-    seconds: Annotated[float, typer.Option(help="Seconds of creating pods.")] = 60,
-    rate: Annotated[float, typer.Option(help="Pods created each second.")] = 50,
+    rounds: Annotated[int, typer.Option(help="Rounds of creations, and bursts of each mode.")] = 5,
+    pods: Annotated[int, typer.Option(help="Pods of a burst, an eighth of a GPU each.")] = 200,
+    created: Annotated[int, typer.Option(help="Pods of a round of creations, 50 a second.")] = 500,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
-    """Measure start, idling, and placements while pods are created."""
+    """Measure what the webhook adds to a creation, and bursts until the last pod has a node."""
+    if reason := binaries.go_missing():
+        raise SystemExit(reason)
     watch = Watch()
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
-        cluster = stack.enter_context(Cluster(built(), folder))
-        made = _timed(lambda: _fill(cluster, nodes, pods))
-        typer.echo(f"{nodes} nodes and {pods} pods made in {made:.0f} s")
-        figures = _measure(cluster, folder, nodes, Load(pods, seconds, rate, idle))
-    report(
-        "cluster",
-        figures,
-        watch,
-        json_file,
-        nodes=nodes,
-        pods=pods,
-        rate=rate,
-        kubernetes=UNDER_TEST.version,
-    )
+        cluster = stack.enter_context(Cluster(binaries.build(typer.echo), folder))
+        _fill(cluster)
+        tls, options = write_tls(folder / "tls"), ["--claim-templates"]
+        controller = stack.enter_context(Controller(cluster.kubeconfig, folder, tls, "bench", more=options))
+        controller.until_leading()
+        webhook = stack.enter_context(
+            registered_webhook(cluster.api, MODES[0], controller, folder, _policies(folder))
+        )
+        [scheduler] = [each for each in cluster.processes if each.log.stem == "kube-scheduler"]
+        pids = {"webhook": webhook.pid, "controller": controller.process.pid, "scheduler": scheduler.pid}
+        processes = {name: Server(pid, 0) for name, pid in pids.items()}
+        creations = {
+            namespace: partial(_creations, cluster.api, namespace, created)
+            for namespace in (MODES[0], OWN_NAMESPACE)
+        }
+        bursts = {mode: partial(_burst, cluster.api, mode, pods, processes) for mode in MODES}
+        for mode in MODES:
+            _burst(cluster.api, mode, AT_ONCE, processes)
+        taken, measured = interleave(creations, rounds), interleave(bursts, rounds)
+    figures = [*_added(taken), *_of_bursts(measured, pods)]
+    report("cluster", figures, watch, json_file, kubernetes=UNDER_TEST.version)
 
 
-class Load:
-    """What is done to the controller once it is ready."""
+def _added(taken: Mapping[str, list[list[float]]]) -> list[Figure]:
+    def added(percentile: int) -> list[float]:
+        called, left_out = ([_percentile(each, percentile) for each in rounds] for rounds in taken.values())
+        return [one - other for one, other in zip(called, left_out, strict=True)]
 
-    def __init__(self, pods: int, seconds: float, rate: float, idle: float) -> None:
-        self.pods = pods
-        self.seconds = seconds
-        self.rate = rate
-        self.idle = idle
-        self.latencies: list[float] = []
-        """Milliseconds of each placement, connection kept."""
-        self.late = 0.0
-        """Seconds that the creation of pods lagged behind its rate in the end."""
-
-    def run(self, api: Api, controller: Controller) -> None:
-        """Ask, create where the answer says, delete the oldest; each at its moment."""
-        count = int(self.seconds * self.rate)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            start = time.perf_counter()
-            for number in range(count):
-                time.sleep(max(0.0, start + number / self.rate - time.perf_counter()))
-                placement = self._place(controller, number)
-                pool.submit(api.create, _pod(f"new-{number}", **placement), NAMESPACE)
-                pool.submit(api.delete, "Pod", f"pod-{number}", NAMESPACE)
-            self.late = max(0.0, time.perf_counter() - start - self.seconds)
-
-    def _place(self, controller: Controller, number: int) -> dict[str, Any]:
-        reservation = f"uid-{number}"
-        share = {"fraction": {"slices": SLICES, "slices_per_gpu": SLICES_PER_GPU}, "cpu_milli": 100}
-        ask = {"share": share, "accounting": {"namespace": NAMESPACE, "reservation": reservation}}
-        start = time.perf_counter()
-        answer = controller.place(ask).raise_for_status().json()
-        self.latencies.append(1000 * (time.perf_counter() - start))
-        placement = answer["answers"][0]["placement"]
-        return {"node": placement["node"], "index": placement["indices"][0], "reservation": reservation}
-
-
-def _measure(cluster: Cluster, folder: Path, nodes: int, load: Load) -> list[Figure]:
-    install_crd(cluster.api)
-    started = time.monotonic()
-    controller = Controller(cluster.kubeconfig, folder, write_tls(folder / "tls"), "bench", more=REAL_LEASE)
-    ready = time.monotonic() - started
-    try:
-        _until(lambda: _published(cluster.api) == nodes)
-        published = time.monotonic() - started
-        process = Server(controller.process.pid, controller.ports[0])
-        [idle] = at_rest([process], load.idle)
-        rss = process.rss_mb
-        [busy] = _cpu_shares([process], lambda: load.run(cluster.api, controller))
-        _until(lambda: "fraction_injector_reservations 0.0" in controller.plain("/metrics"))
-        grown = process.rss_mb
-    finally:
-        controller.stop()
-    cuts = quantiles(load.latencies, n=100)
-    note = f"{len(load.latencies)} placements one by one over one mTLS connection; late by {load.late:.1f} s"
     return [
-        Figure("process start to a whole ledger", "s", [ready]),
-        Figure("process start to every GpuLedger written", "s", [published]),
-        Figure("CPU while nothing happens", "% of a core", [100 * idle]),
-        Figure("RSS while nothing happens", "MB", [rss]),
-        Figure("placement p50 while pods come and go", "ms", [cuts[49]], note=note),
-        Figure("placement p99 while pods come and go", "ms", [cuts[98]]),
-        Figure("CPU while pods come and go", "% of a core", [100 * busy]),
-        Figure("RSS after that", "MB", [grown]),
+        Figure(f"added to the p99 of a creation, {RATE} a second", "ms", added(99), bar=ADDED),
+        Figure(f"added to the p50 of a creation, {RATE} a second", "ms", added(50)),
     ]
 
 
-def _fill(cluster: Cluster, nodes: int, pods: int) -> None:
-    cluster.create_namespace(NAMESPACE)
-    node = GpuNode(gpus=GPUS_PER_NODE)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda number: cluster.api.create(node.manifest(f"node-{number}")), range(nodes)))
-
-        def make(number: int) -> None:
-            pod = _pod(f"pod-{number}", f"node-{number % nodes}", number // nodes % GPUS_PER_NODE)
-            cluster.api.create(pod, NAMESPACE)
-
-        list(pool.map(make, range(pods)))
+def _percentile(values: Sequence[float], percentile: int) -> float:
+    return quantiles(values, n=100, method="inclusive")[percentile - 1]
 
 
-def _pod(name: str, node: str, index: int, reservation: str | None = None) -> dict[str, Any]:
-    """A pod as the webhook leaves it, bound already: the scheduler is not what is measured."""
-    amounts = {f"nvidia.com/gpu-{index}": str(SLICES), "cpu": "100m"}
-    notes = {"clearml-injector/injected": "default@bench", "clearml-injector/slices": str(SLICES)}
-    if reservation is not None:
-        notes["clearml-injector/reservation"] = reservation
-    container = {"name": "task", "image": "example.com/task:1", "resources": {"limits": amounts}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "labels": {"clearml-injector/fraction": "0.500"},
-            "annotations": {**notes, "clearml-injector/gpu-index": str(index)},
-        },
-        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]},
+def _of_bursts(measured: Mapping[str, list[Burst]], pods: int) -> list[Figure]:
+    by_index, by_claim = ([each.bound for each in measured[mode]] for mode in MODES)
+    cpu = [each.cpu for each in measured["dra"]]
+    ours = [1000 * (each["webhook"] + each["controller"]) / pods for each in cpu]
+    scheduler = [1000 * each["scheduler"] / pods for each in cpu]
+    name = f"{pods} pods at once in mode dra"
+    return [
+        Figure(f"{name}, until each has a node", "pods/s", by_claim, "mode per-gpu", by_index, SPEED),
+        Figure(f"{name}, CPU of ours for a pod", "ms", ours, "scheduler", scheduler, CPU),
+    ]
+
+
+def _fill(cluster: Cluster) -> None:
+    """Add namespaces, nodes of both kinds, and the cards that are offered to claims."""
+    install_crd(cluster.api)
+    for namespace in (*MODES, OWN_NAMESPACE):
+        cluster.create_namespace(namespace)
+    device_class = {
+        "apiVersion": CLAIMS,
+        "kind": "DeviceClass",
+        "metadata": {"name": DRIVER},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
     }
+    cluster.api.call("POST", f"/apis/{CLAIMS}/deviceclasses", device_class)
+    gpus = [Gpu(index, f"GPU-{index}", "NVIDIA A100-SXM4-80GB", MIB) for index in range(GPUS)]
+    devices = devices_of(OfferedCard(gpu, None, None) for gpu in gpus)
+    for number in range(NODES):
+        cluster.api.create(GpuNode(gpus=GPUS).manifest(f"index-{number}"))
+        name = f"claim-{number}"
+        uid = cluster.api.create(GpuNode(gpus=0).manifest(name))["metadata"]["uid"]
+        cluster.api.call("POST", RESOURCE_SLICES_PATH, manifest(name, uid, devices, 1))
 
 
-def _published(api: Api) -> int:
-    """GpuLedgers with a status."""
-    return sum("status" in found for found in api.call("GET", GPU_LEDGERS_PATH)["items"])
+def _policies(folder: Path) -> Path:
+    """One policy for each mode, in the namespace of its name."""
+    policies = folder / "policies"
+    policies.mkdir()
+    for mode, name in zip(MODES, ("default", "claims"), strict=True):
+        scope = "" if name == "default" else f"namespaces: [{mode}], "
+        (policies / f"{name}.yaml").write_text(
+            f"{{kind: Policy, name: {name}, {scope}resources: {{mode: {mode}}}}}"
+        )
+    return policies
 
 
-def built() -> Path:
-    """Folder of the control plane's binaries, built if need be.
+def _creations(api: Api, namespace: str, count: int) -> list[float]:
+    """Milliseconds of each creation of a pod that no scheduler looks at; all are deleted in the end."""
+    begun = time.monotonic()
 
-    Raises:
-        SystemExit: nothing can be built here; the text says why.
-    """
-    if reason := binaries.go_missing():
-        raise SystemExit(reason)
-    return binaries.build(typer.echo)
+    def create(number: int) -> float:
+        pod = copy.deepcopy(CREATED)
+        pod["metadata"]["name"], pod["spec"]["schedulerName"] = f"clearml-id-{number:032x}", "nobody"
+        time.sleep(max(0.0, begun + number / RATE - time.monotonic()))
+        start = time.perf_counter()
+        api.create(pod, namespace)
+        return 1000 * (time.perf_counter() - start)
 
-
-def at_rest(processes: Sequence[Server], seconds: float) -> list[float]:
-    """Cores that each process keeps busy while nothing is asked of it."""
-    return _cpu_shares(processes, lambda: time.sleep(seconds))
-
-
-def _cpu_shares(processes: Sequence[Server], work: Callable[[], None]) -> list[float]:
-    """Cores that each process keeps busy during some work."""
-    before, wall = [process.cpu_seconds for process in processes], time.monotonic()
-    work()
-    taken = time.monotonic() - wall
-    return [(process.cpu_seconds - cpu) / taken for process, cpu in zip(processes, before, strict=True)]
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        taken = list(clients.map(create, range(count)))
+    _clear(api, namespace)
+    return taken
 
 
-def _until(check: Callable[[], bool]) -> None:
-    while not check():
+def _clear(api: Api, namespace: str) -> None:
+    def is_clear() -> bool:
+        return not api.list("Pod", namespace) and not api.list("ResourceClaim", namespace, CLAIMS)
+
+    api.delete_all("Pod", namespace)
+    eventually(is_clear, "all pods and claims are gone")
+
+
+def _burst(api: Api, mode: str, pods: int, processes: Mapping[str, Server]) -> Burst:
+    """Create pods, wait until each has a node, and delete them with their claims."""
+    before, start = {name: each.cpu_seconds for name, each in processes.items()}, time.perf_counter()
+    with ThreadPoolExecutor(AT_ONCE) as clients:
+        list(clients.map(lambda number: _create(api, mode, f"pod-{number}"), range(pods)))
+    while sum("nodeName" in pod["spec"] for pod in api.list("Pod", mode)) < pods:
         time.sleep(POLL_S)
+    bound = time.perf_counter() - start
+    cpu = {name: each.cpu_seconds - before[name] for name, each in processes.items()}
+    _clear(api, mode)
+    return Burst(pods / bound, cpu)
 
 
-def _timed(work: Callable[[], None]) -> float:
-    started = time.monotonic()
-    work()
-    return time.monotonic() - started
+def _create(api: Api, mode: str, name: str) -> None:
+    """Create a pod; in the first burst, no card may be known yet."""
+    pod = labelled_pod(name, "0.125", terminationGracePeriodSeconds=0)
+
+    def created() -> bool:
+        try:
+            api.create(pod, mode)
+        except ApiError as error:
+            if "offers no card yet" not in str(error):
+                raise
+            return False
+        return True
+
+    eventually(created, f"{name} is created")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ characters. A watch of the controller lists them twice.
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ import typer
 import uvloop
 from aiohttp import web
 
-from bench.controller_loop import Steps
+from bench.controller_loop import MEMORY, STEP, Steps, peak_mib
 from bench.harness import Figure, report
 from bench.machine import Watch
 from bench.processes import child, child_line
@@ -48,20 +47,16 @@ def main(
 async def _measure(count: int) -> list[Figure]:
     async with child("bench.large_objects", "--serve", f"--pods={count}") as server:
         api = ApiServer(Endpoint(f"http://127.0.0.1:{int(await child_line(server))}"))
-        store, before, steps = LedgerStore(lambda: 0.0), _peak_mib(), Steps()
+        store, steps = LedgerStore(lambda: 0.0), Steps()
         for _ in range(2):
             listed = pages(api, pods(ResourceNames()))
             await store.watched_pods.replace(page async for page, _ in listed)
         assert len(store.pods) == count
         await api.close()
     return [
-        Figure("memory that lists add at most", "MiB", [_peak_mib() - before]),
-        Figure("longest step", "ms CPU", [steps.take()]),
+        Figure("longest step", "ms CPU", [steps.take()], bar=STEP),
+        Figure("RSS at most", "MiB", [peak_mib()], bar=MEMORY),
     ]
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 async def _serve(count: int) -> None:

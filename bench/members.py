@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.admission.pod import LABEL
+
 Member = Any
 """Of a list, or as a tuple key and value of a map; `#` in its texts is its number."""
 
@@ -16,79 +18,68 @@ REQUIRED = NODE_AFFINITY + ".requiredDuringSchedulingIgnoredDuringExecution.node
 PREFERRED = NODE_AFFINITY + ".preferredDuringSchedulingIgnoredDuringExecution"
 MEMORY = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
 OURS = {"name": "gpu-limiter-library", "mountPath": LIBRARY, "readOnly": True}
+VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+NO_KEY = {"key": "", "operator": "In"}
 DOTS = "/a/." * 1000
+
+
+def _at(path: str, *members: Member) -> list[tuple[str, Member]]:
+    return [(path, member) for member in members]
+
 
 UNREAD = ("the rest of a pod", "beside the object")
 """Groups that no rule reads, whether the pod was injected before or not."""
 MEMBERS: dict[str, list[tuple[str, Member]]] = {
     "containers": [
-        (SPEC + ".containers", {"name": ""}),
-        (SPEC + ".containers", {"name": "train"}),
-        (SPEC + ".containers", {"name": "c#"}),
-        (SPEC + ".containers", {"name": "c#", **GPU}),
-        (SPEC + ".initContainers", {"name": "train", **GPU}),
-        (SPEC + ".initContainers", {"name": "c#", **GPU}),
-        (SPEC + ".initContainers", {"name": "c#"}),
-        (SPEC + ".initContainers", {"name": "c#", "volumeMounts": [{**OURS, "readOnly": False}]}),
-        (SPEC + ".initContainers", {"name": "c#", "volumeMounts": [OURS], **GPU}),
-        (SPEC + ".initContainers", {"name": "c#", "restartPolicy": "Always"}),
+        *_at(SPEC + ".containers", {"name": ""}, {"name": "train"}, {"name": "c#"}, {"name": "c#", **GPU}),
+        *_at(SPEC + ".initContainers", {"name": "train", **GPU}, {"name": "c#", **GPU}, {"name": "c#"}),
+        *_at(
+            SPEC + ".initContainers",
+            {"name": "c#", "volumeMounts": [{**OURS, "readOnly": False}]},
+            {"name": "c#", "volumeMounts": [OURS], **GPU},
+            {"name": "c#", "restartPolicy": "Always"},
+        ),
         (SPEC + ".ephemeralContainers", {"name": "c#"}),
     ],
     "volumes": [
-        (SPEC + ".volumes", {"name": "v"}),
-        (SPEC + ".volumes", {"name": "v#"}),
-        (SPEC + ".volumes", {"name": "v#", "hostPath": {"path": "/d"}}),
-        (SPEC + ".volumes", {"name": "gpu-limiter-library-#"}),
-        (SPEC + ".volumes", {"name": "gpu-limiter-cache-train-#"}),
+        *_at(SPEC + ".volumes", {"name": "v"}, {"name": "v#"}, {"name": "v#", "hostPath": {"path": "/d"}}),
+        *_at(SPEC + ".volumes", {"name": "gpu-limiter-library-#"}, {"name": "gpu-limiter-cache-train-#"}),
         (SPEC + ".volumes", {"name": "v#", "emptyDir": {"sizeLimit": "32Mi"}}),
         (SPEC + ".volumes.0.projected.sources", {}),
         (SPEC + ".volumes.0.csi.volumeAttributes", ("a#", "")),
     ],
     "variables": [
-        (TRAIN + ".env", {"name": ""}),
-        (TRAIN + ".env", {"name": "NVIDIA_VISIBLE_DEVICES"}),
-        (TRAIN + ".env", {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}),
-        (TRAIN + ".env", {"name": "CUDA_MPS_#"}),
-        (TRAIN + ".env", {"name": "V#"}),
-        (TRAIN + ".env", {"name": "LD_PRELOAD"}),
-        (TRAIN + ".env", {"name": "LD_PRELOAD", "valueFrom": {}}),
-        (SPEC + ".containers.1.env", {"name": "NVIDIA_VISIBLE_DEVICES"}),
-        (SPEC + ".initContainers.0.env", {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}),
-        (SPEC + ".initContainers.0.env", {"name": "V#"}),
+        *_at(TRAIN + ".env", {"name": ""}, {"name": "CUDA_MPS_#"}, {"name": "V#"}),
+        *_at(TRAIN + ".env", {"name": VISIBLE}, {"name": VISIBLE, "value": "all"}),
+        *_at(TRAIN + ".env", {"name": "LD_PRELOAD"}, {"name": "LD_PRELOAD", "valueFrom": {}}),
+        (SPEC + ".containers.1.env", {"name": VISIBLE}),
+        *_at(SPEC + ".initContainers.0.env", {"name": VISIBLE, "value": "void"}, {"name": "V#"}),
         (TRAIN + ".envFrom", {}),
     ],
     "mounts": [
-        (TRAIN + ".volumeMounts", {"name": "", "mountPath": ""}),
-        (TRAIN + ".volumeMounts", {"name": "v", "mountPath": "/#"}),
+        *_at(TRAIN + ".volumeMounts", {"name": "", "mountPath": ""}, {"name": "v", "mountPath": "/#"}),
+        *_at(TRAIN + ".volumeMounts", OURS, {**OURS, "name": "v#"}),
         (TRAIN + ".volumeMounts", {"name": "v", "mountPath": "/#" + DOTS}),
         (TRAIN + ".volumeMounts", {"name": "gpu-limiter-library-#", "mountPath": ""}),
-        (TRAIN + ".volumeMounts", OURS),
-        (TRAIN + ".volumeMounts", {**OURS, "name": "v#"}),
         (SPEC + ".initContainers.0.volumeMounts", {"name": "v", "mountPath": LIBRARY}),
         (SPEC + ".initContainers.0.volumeMounts", {"name": "v", "mountPath": "/var/run/secrets/"}),
     ],
     "other lists of containers": [
-        (f"{TRAIN}.{path}", item)
-        for path, item in (
-            ("args", ""),
-            ("command", ""),
-            ("ports", {"containerPort": 1}),
-            ("ports", {}),
-            ("volumeDevices", {"devicePath": ""}),
-            ("volumeDevices", {"devicePath": "/#"}),
-            ("resizePolicy", {}),
-            ("resources.claims", {}),
-            ("securityContext.capabilities.add", ""),
-            ("securityContext.capabilities.add", "#"),
-            ("securityContext.capabilities.drop", "ALL"),
-            ("livenessProbe.httpGet.httpHeaders", {}),
-            ("lifecycle.preStop.exec.command", ""),
-        )
+        *_at(TRAIN + ".args", ""),
+        *_at(TRAIN + ".command", ""),
+        *_at(TRAIN + ".ports", {"containerPort": 1}, {}),
+        *_at(TRAIN + ".volumeDevices", {"devicePath": ""}, {"devicePath": "/#"}),
+        *_at(TRAIN + ".resizePolicy", {}),
+        *_at(TRAIN + ".resources.claims", {}),
+        *_at(TRAIN + ".securityContext.capabilities.add", "", "#"),
+        *_at(TRAIN + ".securityContext.capabilities.drop", "ALL"),
+        *_at(TRAIN + ".livenessProbe.httpGet.httpHeaders", {}),
+        *_at(TRAIN + ".lifecycle.preStop.exec.command", ""),
     ],
     "resources": [
-        (f"{place}.{field}", item)
+        (f"{place}.resources.{field}", item)
         for place in (TRAIN, SPEC)
-        for field in ("resources.limits", "resources.requests")
+        for field in ("limits", "requests")
         for item in (
             ("r#", 1),
             ("clear.ml/fraction-#", "500m"),
@@ -97,19 +88,14 @@ MEMBERS: dict[str, list[tuple[str, Member]]] = {
             ("a" * 300 + "#", 10**30),
         )
     ],
-    "overhead": [(SPEC + ".overhead", ("r#", 1)), (SPEC + ".overhead", ("r#", "0.001"))],
+    "overhead": _at(SPEC + ".overhead", ("r#", 1), ("r#", "0.001")),
     "where it may run": [
         (SPEC + ".nodeSelector", ("#", "")),
-        (SPEC + ".tolerations", {}),
-        (SPEC + ".tolerations", {"key": "#"}),
-        (REQUIRED, {}),
-        (REQUIRED, {"matchExpressions": [{"key": "", "operator": "In"}]}),
-        (REQUIRED, {"matchExpressions": [MEMORY]}),
-        (REQUIRED, {"matchFields": [{"key": "", "operator": "In"}]}),
-        (REQUIRED + ".0.matchExpressions", {"key": "", "operator": "In"}),
-        (REQUIRED + ".0.matchExpressions", MEMORY),
-        (REQUIRED + ".0.matchExpressions.0.values", ""),
-        (REQUIRED + ".0.matchExpressions.0.values", "81920"),
+        *_at(SPEC + ".tolerations", {}, {"key": "#"}),
+        *_at(REQUIRED, {}, {"matchExpressions": [NO_KEY]}, {"matchExpressions": [MEMORY]}),
+        (REQUIRED, {"matchFields": [NO_KEY]}),
+        *_at(REQUIRED + ".0.matchExpressions", NO_KEY, MEMORY),
+        *_at(REQUIRED + ".0.matchExpressions.0.values", "", "81920"),
         (PREFERRED, {}),
         (SPEC + ".affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", {}),
         (SPEC + ".topologySpreadConstraints", {}),
@@ -120,10 +106,9 @@ MEMBERS: dict[str, list[tuple[str, Member]]] = {
     ],
     "the rest of a pod": [
         ("object.metadata.labels", ("#", "")),
-        ("object.metadata.annotations", ("#", "")),
-        ("object.metadata.annotations", ("clearml-injector/#", "")),
+        *_at("object.metadata.annotations", ("#", ""), ("clearml-injector/#", "")),
         ("object.metadata.finalizers", ""),
-        ("object.metadata.ownerReferences", {}),
+        *_at("object.metadata.ownerReferences", {}, {"name": "#"}),
         ("object.metadata.managedFields", {}),
         ("object.metadata.managedFields.0.fieldsV1", ("f:#", {})),
         (SPEC + ".imagePullSecrets", {}),
@@ -137,62 +122,35 @@ MEMBERS: dict[str, list[tuple[str, Member]]] = {
     ],
     "beside the object": [
         ("userInfo.groups", ""),
-        ("object.metadata.ownerReferences", {"name": "#"}),
         ("userInfo.extra", ("#", [])),
         ("options", ("#", 1)),
         ("oldObject.spec.containers", {"name": ""}),
         ("more", None),
     ],
 }
-_ANNOTATION = "object.metadata.annotations.clearml-injector/"
-TEXTS = [
-    "resource.resource",
-    "namespace",
-    "object.metadata.name",
-    "object.metadata.generateName",
-    "object.metadata.labels.clearml-injector/fraction",
-    "object.metadata.labels.clearml-injector/fraction:0",
-    _ANNOTATION + "container",
-    _ANNOTATION + "injected",
-    _ANNOTATION + "slices:4",
-    _ANNOTATION + "gpu-index:,",
-    _ANNOTATION + "gpu-index:1",
-    _ANNOTATION + "gpu-index:0,",
-    _ANNOTATION + "gpu-container",
-    _ANNOTATION + "memory-mib:9",
-    _ANNOTATION + "reservation",
-    SPEC + ".nodeName",
-    SPEC + ".runtimeClassName",
-    SPEC + ".volumes.0.name",
-    SPEC + ".volumes.0.hostPath.path",
-    SPEC + ".volumes.0.hostPath.path:/a",
-    SPEC + ".volumes.0.hostPath.path:/dev/..",
-    TRAIN + ".name",
-    TRAIN + ".name:é",
-    TRAIN + ".image",
-    TRAIN + ".args.0",
-    TRAIN + '.args.0:"',
-    TRAIN + ".args.0:é",
-    TRAIN + ".restartPolicy",
-    TRAIN + ".terminationMessagePath:/.",
-    TRAIN + ".env.0.name",
-    TRAIN + ".env.0.name:CUDA_MPS_",
-    TRAIN + ".env.0.value",
-    TRAIN + ".volumeMounts.0.mountPath",
-    TRAIN + ".volumeMounts.0.mountPath:/a",
-    TRAIN + ".volumeMounts.0.mountPath:/.",
-    TRAIN + ".resources.limits.nvidia|com/gpu:1",
-    TRAIN + ".resources.limits.cpu:1",
-    TRAIN + ".resources.requests.memory:0.",
-    SPEC + ".initContainers.0.name",
-]
+_UNDER: dict[str, tuple[str, ...]] = {
+    "": ("resource.resource", "namespace"),
+    "object.metadata.": ("name", "generateName", "labels." + LABEL, f"labels.{LABEL}:0"),
+    "object.metadata.annotations.clearml-injector/": (
+        *("container", "injected", "slices:4", "gpu-container", "memory-mib:9", "reservation"),
+        *("gpu-index:,", "gpu-index:1", "gpu-index:0,"),
+    ),
+    SPEC + ".": ("nodeName", "runtimeClassName", "initContainers.0.name"),
+    SPEC + ".volumes.0.": ("name", "hostPath.path", "hostPath.path:/a", "hostPath.path:/dev/.."),
+    TRAIN + ".": (
+        *("name", "name:é", "image", "args.0", 'args.0:"', "args.0:é", "restartPolicy"),
+        *("terminationMessagePath:/.", "env.0.name", "env.0.name:CUDA_MPS_", "env.0.value"),
+        *("volumeMounts.0.mountPath", "volumeMounts.0.mountPath:/a", "volumeMounts.0.mountPath:/."),
+        *("resources.limits.nvidia|com/gpu:1", "resources.limits.cpu:1", "resources.requests.memory:0."),
+    ),
+}
+TEXTS = [place + each for place, texts in _UNDER.items() for each in texts]
 _JOB = "object.spec.template.spec"
 JOBS: list[tuple[str, Member]] = [
     (_JOB + ".containers", {"name": ""}),
     (_JOB + ".containers", {"name": "c#", "resources": {"limits": {"clear.ml/fraction-1": "500m"}}}),
     (_JOB + ".initContainers", {"name": "c#"}),
-    (_JOB + ".containers.0.resources.limits", ("clear.ml/fraction-#", "500m")),
-    (_JOB + ".containers.0.resources.limits", ("r#", 1)),
+    *_at(_JOB + ".containers.0.resources.limits", ("clear.ml/fraction-#", "500m"), ("r#", 1)),
     (_JOB + ".containers.0.env", {"name": ""}),
     (_JOB + ".volumes", {"name": ""}),
     ("object.metadata.annotations", ("#", "")),

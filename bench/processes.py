@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import ssl
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
@@ -14,8 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-
-import httpx
 
 from bench.bodies import FIXTURES
 from bench.machine import LOADING_CORE, MEASURED_CORE
@@ -66,17 +63,6 @@ def webhook(folder: Path, *options: str) -> Iterator[Server]:
         _stop(process, reader)
 
 
-@contextmanager
-def asking_webhook(tls: Path, controller: str) -> Iterator[Server]:
-    """Run the real `fraction-injector webhook` with a controller to ask."""
-    options = ["--port", "0", "--stop-delay", "0", "--tls-dir", str(tls), "--controller", controller]
-    with _process([sys.executable, "-m", "cli.main", "webhook", *options]) as process:
-        port = _port(process)
-        reader = _drain(process.stderr)
-        yield Server(process.pid, port)
-        _stop(process, reader)
-
-
 def webhook_command(folder: Path, *options: str) -> list[str]:
     """The command line of a webhook whose ledger is its own; its certificate is mounted, as in a cluster."""
     given = ["--inventory", str(FIXTURES / "inventory.json"), "--stop-delay", "0", *options]
@@ -85,18 +71,6 @@ def webhook_command(folder: Path, *options: str) -> list[str]:
     if "--port" not in options:
         given += ["--port", "0"]
     return [sys.executable, "-m", "cli.main", "webhook", *given]
-
-
-def metrics(server: Server, tls: Path) -> str:
-    """A server's metrics as text, over TLS with the CA of a mounted Secret."""
-    context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
-    url = f"https://localhost:{server.port}/metrics"
-    return httpx.get(url, verify=context, trust_env=False).raise_for_status().text
-
-
-def total(text: str, series: str) -> float:
-    """The sum of all series of a metrics text whose name and labels begin so."""
-    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(series))
 
 
 def on_core(pid: int, core: int) -> None:

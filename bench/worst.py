@@ -2,11 +2,10 @@
 
 Each pod (bench/oversized.py) is reviewed three times by a reviewer that never met it, as in the webhook's
 process: by the rules, by the rules and to learn its form, and from the patch cache if it has one. The dearest
-of the three counts: it is one step of the event loop. Pods are as large as the rules decide, or just
-so large that they keep most limits of webhook/admission/sizes.py.
+of the three counts: it is one step of the event loop.
 
 Then a namespace sends labelled pods of 256 KiB to a webhook process over 64 connections. The longest waits of
-`/livez` and of a small review are compared with those just before.
+`/livez` and of a small review of another namespace are compared with those just before.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import httpx
 import typer
@@ -34,7 +32,7 @@ from bench.harness import Bar, Figure, report
 from bench.instant_placer import ReadyPlacer
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.oversized import POLICIES, SIZE, Shape, shapes
-from bench.processes import Server, webhook
+from bench.processes import webhook
 from policies.loading.loader import load_policies
 from service.http.limits import KIB
 from service.http.sockets import bind
@@ -47,39 +45,36 @@ from webhook.review import Reviewer
 from webhook.rules import Rules
 
 REVIEWS = 3
-SIZES = {"512 KiB": SIZE, "384 KiB": 384 * KIB, "192 KiB": 192 * KIB, "60 kB": 60_000}
+SIZES = {"512 KiB": SIZE, "256 KiB": 256 * KIB, "128 KiB": 128 * KIB, "60 kB": 60_000}
+"""The smaller pods keep most limits of webhook/admission/sizes.py, so that the rules walk all of them."""
 HELD = Bar("<=", 50)
 """Milliseconds."""
+LINEAR = Bar("<=", 2.2)
+"""Of 512 KiB against 256 KiB, all pods together."""
 WAITS = Bar("<=", 0.5)
 """Seconds."""
 CONNECTIONS = 64
+JSON = {"content-type": "application/json"}
 SECONDS = 5.0
 """Of the control, and of the flood."""
 
-
-class Cost(NamedTuple):
-    """What the dearest review of a pod costs, in milliseconds of CPU."""
-
-    held: float
-    shape: str
+Cost = tuple[float, str]
+"""Milliseconds of CPU of the dearest review, and what the pod is made of."""
 
 
 def main(
     rounds: Annotated[int, typer.Option(help="Rounds.")] = 3,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
-    """Measure how long a review of each kind of pod holds the event loop."""
+    """Measure how long a review of each kind of pod holds the event loop, and waits beside a flood."""
     watch = Watch()
     pin(LOADING_CORE)
     waits = _overload(rounds)
     pin(MEASURED_CORE)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     configure_logging()
-    groups: dict[str, list[Shape]] = {}
-    for shape in shapes():
-        groups.setdefault(shape.group, []).append(shape)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        figures = runner.run(_measure(groups, rounds))
+        figures = runner.run(_measure(rounds))
     report("worst", [*figures, *waits], watch, json_file)
 
 
@@ -87,54 +82,36 @@ def _overload(rounds: int) -> list[Figure]:
     """Measure the longest waits of others beside a flood of large pods of one namespace."""
     with bind("127.0.0.1", 0) as free:
         health = free.getsockname()[1]
-    options = ["--health-port", str(health)]
-    waits: dict[str, list[_Wait]] = {}
+    waits: dict[str, list[float]] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
-        webhook(Path(folder), *options) as server,
-        httpx.Client(verify=False, timeout=60, trust_env=False) as client,  # noqa: S501 its CA is nobody's
+        webhook(Path(folder), "--health-port", str(health)) as server,
+        httpx.Client(verify=False, timeout=60, trust_env=False, headers=JSON) as client,  # noqa: S501 its own
         ProcessPoolExecutor(1, get_context("spawn")) as flooding,
     ):
-        review = {"content": bodies.small(1)[0], "headers": {"content-type": "application/json"}}
+        review = bodies.small(1)[0]
         asks = {
-            "/livez": partial(client.get, f"http://127.0.0.1:{health}/livez"),
-            "a small review": partial(client.post, f"https://127.0.0.1:{server.port}/mutate", **review),
+            "/livez": lambda: client.get(f"http://127.0.0.1:{health}/livez"),
+            "another's review": lambda: client.post(
+                f"https://127.0.0.1:{server.port}/mutate", content=review
+            ),
         }
         for _ in range(rounds):
-            control = {name: _longest(server, ask) for name, ask in asks.items()}
             for name, ask in asks.items():
+                control = _longest(ask)
                 flood = flooding.submit(_flood, server.port)
-                waits.setdefault(name, []).append(_longest(server, ask) - control[name])
+                waits.setdefault(name, []).append(_longest(ask) - control)
                 print(f"beside {name}: {flood.result()}", flush=True)
-    text = f"longest wait beside {CONNECTIONS} connections of pods of 256 KiB, less that without"
-    return [
-        Figure(f"{name}: {text}{what}", "s", values, bar=WAITS)
-        for name, found in waits.items()
-        for what, values in zip(("", ", CPU of the webhook only"), zip(*found, strict=True), strict=True)
-    ]
+    text = f"longer wait beside {CONNECTIONS} connections of pods of 256 KiB"
+    return [Figure(f"{name}: {text}", "s", values, bar=WAITS) for name, values in waits.items()]
 
 
-class _Wait(NamedTuple):
-    seconds: float
-    cpu: float
-    """Seconds of the webhook's CPU until the answer: foreign load does not lengthen it."""
-
-    def __sub__(self, other: _Wait) -> _Wait:
-        return _Wait(self.seconds - other.seconds, self.cpu - other.cpu)
-
-
-def _longest(server: Server, ask: Callable[[], object]) -> _Wait:
-    waits = []
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end:
-        start, cpu = time.perf_counter(), _cpu_seconds(server)
-        ask()
-        waits.append(_Wait(time.perf_counter() - start, _cpu_seconds(server) - cpu))
-    return _Wait(*map(max, zip(*waits, strict=True)))
-
-
-def _cpu_seconds(server: Server) -> float:
-    return int(Path(f"/proc/{server.pid}/schedstat").read_text().split()[0]) / 1e9
+def _longest(ask: Callable[[], httpx.Response]) -> float:
+    longest, end = 0.0, time.perf_counter() + SECONDS
+    while (start := time.perf_counter()) < end:
+        assert ask().is_success
+        longest = max(longest, time.perf_counter() - start)
+    return longest
 
 
 def _flood(port: int) -> str:
@@ -144,36 +121,31 @@ def _flood(port: int) -> str:
     return f"{len(answers.latencies)} reviews answered, {len(answers.failures)} not, {set(answers.failures)}"
 
 
-async def _measure(groups: dict[str, list[Shape]], rounds: int) -> list[Figure]:
-    bench = _Bench()
+async def _measure(rounds: int) -> list[Figure]:
+    groups: dict[str, list[Shape]] = {}
+    for shape in shapes():
+        groups.setdefault(shape.group, []).append(shape)
+    policies, log = load_policies(POLICIES), DecisionLog(WebhookMetrics(new_registry()))
     gc.collect()
     gc.freeze()
-    figures = []
-    for size, count in SIZES.items():
-        for group, members in groups.items():
-            costs = [[await bench.cost(shape, count) for shape in members] for _ in range(rounds)]
-            figures.append(_figure(f"loop held, worst of {len(members)} pods of {size}: {group}", costs))
-    return figures
 
-
-def _figure(name: str, costs: list[list[Cost]]) -> Figure:
-    """Return the figure of the pod of a group that holds the loop for longest."""
-    dearest = [max(each) for each in costs]
-    return Figure(name, "ms CPU", [cost.held for cost in dearest], bar=HELD, note=max(dearest).shape)
-
-
-class _Bench:
-    """Reviews as the webhook's process has them."""
-
-    def __init__(self) -> None:
-        self._policies = load_policies(POLICIES)
-        self._log = DecisionLog(WebhookMetrics(new_registry()))
-
-    async def cost(self, shape: Shape, size: int) -> Cost:
-        """Measure a pod."""
+    async def cost(shape: Shape, size: int) -> float:
+        reviewer = Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), log)
         body = shape.make(size)
-        reviewer = Reviewer(lambda: self._policies, PatchCache(Rules()), ReadyPlacer(), self._log)
-        return Cost(max([await _milliseconds(reviewer, body) for _ in range(REVIEWS)]), shape.name)
+        return max([await _milliseconds(reviewer, body) for _ in range(REVIEWS)])
+
+    figures, totals = [], dict[str, list[float]]()
+    for group, members in groups.items():
+        dearest: list[Cost] = []
+        for number in range(rounds):
+            costs = {(size, each): await cost(each, SIZES[size]) for size in SIZES for each in members}
+            dearest.append(max((taken, f"{size}: {each.name}") for (size, each), taken in costs.items()))
+            for size in SIZES:
+                totals.setdefault(size, [0.0] * rounds)[number] += sum(costs[size, each] for each in members)
+        name = f"loop held, worst of {len(members)} pods: {group}"
+        figures.append(Figure(name, "ms CPU", [held for held, _ in dearest], bar=HELD, note=max(dearest)[1]))
+    large, half = totals["512 KiB"], totals["256 KiB"]
+    return [*figures, Figure("all pods of 512 KiB together", "ms CPU", large, "256 KiB", half, LINEAR)]
 
 
 async def _milliseconds(reviewer: Reviewer, body: bytes) -> float:

@@ -80,6 +80,11 @@ class Webhook:
         return ssl.create_default_context(cafile=str(self._ca_file))
 
     @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @property
     def port(self) -> int:
         """Port that it keeps over restarts."""
         return self._port

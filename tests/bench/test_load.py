@@ -7,7 +7,6 @@ import pytest
 
 from bench import load
 from bench.client import Answers, _request
-from bench.processes import total
 
 WRK = """#!/bin/sh
 [ "$1" = -v ] && echo "wrk 4.2.0 [epoll] Copyright" && exit 1
@@ -80,14 +79,3 @@ def test_without_wrk_our_own_client_is_named(monkeypatch: pytest.MonkeyPatch):
 def test_a_percentile_is_a_latency_that_was_measured():
     answers = Answers(1, [0.004, 0.001, 0.003, 0.002])
     assert [answers.percentile(per_cent) for per_cent in (0, 50, 99)] == [0.001, 0.003, 0.004]
-
-
-def test_series_of_a_metric_are_added_up():
-    text = """# HELP reviews Reviews.
-reviews_total{code="a"} 2.0
-reviews_total{code="b"} 3.5
-reviews_created 17.0
-"""
-    assert total(text, "reviews_total") == 5.5
-    assert total(text, 'reviews_total{code="b"') == 3.5
-    assert total(text, "nothing") == 0

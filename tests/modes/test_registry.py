@@ -19,11 +19,8 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 """Its limiters say what differs by mode, so it names them."""
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
-    ("bench/mig.py", "mig"),
-    ("bench/dra.py", "per-gpu"),
-    ("bench/dra.py", "dra"),
-    ("bench/packing/waiting.py", "per-gpu"),
-    ("bench/packing/waiting.py", "dra"),
+    ("bench/cluster.py", "per-gpu"),
+    ("bench/cluster.py", "dra"),
     ("controller/watch/resource_slice.py", "mig"),
     ("kube/__init__.py", "dra"),
     ("agent/usage.py", "dra"),
@@ -35,7 +32,7 @@ OTHER_MEANINGS = {
     ("testbed/nvidia/parts.py", "dra"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
-"""A field of the GpuNode: whether a card is divided; a bench of dividing cards, and two that compare modes; a
+"""A field of the GpuNode: whether a card is divided; a bench that compares two modes; a
 type of NVIDIA's DRA devices; the module of names, and how the agent offers cards; a part of the names of
 DeviceClasses; a word of HAMi's."""
 
