@@ -106,7 +106,24 @@ def _through_a_mesh(review: Review) -> Review:
     pod = review["request"]["object"]
     spec, metadata = pod["spec"], pod["metadata"]
     spec["containers"].append(_proxy())
-    spec["initContainers"] = [_routes()]
+    routes = [
+        "iptables",
+        "-p",
+        "15001",
+        "-z",
+        "15006",
+        "-u",
+        "1337",
+        "-m",
+        "REDIRECT",
+        "-i",
+        "*",
+        "-x",
+        "",
+        "-b",
+        "*",
+    ]
+    spec["initContainers"] = [{**_MESH, "name": "mesh-init", "args": routes, "volumeMounts": [_TOKEN]}]
     spec["volumes"] = [
         *({"name": name, "emptyDir": {"medium": "Memory"}} for name in SOCKETS),
         *spec["volumes"],
@@ -157,18 +174,4 @@ def _proxy() -> dict[str, Any]:
         "volumeMounts": [*({"name": name, "mountPath": f"/mesh/{name}"} for name in SOCKETS), _TOKEN],
         "readinessProbe": {"httpGet": {"path": "/healthz/ready", "port": 15021, "scheme": "HTTP"}},
         "securityContext": {"allowPrivilegeEscalation": False, "runAsUser": 1337, "runAsNonRoot": True},
-    }
-
-
-def _routes() -> dict[str, Any]:
-    ports = ["-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]
-    return {
-        **_MESH,
-        "name": "mesh-init",
-        "args": ["iptables", *ports, "-d", "15090,15021,15020"],
-        "volumeMounts": [_TOKEN],
-        "securityContext": {
-            "capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]},
-            "runAsUser": 0,
-        },
     }

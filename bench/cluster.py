@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
@@ -49,12 +48,8 @@ CREATED: dict[str, Any] = yaml.safe_load((FIXTURES / "manifests" / "clearml-labe
 ADDED, SPEED, CPU = Bar("<=", 5), Bar(">=", 0.9), Bar("<=", 0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Of one burst: pods a second, and seconds of CPU of each process."""
-
-    bound: float
-    cpu: Mapping[str, float]
+Burst = tuple[float, Mapping[str, float]]
+"""Pods a second, and seconds of CPU of each process."""
 
 
 def main(
@@ -109,8 +104,8 @@ def _percentile(values: Sequence[float], percentile: int) -> float:
 
 
 def _of_bursts(measured: Mapping[str, list[Burst]], pods: int) -> list[Figure]:
-    by_index, by_claim = ([each.bound for each in measured[mode]] for mode in MODES)
-    cpu = [each.cpu for each in measured["dra"]]
+    by_index, by_claim = ([speed for speed, _ in measured[mode]] for mode in MODES)
+    cpu = [used for _, used in measured["dra"]]
     ours = [1000 * (each["webhook"] + each["controller"]) / pods for each in cpu]
     scheduler = [1000 * each["scheduler"] / pods for each in cpu]
     name = f"{pods} pods at once in mode dra"
@@ -189,7 +184,7 @@ def _burst(api: Api, mode: str, pods: int, processes: Mapping[str, Server]) -> B
     bound = time.perf_counter() - start
     cpu = {name: each.cpu_seconds - before[name] for name, each in processes.items()}
     _clear(api, mode)
-    return Burst(pods / bound, cpu)
+    return pods / bound, cpu
 
 
 def _create(api: Api, mode: str, name: str) -> None:

@@ -10,7 +10,6 @@ terms as may be; and a list that begins again under the same load.
 from __future__ import annotations
 
 import asyncio
-import json
 import resource
 import tempfile
 import time
@@ -33,8 +32,6 @@ STEP = Bar("<=", 25)
 """Milliseconds of CPU."""
 MEMORY = Bar("<=", 512)
 """MiB: controller.resources.limits.memory of the chart."""
-LATE_MS = 250
-"""A webhook waits no longer for a batch."""
 
 
 class Steps:
@@ -84,15 +81,14 @@ async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> l
         replica = ControllerProcess(_options(tls), api)
         serving = asyncio.create_task(replica.serve())
         phases = await _phases(replica, api, load, seconds)
-        batches: list[float] = json.loads(await child_line(load))
+        if status := await load.wait():
+            raise RuntimeError(f"the load ended with status {status}")
         serving.cancel()
         await asyncio.wait([serving])
         await api.close()
-    late = sum(taken > LATE_MS for taken in batches)
     return [
         *(Figure(f"longest step: {name}", "ms CPU", [longest], bar=STEP) for name, longest in phases.items()),
         Figure("RSS at most", "MiB", [peak_mib()], bar=MEMORY),
-        Figure(f"batches that took more than {LATE_MS} ms", "%", [100 * late / len(batches)]),
     ]
 
 

@@ -18,11 +18,10 @@ import typer
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import Watch
 from bench.packing.policies import HOST_LABEL, ask_for, node_fact
-from bench.packing.trace import EIGHTH, Trace, load, synthetic
+from bench.packing.trace import EIGHTH, Trace, synthetic
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
 from ledger.placement_request import Demands, Placement, PlacementRequest
-from modes.facts import PodFact
 
 SMALL, LARGE = 1213, 10_000
 LOAD = 0.95
@@ -33,15 +32,13 @@ DEAREST = Bar("<=", 25)
 TERMS = 100
 """Terms that the webhook lets pass."""
 OPERATORS = "Gt", "Lt", "NotIn"
-_POD = "pod-"
-"""Begins the names of bound pods, as no reservation's does."""
 
 
 class Churn:
     """A cluster about as full as LOAD, whose pods come and go."""
 
-    def __init__(self, ledger: Ledger, trace: Trace, nodes: int) -> None:
-        self.ledger = ledger
+    def __init__(self, trace: Trace, nodes: int) -> None:
+        self.ledger = ledger = Ledger(FAR_MORE)
         self.trace = trace
         shapes = islice(cycle(trace.nodes), nodes)
         ledger.replace([node_fact(order, shape) for order, shape in enumerate(shapes)], [])
@@ -85,60 +82,34 @@ class Churn:
 
     def step(self, request: PlacementRequest) -> None:
         """Place one pod, then let one go; a pod that finds no room goes at once."""
-        name = self._place(request)
-        if name is not None:
+        if (name := self._place(request)) is not None:
             position = int(self._rng.random() * len(self._held))
             self._held[position], name = name, self._held[position]
-            self._let_go(name)
+            self.ledger.release(name)
 
     def _fill(self, milli: float) -> None:
         while milli > 0:
             (request,) = self.asks(1)
             milli -= request.share.fraction.slices * EIGHTH
-            placed = self.ledger.place(request, 0.0)
-            self.ledger.release(request.accounting.reservation or "")
-            if isinstance(placed, Placement) and placed.node is not None:
-                self.ledger.set_pod(_bound(request, placed))
-                self._held.append(f"{_POD}{request.accounting.reservation}")
+            if (name := self._place(request)) is not None:
+                self._held.append(name)
 
     def _place(self, request: PlacementRequest) -> str | None:
         answer = self.ledger.place(request, 0.0)
         if isinstance(answer, Placement) and answer.node is not None:
             return answer.reservation
-        if request.accounting.reservation is not None:
-            self.ledger.release(request.accounting.reservation)
+        self.ledger.release(request.accounting.reservation or "")
         return None
-
-    def _let_go(self, name: str) -> None:
-        if name.startswith(_POD):
-            self.ledger.remove_pod(("default", name))
-        else:
-            self.ledger.release(name)
-
-
-def _bound(request: PlacementRequest, placed: Placement) -> PodFact:
-    """The pod of a placement, on its node: reservations alone would end at their cap."""
-    return PodFact(
-        namespace="default",
-        name=f"{_POD}{request.accounting.reservation}",
-        node=placed.node,
-        takes=tuple((index, request.share.fraction.slices_on_each) for index in placed.indices),
-        cpu_milli=request.share.cpu_milli,
-        memory_bytes=request.share.memory_bytes,
-    )
 
 
 def main(
-    trace: Annotated[
-        Path | None, typer.Option(help="Folder with *node_list*.csv and *pod_list*.csv.")
-    ] = None,
     rounds: Annotated[int, typer.Option(help="Interleaved rounds.")] = 5,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
     """Measure decisions per second at two sizes of cluster, and the longest step."""
     watch = Watch()
-    source = load(trace)[0] if trace is not None else synthetic(nodes=SMALL, pods=8000)
-    small, large = Churn(Ledger(FAR_MORE), source, SMALL), Churn(Ledger(FAR_MORE), source, LARGE)
+    source = synthetic(nodes=SMALL, pods=8000)
+    small, large = Churn(source, SMALL), Churn(source, LARGE)
     # Else one size would pay for collecting the garbage of the other's cluster.
     gc.collect()
     gc.freeze()
@@ -153,7 +124,7 @@ def main(
             bar=DEAREST,
         ),
     ]
-    report("placement", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
+    report("placement", figures, watch, json_file)
 
 
 if __name__ == "__main__":

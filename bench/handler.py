@@ -23,6 +23,7 @@ from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
 from bench.instant_placer import ReadyPlacer
 from bench.machine import MEASURED_CORE, Watch, pin
+from bench.oversized import POLICIES
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
@@ -33,7 +34,6 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
-POLICIES = Path(__file__).parent.parent / "policies"
 BARS = {"small pod": Bar("<=", 3.5), "mesh-injected pod": Bar("<=", 1.2)}
 """Of the rules alone, without the patch cache."""
 ROUND = 64

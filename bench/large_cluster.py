@@ -25,13 +25,8 @@ def node_object(number: int) -> dict[str, Any]:
     labels = {f"feature.node.kubernetes.io/cpu-{bit}": "true" for bit in range(20)}
     labels |= {"kubernetes.io/hostname": name, "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8"}
     amounts = {"cpu": "96", "memory": "791Gi", "pods": "110"} | {f"nvidia.com/gpu-{i}": "8" for i in range(8)}
-    conditions = [
-        {"type": kind, "status": "False", "reason": "KubeletHas"}
-        for kind in ("MemoryPressure", "PIDPressure")
-    ]
-    images = [
-        {"names": [f"registry.example/image-{i}@sha256:{i:064}"], "sizeBytes": 10**9} for i in range(20)
-    ]
+    kinds = {"MemoryPressure": "False", "PIDPressure": "False", "Ready": "True"}
+    images = [{"names": [f"registry.example/i@sha256:{i:064}"], "sizeBytes": 10**9} for i in range(20)]
     return {
         "metadata": {
             "name": name,
@@ -43,7 +38,7 @@ def node_object(number: int) -> dict[str, Any]:
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
-            "conditions": [*conditions, {"type": "Ready", "status": "True"}],
+            "conditions": [{"type": kind, "status": status} for kind, status in kinds.items()],
             "images": images,
         },
     }
@@ -53,35 +48,24 @@ def pod_object(number: int) -> dict[str, Any]:
     """One of the pods, bound to a node."""
     gpu = f"nvidia.com/gpu-{number // NODES % 8}"
     asked = {"cpu": f"{500 + number % 7 * 250}m", "memory": "4Gi", gpu: "4"}
-    env = [{"name": f"VARIABLE_{i}", "value": f"value of the variable {i}"} for i in range(12)]
     mounts = [{"name": f"volume-{i}", "mountPath": f"/mnt/volume-{i}", "readOnly": True} for i in range(4)]
+    name = f"clearml-id-{number:032x}"
     container = {
-        "name": f"clearml-id-{number:032x}",
+        "name": name,
         "image": "nvidia/cuda:12.3.1-runtime-ubuntu22.04",
-        "command": ["/bin/sh", "-c"],
         "args": ["echo " + "x" * 600],
-        "env": env,
+        "env": [{"name": f"VARIABLE_{i}", "value": f"value of the variable {i}"} for i in range(12)],
         "resources": {"limits": asked, "requests": asked},
         "volumeMounts": mounts,
-        "terminationMessagePath": "/dev/termination-log",
-        "imagePullPolicy": "IfNotPresent",
-    }
-    managed = {
-        "manager": "kubectl",
-        "operation": "Update",
-        "fieldsV1": {f"f:{i}": {"f:x": {}} for i in range(20)},
     }
     return {
         "metadata": {
-            "name": f"clearml-id-{number:032x}",
+            "name": name,
             "namespace": f"team-{number % 40}",
             "uid": f"{number:032x}",
-            "labels": {
-                "clearml-injector/fraction": "0.500",
-                "clearml-agent-queue-name": f"queue-{number % 9}",
-            },
+            "labels": {"clearml-injector/fraction": "0.500", "clearml-agent-queue-name": "queue"},
             "annotations": {"clearml-injector/reservation": f"{number:032x}", "clearml-injector/slices": "4"},
-            "managedFields": [managed],
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {f"f:{i}": {"f:x": {}} for i in range(20)}}],
         },
         "spec": {
             "nodeName": f"gpu-{number % NODES:05}",
@@ -89,21 +73,13 @@ def pod_object(number: int) -> dict[str, Any]:
             "volumes": [{"name": f"volume-{i}", "emptyDir": {}} for i in range(4)],
             "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
         },
-        "status": {
-            "phase": "Running",
-            "conditions": [
-                {"type": kind, "status": "True"} for kind in ("Initialized", "Ready", "PodScheduled")
-            ],
-            "containerStatuses": [{"name": "main", "ready": True, "restartCount": 0, "image": "nvidia/cuda"}],
-        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
 
 CHANGES_PER_SECOND = 100
 _SAMPLE = 0x123456789ABCDEF
 """A number whose text appears in an object only where it stands for the object."""
-NAMESPACE: str = pod_object(_SAMPLE)["metadata"]["namespace"]
-"""Of all its pods."""
 
 
 class LargeCluster:

@@ -12,8 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-MEASURED = ("fastapi", "httptools", "jsonpatch", "msgspec", "prometheus-client", "pydantic")
-SERVERS = ("uvicorn", "uvloop")
+MEASURED = ("httptools", "msgspec", "prometheus-client", "uvicorn", "uvloop")
 NOTABLE_FOREIGN_LOAD = 0.05
 """Of one core. More makes absolute figures drift; ratios of one interleaved run bear it."""
 
@@ -73,7 +72,7 @@ class Watch:
             processor=_processor(),
             cores=os.cpu_count() or 1,
             python=platform.python_version(),
-            versions={name: version(name) for name in (*MEASURED, *SERVERS)},
+            versions={name: version(name) for name in MEASURED},
             commit=_commit(),
             date=time.strftime("%Y-%m-%d", time.gmtime()),
             foreign_load=round(max(0.0, foreign / wall), 3),

@@ -211,12 +211,16 @@ def _odd(base: Callable[[], Review], text: Callable[[int], bytes]) -> Callable[[
     return make
 
 
-def _forged(size: int, each: int, add: Callable[[Review, int], None]) -> bytes:
+def _forged(each: int, add: Callable[[Review, int], None]) -> Callable[[int], bytes]:
     """An injected pod to whose spec so much is added as makes the size; `each` is bytes of one addition."""
-    review = _injected()
-    for number in range((size - len(compact(review))) // each):
-        add(review["request"]["object"]["spec"], number)
-    return compact(review)
+
+    def make(size: int) -> bytes:
+        review = _injected()
+        for number in range((size - len(compact(review))) // each):
+            add(review["request"]["object"]["spec"], number)
+        return compact(review)
+
+    return make
 
 
 def _ours(spec: Review) -> Review:
@@ -224,50 +228,33 @@ def _ours(spec: Review) -> Review:
     return ours
 
 
-def _libraries(size: int) -> bytes:
-    def add(spec: Review, number: int) -> None:
-        name = f"v{number}"
-        spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
-        mounts = [{"name": name, "mountPath": LIBRARY}]
-        spec["initContainers"].append({**_ours(spec), "name": f"i{number}", "volumeMounts": mounts})
-        used = {"name": f"u{number}", **GPU, "volumeMounts": [{**mounts[0], "readOnly": True}]}
-        spec["initContainers"].append(used)
-
-    return _forged(size, 750, add)
+def _add_library(spec: Review, number: int) -> None:
+    name = f"v{number}"
+    mounts = [{"name": name, "mountPath": LIBRARY}]
+    spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
+    spec["initContainers"].append({**_ours(spec), "name": f"i{number}", "volumeMounts": mounts})
+    used = {"name": f"u{number}", **GPU, "volumeMounts": [{**mounts[0], "readOnly": True}]}
+    spec["initContainers"].append(used)
 
 
-def _one_writer(size: int) -> bytes:
-    def add(spec: Review, number: int) -> None:
-        name = f"v{number}"
-        spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
-        _ours(spec)["volumeMounts"].append({"name": name, "mountPath": "/var/run/secrets/x"})
-        mounts = [{"name": name, "mountPath": LIBRARY, "readOnly": True}]
-        spec["initContainers"].append({"name": f"u{number}", **GPU, "volumeMounts": mounts})
-
-    return _forged(size, 250, add)
+def _add_written(spec: Review, number: int) -> None:
+    name = f"v{number}"
+    spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
+    _ours(spec)["volumeMounts"].append({"name": name, "mountPath": "/var/run/secrets/x"})
+    mounts = [{"name": name, "mountPath": LIBRARY, "readOnly": True}]
+    spec["initContainers"].append({"name": f"u{number}", **GPU, "volumeMounts": mounts})
 
 
-def _our_init_containers(size: int) -> bytes:
-    def add(spec: Review, number: int) -> None:
-        spec["initContainers"].append({**_ours(spec), "name": f"i{number}"})
-
-    return _forged(size, 600, add)
+def _add_ours(spec: Review, number: int) -> None:
+    spec["initContainers"].append({**_ours(spec), "name": f"i{number}"})
 
 
-def _in_front(size: int, each: int, field: str, member: Mapping[str, str]) -> bytes:
-    """An injected pod with copies of a member in front of those of a list of our init container."""
-    review = _injected()
-    count = (size - len(compact(review))) // each
-    _ours(review["request"]["object"]["spec"])[field][:0] = [member] * count
-    return compact(review)
+def _add_variable(spec: Review, _number: int) -> None:
+    _ours(spec)["env"].insert(0, {"name": ""})
 
 
-def _our_variables(size: int) -> bytes:
-    return _in_front(size, 13, "env", {"name": ""})
-
-
-def _our_tokens(size: int) -> bytes:
-    return _in_front(size, 45, "volumeMounts", {"name": "t", "mountPath": "/var/run/secrets/"})
+def _add_token(spec: Review, _number: int) -> None:
+    _ours(spec)["volumeMounts"].insert(0, {"name": "t", "mountPath": "/var/run/secrets/"})
 
 
 def _long_name(size: int) -> bytes:
@@ -325,11 +312,11 @@ def _crowded(number: int, each: int) -> Any:
 
 
 _CAREFUL: Mapping[str, Callable[[int], bytes]] = {
-    "init containers that fill many libraries": _libraries,
-    "libraries that one container fills": _one_writer,
-    "our init container many times": _our_init_containers,
-    "our init container with many variables": _our_variables,
-    "our init container with many tokens": _our_tokens,
+    "init containers that fill many libraries": _forged(750, _add_library),
+    "libraries that one container fills": _forged(250, _add_written),
+    "our init container many times": _forged(600, _add_ours),
+    "our init container with many variables": _forged(13, _add_variable),
+    "our init container with many tokens": _forged(45, _add_token),
     "a long LD_PRELOAD": _long_preload,
     "a long name whose numbers are taken": _long_name,
     "many of all": _many_of_all,

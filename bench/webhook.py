@@ -6,9 +6,6 @@ annotations. Beside it are A (the idiomatic webhook) and NULL (a constant answer
 
 from __future__ import annotations
 
-import asyncio
-import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,12 +17,10 @@ from typing import Annotated
 import typer
 
 from bench import bodies
-from bench.client import Connection, no_check, response
+from bench.client import press, response
 from bench.harness import Bar, Figure, interleave, report
-from bench.load import Load, press, tool
-from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
-from bench.processes import CHECKOUT, Server, on_core, serving, webhook, webhook_command
-from service.http.sockets import bind
+from bench.machine import LOADING_CORE, Watch, pin
+from bench.processes import Server, serving, webhook
 
 OF_A = Bar("<=", 1 / 12)
 KAI_SMALL, KAI_MESHED = 456 / 27, 2982 / 38
@@ -62,13 +57,15 @@ def main(
         figures = _compared("ClearML's pod, 13 kB", clearml, (servers, "A"), (rounds, seconds), OF_A)
         for name, bar in OF_NULL.items():
             figures += _compared(name, samples[name], (servers, "NULL"), (rounds, seconds), bar)
-        _send(servers["ours"], clearml, requests)
+        sent = 0
+        while sent < requests:
+            sent += press(servers["ours"].port, clearml, CONNECTIONS, min(20, requests / 100))
         memory = servers["ours"].rss_mb
-    figures.append(Figure(f"RSS after {requests:,} reviews", "MB", [memory]))
+    figures.append(Figure(f"RSS after {sent:,} reviews", "MB", [memory]))
     figures.append(
         Figure("start to first good answer", "s", [_first_answer(clearml[0]) for _ in range(starts)])
     )
-    report("webhook", figures, watch, json_file, load=tool())
+    report("webhook", figures, watch, json_file)
 
 
 def _compared(
@@ -82,52 +79,27 @@ def _compared(
     rounds, seconds = effort
     subjects = {key: partial(_pressed, servers[key], sample, seconds) for key in ("ours", reference)}
     measured = interleave(subjects, rounds)
-    cpu = {key: [used for _, used in loads] for key, loads in measured.items()}
     return [
-        Figure(f"{name}: CPU of a review", "us", cpu["ours"], reference, cpu[reference], bar),
-        Figure(f"{name}: reviews a second and core", "", [load.rps for load, _ in measured["ours"]]),
+        Figure(f"{name}: CPU of a review", "us", measured["ours"], reference, measured[reference], bar),
+        Figure(f"{name}: reviews a second and core", "", [1e6 / cpu for cpu in measured["ours"]]),
     ]
 
 
-def _pressed(server: Server, sample: Sequence[bytes], seconds: float) -> tuple[Load, float]:
-    """Load one server; also give its CPU for each review, in microseconds."""
+def _pressed(server: Server, sample: Sequence[bytes], seconds: float) -> float:
+    """CPU of each review of a load, in microseconds."""
     before = server.cpu_seconds
-    load = press(server.port, sample, CONNECTIONS, seconds)
-    return load, (server.cpu_seconds - before) / load.requests * 1e6
-
-
-def _send(server: Server, sample: Sequence[bytes], requests: int) -> None:
-    sent, rate = 0, press(server.port, sample, CONNECTIONS, 1).rps
-    while sent < requests:
-        sent += press(server.port, sample, CONNECTIONS, max(1, min(20, (requests - sent) / rate))).requests
+    count = press(server.port, sample, CONNECTIONS, seconds)
+    return (server.cpu_seconds - before) / count * 1e6
 
 
 def _first_answer(body: bytes) -> float:
     """Seconds from the start of the process to its first good answer."""
-    with bind("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    with tempfile.TemporaryDirectory() as folder:
-        command = webhook_command(Path(folder), "--port", str(port))
-        start = time.perf_counter()
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=CHECKOUT) as process:
-            on_core(process.pid, MEASURED_CORE)
-            answer = asyncio.run(_until_answered(port, body))
-            taken = time.perf_counter() - start
-            process.terminate()
-    assert json.loads(answer)["response"]["allowed"], answer
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, webhook(Path(folder)) as server:
+        answer = response(server.port, body)
+        taken = time.perf_counter() - start
+    assert answer["allowed"], answer
     return taken
-
-
-async def _until_answered(port: int, body: bytes) -> bytes:
-    connection = Connection(port, no_check())
-    while True:
-        try:
-            answer = await connection.post(body)
-        except OSError:
-            await asyncio.sleep(0.002)
-        else:
-            connection.close()
-            return answer
 
 
 if __name__ == "__main__":

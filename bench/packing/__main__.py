@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import typer
 
@@ -33,21 +33,14 @@ BEHIND = {"default": 0.3, "gpuspec33": 0.3, "cpu250": 1.0, "cpu300": 1.0}
 """Points that the mean may be behind those."""
 
 
-class Policy(Protocol):
-    """What is measured."""
-
-    def place(self, pod: TracePod) -> bool:
-        """Place a pod for good; False if there is no room."""
-
-
 def main(
-    trace: Annotated[Path, typer.Option(help="Folder with *node_list*.csv and *pod_list_default*.csv.")],
+    trace: Annotated[Path, typer.Option(help="Folder with openb's CSV files.")],
     seeds: Annotated[int, typer.Option(help="Orders of arrival, at most 3.")] = len(SEEDS),
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
     """Measure how full the ledger gets openb's nodes, with its default pods and mixes of them."""
     watch, figures = Watch(), list[Figure]()
-    [default] = [one for one in load(trace) if one.name == "default"]
+    default = load(trace)
     for one in (default, *mixes(default)):
         found = [allocated_by_ledger(one.in_eighths(), seed) for seed in SEEDS[:seeds]]
         before = EARLIER[one.name][:seeds]
@@ -64,7 +57,7 @@ def allocated_by_ledger(trace: Trace, seed: int) -> float:
     return allocated(Ours(trace.node_order(seed)), trace.arrivals(seed, MAX_LOAD), trace.capacity)
 
 
-def allocated(policy: Policy, arrivals: Iterable[TracePod], capacity: int) -> float:
+def allocated(policy: Ours, arrivals: Iterable[TracePod], capacity: int) -> float:
     """Per cent of the GPU capacity that is allocated when the arrived load is 100 %.
 
     Raises:

@@ -80,21 +80,14 @@ class Trace:
         return nodes
 
 
-def load(folder: Path) -> list[Trace]:
-    """Read a folder with one `*node_list*.csv` and any number of `*pod_list*.csv`.
-
-    Raises:
-        FileNotFoundError: one of them is missing.
-    """
-    node_lists, pod_lists = sorted(folder.glob("*node_list*.csv")), sorted(folder.glob("*pod_list*.csv"))
-    if not node_lists or not pod_lists:
-        raise FileNotFoundError(f"{folder} has no *node_list*.csv or no *pod_list*.csv")
+def load(folder: Path) -> Trace:
+    """Read a folder with `openb_node_list_gpu_node.csv` and `openb_pod_list_default.csv`."""
     nodes = tuple(
         TraceNode(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
-        for row in _rows(node_lists[0])
+        for row in _rows(folder / "openb_node_list_gpu_node.csv")
         if int(row["gpu"])
     )
-    return [Trace(path.stem.partition("pod_list_")[2], nodes, _pods(path)) for path in pod_lists]
+    return Trace("default", nodes, _pods(folder / "openb_pod_list_default.csv"))
 
 
 def synthetic(nodes: int = 200, pods: int = 1333, seed: int = 7) -> Trace:
@@ -127,7 +120,7 @@ def _pods(path: Path) -> tuple[TracePod, ...]:
             int(row["memory_mib"]),
             int(row["num_gpu"]),
             int(row["gpu_milli"]),
-            model_names(row.get("gpu_spec") or ""),
+            model_names(row.get("gpu_spec", "")),
         )
         for row in _rows(path)
     )

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 
-from bench.machine import MEASURED, NOTABLE_FOREIGN_LOAD, SERVERS, Conditions, Watch
+from bench.machine import MEASURED, NOTABLE_FOREIGN_LOAD, Conditions, Watch
 
 CONDITIONS = Conditions("Some Processor", 2, "3.11.7", {"msgspec": "0.22.0"}, "0123abc", "2026-11-21", 0.5)
 
@@ -24,7 +24,7 @@ def test_a_quiet_machine_is_no_line():
 def test_versions_are_those_of_everything_measured(monkeypatch):
     monkeypatch.setattr("bench.machine._commit", lambda: "0123abc")
     found = Watch().stop()
-    assert found.versions == {name: version(name) for name in (*MEASURED, *SERVERS)}
+    assert found.versions == {name: version(name) for name in MEASURED}
     assert found.commit == "0123abc"
     assert found.foreign_load >= 0
 

@@ -30,13 +30,12 @@ def test_allocation_is_read_when_the_arrived_load_is_the_capacity():
 def test_shares_are_rounded_up_to_eighths(tmp_path: Path, milli: int, eighths: int):
     nodes = [{"sn": "n", "cpu_milli": 64_000, "memory_mib": 1024, "gpu": 8, "model": "A"}]
     pods = [{"name": "p", "cpu_milli": 1000, "memory_mib": 1024, "num_gpu": 1, "gpu_milli": milli}]
-    for name, rows in (("node_list", nodes), ("pod_list_default", pods)):
+    for name, rows in (("node_list_gpu_node", nodes), ("pod_list_default", pods)):
         with (tmp_path / f"openb_{name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-    [trace] = load(tmp_path)
-    assert [pod.gpu_milli for pod in trace.in_eighths().pods] == [eighths]
+    assert [pod.gpu_milli for pod in load(tmp_path).in_eighths().pods] == [eighths]
 
 
 def test_arrivals_stop_before_they_pass_the_load_and_repeat_by_seed():
