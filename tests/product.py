@@ -11,11 +11,25 @@ PACKAGES = tuple(PYPROJECT["importlinter"]["root_packages"])
 """Names of the top-level packages."""
 
 
+def files(*packages):
+    """The modules of packages, of all by default; what protoc makes is left out."""
+    return [
+        file
+        for name in packages or PACKAGES
+        for file in (ROOT / name).rglob("*.py")
+        if "_pb2" not in file.name
+    ]
+
+
 @cache
-def modules():
-    """The parsed modules by file; what protoc makes is left out."""
-    files = [file for name in PACKAGES for file in (ROOT / name).rglob("*.py") if "_pb2" not in file.name]
-    return {file: ast.parse(file.read_text()) for file in files}
+def modules(package):
+    """The parsed modules of a package by file."""
+    return {file: ast.parse(file.read_text()) for file in files(package)}
+
+
+def all_modules():
+    """Those of every package."""
+    return {file: tree for package in PACKAGES for file, tree in modules(package).items()}
 
 
 def name_of(file):

@@ -1,9 +1,18 @@
-"""The tree is as docs/internals/architecture.md says: one word, one meaning; packages export only modules."""
+"""The tree is as docs/internals/architecture.md says: one word, one meaning; packages export only modules.
+
+`__init__` of a package names the modules that other packages import, and these import no others.
+Modules are named, not their contents: an `__init__` that imported them all would load the Kubernetes client
+for a command that prints help, and YAML into the agent. Tests, benches and the testbed look inside.
+"""
 
 import ast
+import functools
+import re
 from collections import defaultdict
 
-from tests.product import PACKAGES, PYPROJECT, ROOT, modules
+import pytest
+
+from tests.product import PACKAGES, PYPROJECT, ROOT, all_modules, files, imports_of, modules, name_of
 
 DEVELOPMENT = {"bench", "testbed", "tests"}
 """Packages that are no part of the product."""
@@ -11,12 +20,24 @@ OF_KUBERNETES = {"Affinity", "Condition", "Container", "NodeAffinity", "Pod", "P
 """Kubernetes' own words: each reader decodes the fields that it needs."""
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_a_private_name_of_another(package):
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {name.name}"
+        for file, tree in modules(package).items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for name in node.names
+        if name.name.startswith("_")
+    ]
+    assert found == []
+
+
 def test_one_word_names_one_class():
     found = defaultdict(list)
-    for file, tree in modules().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(str(file.relative_to(ROOT)))
+    for file in files():
+        for name in re.findall(r"^class ([A-Za-z]\w*)", file.read_text(), re.MULTILINE):
+            found[name].append(str(file.relative_to(ROOT)))
     assert len(found) > 300
     assert {
         name: files for name, files in found.items() if len(files) > 1 and name not in OF_KUBERNETES
@@ -36,7 +57,7 @@ def test_types_layers_and_the_wheel_are_of_the_same_packages():
 
 
 def test_a_package_says_what_it_is_and_exports_only_names_that_others_import():
-    trees = modules()
+    trees = all_modules()
     imported = {
         (node.module, name.name)
         for tree in trees.values()
@@ -63,13 +84,47 @@ def test_a_package_says_what_it_is_and_exports_only_names_that_others_import():
         assert not unused, f"nobody imports {unused} from {package}: import from the module itself"
 
 
-def test_no_module_imports_a_private_name_of_another():
-    found = [
-        f"{file.relative_to(ROOT)}:{node.lineno}: {name.name}"
-        for file, tree in modules().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
-        for name in node.names
-        if name.name.startswith("_")
-    ]
-    assert found == []
+def public(package):
+    """What the package's `__init__` names, as it is written there."""
+    for node in modules(package)[ROOT / package / "__init__.py"].body:
+        if isinstance(node, ast.Assign) and [target.id for target in node.targets] == ["PUBLIC"]:
+            return [f"{package}.{name}" for name in ast.literal_eval(node.value)]
+    return []
+
+
+@functools.cache
+def imported_from_outside():
+    """The modules of each package that others import, and by which."""
+    trees = all_modules()
+    known = {name_of(file) for file in trees}
+    found = defaultdict(lambda: defaultdict(set))
+    for file, tree in trees.items():
+        importer = name_of(file)
+        for name in imports_of(tree, known):
+            package = name.partition(".")[0]
+            if package != importer.partition(".")[0]:
+                found[package][name].add(importer)
+    return found
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_other_packages_import_what_a_package_names_public_and_all_of_it(package):
+    imported = imported_from_outside().get(package, {})
+    inside = {name: sorted(by) for name, by in imported.items() if name not in public(package)}
+    assert inside == {}, f"import a public module of {package}, or name these in its PUBLIC"
+    assert set(public(package)) - set(imported) == set(), "nobody outside imports these: leave them out"
+    assert public(package) == sorted(public(package))
+
+
+def test_imports_are_found_however_they_are_written():
+    tree = ast.parse(
+        "import kube.names\nfrom kube import events\ndef later():\n    from kube.objects import Pod\n"
+    )
+    known = {"kube", "kube.names", "kube.events", "kube.objects", "kube.quantity"}
+    assert set(imports_of(tree, known)) == {"kube.names", "kube.events", "kube.objects"}
+
+
+def test_packages_import_each_other():
+    imported = imported_from_outside()
+    assert len([name for names in imported.values() for name in names]) > 100
+    assert imported["kube"]["kube.names"] > {"ledger.from_kubernetes"}

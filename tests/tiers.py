@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from _pytest.terminal import TerminalReporter
+from hypothesis import given, settings
+from hypothesis.strategies import just
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     random.Random(os.environ[SEED]).shuffle(scopes)  # noqa: S311 an order, no secret
     scopes.sort(key=lambda each: each not in TOGETHER)
     items[:] = [item for each in scopes for item in together[each]]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let hypothesis read the product's modules once: else the first property test of a worker would."""
+    if any(item.get_closest_marker("hypothesis") for item in session.items):
+        settings(max_examples=1, database=None)(given(just(None))(lambda _: None))()
 
 
 def scope(nodeid: str) -> str:
