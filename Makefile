@@ -6,9 +6,9 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 RUNNABLE := .venv/runnable
 TESTABLE := .venv/testable
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing regimes waiting dra controller-loop large-objects api-server cluster
+BENCHES := handler webhook rotation placement regimes controller cluster
 
-.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu $(BENCHES:%=bench-%) bench-campaign cluster chart metrics sbom audit references lock clean
+.PHONY: help demo test test-cluster test-nodes test-long test-oldest browser screenshots clearml lint bench bench-gpu bench-packing $(BENCHES:%=bench-%) bench-campaign cluster chart metrics sbom audit references lock clean
 help: ## List all targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -49,44 +49,30 @@ test-oldest: $(READY) ## Run the tests that depend on the version of Kubernetes 
 
 # One after the other, also with `make -j`: benches must not share their cores.
 .NOTPARALLEL:
-bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 55 minutes; needs Go 1.26)
+bench: $(BENCHES:%=bench-%) ## Run all benches, each against its reference (about 40 minutes; needs Go 1.26)
 
 bench-handler: $(READY) ## Measure a review without a server, against json.loads, also for the worst pods of 512 KiB
 	$(BIN)/python -m bench.handler $(BENCH)
 	$(BIN)/python -m bench.worst
 
-bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic one and a constant answer
+bench-webhook: $(READY) ## Measure the webhook as it is installed, over TLS, against the idiomatic one and a constant answer
 	$(BIN)/python -m bench.webhook $(BENCH)
-
-bench-placing: $(READY) ## Measure the webhook while a controller on another core places
-	$(BIN)/python -m bench.webhook_with_controller $(BENCH)
 
 bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
 	$(BIN)/python -m bench.rotation $(BENCH)
 
-bench-placement: $(READY) ## Count placements per second, against a plain scan
-	$(BIN)/python -m bench.decisions $(if $(TRACE),--trace $(TRACE)) $(BENCH)
+bench-placement: $(READY) ## Count placements per second at 1,213 and 10,000 nodes, and find the longest step
+	$(BIN)/python -m bench.decisions $(BENCH)
 
-bench-packing: $(READY) ## Compare placement policies; TRACE=DIR uses openb's files instead of a generated trace
-	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE)) $(BENCH)
+bench-packing: $(READY) ## Measure how full openb's cluster gets; TRACE=DIR has its CSV files
+	$(BIN)/python -m bench.packing --trace $(TRACE) $(BENCH)
 
 bench-regimes: $(READY) ## Compare placement on clusters for which nothing was tuned: filling, churn, odd orders, changes
 	$(BIN)/python -m bench.packing.regimes $(BENCH)
 
-bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission, of mode dra and of late binding
-	$(BIN)/python -m bench.packing.waiting $(BENCH)
-
-bench-dra: $(READY) ## Create 200 pods at once in mode dra, beside 200 in mode per-gpu (needs Go 1.26)
-	$(BIN)/python -m bench.dra $(BENCH)
-
-bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
+bench-controller: $(READY) ## Find the controller's longest step and its memory at 10,000 nodes and 80,000 pods, and with the largest pods
 	$(BIN)/python -m bench.controller_loop $(BENCH)
-
-bench-large-objects: $(READY) ## Measure memory and the longest step while the controller lists 40 of the largest pods
-	$(BIN)/python -m bench.large_objects $(BENCH)
-
-bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
-	$(BIN)/python -m bench.api_server $(BENCH)
+	$(BIN)/python -m bench.large_objects
 
 bench-campaign: $(READY) ## Make 5 million hostile decisions, one hour; REVIEWS=N DECISIONS=N for less, SEED=S for others, SAVE=DIR keeps the findings
 	$(BIN)/python -m tests.long.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
@@ -95,7 +81,7 @@ bench-campaign: $(READY) ## Make 5 million hostile decisions, one hour; REVIEWS=
 bench-gpu: $(READY) ## On a machine with a GPU, measure what tests without one cannot; LIMITER=FILE names libvgpu.so
 	$(BIN)/python -m bench.gpu $(if $(LIMITER),--limiter $(LIMITER)) $(BENCH)
 
-bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
+bench-cluster: $(READY) ## Create pods on a real API server, with the webhook and without, and 200 at once in mode dra (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(BENCH)
 
 browser: $(READY) ## Install the driver of Debian's Chromium, for the tests of the page and its screenshots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal, TypeVar
@@ -93,7 +93,7 @@ def report(bench: str, figures: Sequence[Figure], watch: Watch, json_file: Path 
     if json_file is not None:
         content = {
             "bench": bench,
-            "machine": conditions.as_json(),
+            "machine": asdict(conditions),
             "figures": [figure.as_json() for figure in figures],
             **extra,
         }

@@ -7,10 +7,9 @@ import platform
 import resource
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 MEASURED = ("httptools", "msgspec", "prometheus-client", "uvicorn", "uvloop")
 NOTABLE_FOREIGN_LOAD = 0.05
@@ -36,10 +35,6 @@ class Conditions:
     date: str
     foreign_load: float
     """Cores that others kept busy, on average; what a hypervisor took counts as others."""
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it."""
-        return asdict(self)
 
     def lines(self) -> list[str]:
         """For people, below a table."""

@@ -11,8 +11,9 @@ from bench.processes import CHECKOUT
 
 TINY = {
     "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=1"],
-    "bench.packing": ["--seeds", "1"],
-    "bench.webhook_with_controller": ["--rounds", "1", "--seconds", "1"],
+    "bench.large_objects": ["--pods=4"],
+    "bench.packing.regimes": ["--only=equal nodes, Philly, churn", "--seeds=1"],
+    "bench.webhook": ["--rounds=1", "--seconds=1", "--starts=1", "--requests=100"],
     "bench.rotation": ["--swaps", "5"],
 }
 BARS = {
@@ -20,14 +21,18 @@ BARS = {
         "longest step: the first list": "<= 25",
         "longest step: publishing and telling under load": "<= 25",
         "longest step: another list under load": "<= 25",
+        "RSS at most": "<= 512",
     },
-    "bench.packing": {
-        "synthetic: ours less FGD, mean": ">= 0",
-        "synthetic: ours less FGD, worst of 1 orders": ">= 0",
+    "bench.large_objects": {"longest step": "<= 25", "RSS at most": "<= 512"},
+    "bench.packing.regimes": {
+        "equal nodes, Philly, churn: behind FGD": "<= 1",
+        "equal nodes, Philly, churn: behind itself unlearnt": "<= 0.5",
     },
-    "bench.webhook_with_controller": {
-        "c=64: asking a controller": ">= 0.35",
-        "placed without the controller": "<= 0",
+    "bench.webhook": {
+        "ClearML's pod, 13 kB: CPU of a review": "<= 0.0833333",
+        "3.5 kB: CPU of a review": "<= 5.6",
+        "21 kB: CPU of a review": "<= 7.8",
+        "3.5 kB, never met before: CPU of a review": "<= 8.4",
     },
     "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},
 }
