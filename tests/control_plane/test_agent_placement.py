@@ -126,32 +126,6 @@ def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_
     forget(control_plane, liar, true)
 
 
-def test_two_gpus_of_a_pod_are_of_one_numa_node_as_far_as_agents_tell(
-    control_plane, namespace, nodes, controller, webhook
-):
-    one, other = nodes(GpuNode(gpus=4), GpuNode(gpus=4))
-    cards = [{**card(index, "NVIDIA A100-SXM4-80GB", 81920), "numaNode": index % 2} for index in range(4)]
-    report(control_plane, one, gpus=cards)
-    report(control_plane, other, gpus=cards)
-    two = {"clearml-injector/gpus": "2"}
-    eventually(
-        lambda: indices_of(asked(control_plane, namespace, "first", two, dry_run=True)) == "0,2",
-        "NUMA nodes are known",
-    )
-    found = []
-    for number in range(4):
-        made = asked(control_plane, namespace, f"pod-{number}", two)
-        bound = eventually(lambda made=made: node_of(control_plane, namespace, made), "it is bound")
-        found.append((bound, indices_of(made)))
-    assert found == [(one, "0,2"), (one, "0,2"), (one, "1,3"), (one, "1,3")]
-    forget(control_plane, one, other)
-
-
-def indices_of(pod):
-    """Numbers of the GPUs that a pod was given."""
-    return pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
-
-
 def asked(control_plane, namespace, name, annotations, fraction="0.500", **options):
     """Create a pod that says what GPU it takes."""
     pod = labelled_pod(name, fraction)

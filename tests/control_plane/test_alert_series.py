@@ -78,7 +78,6 @@ def test_the_rendered_rules_name_the_installation_and_are_all_there(control_plan
     text = yaml.safe_dump({"groups": found}, width=1000)
     assert 'mutatingwebhookconfiguration="mine"' in text
     assert 'name="fractions.clearml-injector.io"' in text
-    assert sum(len(group["rules"]) for group in found) == 23
 
 
 def test_nobody_is_missed_who_is_not_installed(control_plane, tmp_path):

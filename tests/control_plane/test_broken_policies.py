@@ -17,8 +17,8 @@ from testbed.controller_process import (
     write_tls,
 )
 from testbed.gpu_nodes import GpuNode
-from testbed.process import Process, eventually, start_on_free_ports
-from testbed.product import COMMAND, GRACE_S, INJECTED, READY_S, decides
+from testbed.process import eventually
+from testbed.product import INJECTED, decides
 from testbed.registration import configuration, labelled_pod, registered
 
 GOOD = "kind: Policy\nname: default\nlimiter: none\nenv: {SITE: first}\n"
@@ -103,52 +103,5 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
         assert webhook.figure("fraction_injector_policies_from_controller") == 0
 
 
-def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(
-    control_plane, folder, config_map, tmp_path
-):
-    api, directory = control_plane.api, folder(BROKEN)
-    with controller_of(control_plane, directory, tmp_path) as controller:
-        controller.until_leading()
-        assert "there is none to give to webhooks that start" in controller.plain("/readyz")
-        process, [port] = start_on_free_ports(
-            1, lambda ports: webhook_on(ports[0], controller, directory, tmp_path), answers, READY_S
-        )
-        try:
-            reason = "no last good set from the controller: NoAnswerError: the controller answered 404"
-            eventually(lambda: reason in plain(port), "the webhook has asked")
-            assert f"[-] policies: {MISTAKE}" in plain(port)
-
-            folder(GOOD)
-            eventually(lambda: "[+] policies: ok" in plain(port), "its own good set is in force")
-            assert "from the controller" not in plain(port)
-        finally:
-            process.stop()
-
-        def events():
-            found = api.events("default", config_map["metadata"]["name"])
-            return [
-                each for each in found if each["involvedObject"].get("uid") == config_map["metadata"]["uid"]
-            ]
-
-        folder(BROKEN)
-        eventually(events, "an Event stands on the ConfigMap")
-        assert MISTAKE in events()[0]["message"]
-        assert "BrokenPolicies" in control_plane.kubectl("describe", "configmap", CONFIG_MAP).stdout
-
-
-def webhook_on(port, controller, directory, tmp_path):
-    """A webhook that need not become ready, with its plain port."""
-    options = [f"--policies={directory}", f"--controller={controller.url}", f"--tls-dir={controller.tls}"]
-    options += ["--port=0", f"--health-port={port}", "--stop-delay=0"]
-    return Process([COMMAND, "webhook", *options], tmp_path / "webhook.log", grace_s=GRACE_S)
-
-
 def plain(port):
     return plain_http.get(f"http://127.0.0.1:{port}/readyz").text
-
-
-def answers(ports):
-    try:
-        return bool(plain(ports[0]))
-    except httpx.TransportError:
-        return False

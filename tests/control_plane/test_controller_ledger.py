@@ -6,13 +6,11 @@ import subprocess
 
 import pytest
 
-from ledger.view import MAX_SHARES
 from testbed.api import ApiError
 from testbed.controller_process import Controller, gpu_ledger, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import COMMAND
-from testbed.registration import LABEL
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +54,6 @@ def test_a_finished_pod_holds_nothing(control_plane, namespace, nodes, controlle
     eventually(lambda: taken(controller, node) == {}, "the finished pod holds nothing")
 
 
-def test_an_evicted_pod_gives_its_slices_back(control_plane, namespace, nodes, controller):
-    [node] = nodes(GpuNode())
-    control_plane.api.create(gpu_pod("evicted"), namespace)
-    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}}
-    control_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods/evicted/eviction", eviction)
-    eventually(lambda: taken(controller, node) == {}, "the evicted pod is gone")
-
-
 def test_a_terminating_pod_holds_until_it_is_gone(control_plane, namespace, nodes, controller):
     [node] = nodes(GpuNode())
     pod = gpu_pod("slow")
@@ -77,16 +66,6 @@ def test_a_terminating_pod_holds_until_it_is_gone(control_plane, namespace, node
     eventually(lambda: taken(controller, node) == {0: 6}, "the terminating pod and the other hold")
     control_plane.api.patch("Pod", "slow", {"metadata": {"finalizers": None}}, namespace)
     eventually(lambda: taken(controller, node) == {0: 2}, "only the other holds")
-
-
-def test_a_pod_without_a_node_is_backlog(control_plane, namespace, nodes, controller):
-    nodes(GpuNode())
-    control_plane.api.create(gpu_pod("too-big", slices=9), namespace)
-
-    def waiting():
-        return [(w.name, w.indices, w.slices) for w in controller.ledger().ledger.backlog]
-
-    eventually(lambda: ("too-big", (0,), 9) in waiting(), "the pod waits")
 
 
 def test_lost_capacity_shows_as_over_commit_and_comes_back(control_plane, namespace, nodes, controller):
@@ -172,48 +151,12 @@ def test_the_ledger_command_shows_the_same_from_controller_and_cluster(
     assert (asked.count(line), read.count(line)) == (1, 1)
 
 
-def test_pods_that_name_a_node_without_a_kubelet_are_listed_as_far_as_there_is_room(
-    control_plane, namespace, nodes, controller
-):
-    [node] = nodes(GpuNode(gpus=1))
-    for number in range(MAX_SHARES + 20):
-        control_plane.api.create(gpu_pod(f"pile-{number:03}", nodeName=node, slices=1), namespace)
-
-    def summed_up():
-        [gpu] = (gpu_ledger(control_plane.api, node) or {}).get("gpus", [{}])
-        return gpu.get("over"), len(gpu.get("shares", ())), gpu.get("unlisted")
-
-    rest = {"count": 20, "used": 20, "held": 20}
-    over = MAX_SHARES + 20 - 8
-    eventually(lambda: summed_up() == (over, MAX_SHARES, rest), "all are counted, and few are listed")
-    for source in (
-        (f"--controller={controller.url}", f"--tls-dir={controller.tls}"),
-        (f"--kubeconfig={control_plane.kubeconfig}",),
-    ):
-        [line] = [line for line in shown("ledger", "--output=wide", *source) if line.startswith(f"{node} ")]
-        assert line.endswith(", and 20 more: 20")
-
-
 def shown(*options):
     """The lines that a subcommand prints, without their columns' blanks."""
     command = [COMMAND, *options]
     environment = {"COLUMNS": "200", "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return [" ".join(line.split()) for line in ended.stdout.splitlines()]
-
-
-def test_a_bad_cordon_is_reported_on_the_node(control_plane, nodes, controller):
-    [node] = nodes(GpuNode(gpus=2))
-    control_plane.api.patch("Node", node, {"metadata": {"annotations": {"clearml-injector/cordon": "gpu0"}}})
-
-    def messages():
-        return [event["message"] for event in control_plane.api.events("default", node, "BadCordon")]
-
-    [message] = eventually(messages, "an Event on the node")
-    assert '"gpu0" is not a GPU index' in message
-    assert shown("uncordon", node, f"--kubeconfig={control_plane.kubeconfig}") == [
-        f"node {node}: new pods on every GPU"
-    ]
 
 
 def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, controller):
@@ -226,31 +169,3 @@ def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, 
     ) as refused:
         control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")
     assert refused.value.code == 422
-
-
-def test_pods_get_events_of_where_they_went_and_that_they_drifted(
-    control_plane, namespace, nodes, controller
-):
-    preferred, other = nodes(GpuNode(), GpuNode(labels={"only": namespace}))
-    pod = gpu_pod("elsewhere", nodeSelector={"only": namespace}, affinity=preferring(preferred))
-    notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
-    pod["metadata"] |= {"labels": {LABEL: "0.500"}, "annotations": notes}
-    control_plane.api.create(pod, namespace)
-
-    def messages():
-        events = control_plane.api.events(namespace, "elsewhere")
-        ours = [event for event in events if event["source"].get("component") == "fraction-injector"]
-        return {event["reason"]: event["message"] for event in ours}
-
-    eventually(lambda: len(messages()) == 2, "two Events")
-    assert messages() == {
-        "PlacedElsewhere": f"bound to {other}; the fraction ledger had preferred {preferred}",
-        "FractionDrift": "the annotation says 2 slices, the pod's limits say 4",
-    }
-
-
-def preferring(node):
-    """The affinity by which a placement names its node."""
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    term = {"weight": 100, "preference": {"matchFields": [field]}}
-    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -15,7 +14,6 @@ from testbed.api import ApiError
 from testbed.controller_process import (
     DEGRADED,
     Controller,
-    asking_webhook,
     client_context,
     install_crd,
     is_placed_by_controller,
@@ -112,19 +110,6 @@ def shares(controller, node):
     return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
-def test_a_webhook_is_ready_when_the_controller_has_sent_it_the_nodes(
-    control_plane, namespace, nodes, start, tmp_path
-):
-    nodes(GpuNode(gpus=2), GpuNode(gpus=2))
-    controller = start("a")
-    controller.until_leading()
-    for _ in range(5):
-        webhook = asking_webhook(controller.url, controller.tls, tmp_path)
-        known = webhook.figure("fraction_injector_snapshot_nodes")
-        webhook.stop()
-        assert known >= 2
-
-
 def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, start, tmp_path):
     [node] = nodes(GpuNode(gpus=1))
     controller = start("a")
@@ -139,25 +124,6 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
         found = eventually(messages, "an Event on the pod that waits")
     what = f"needs 5 slices of GPU 0 on a node with GPUs of 81920 MiB; free now: {node}: 3"
     assert found == {"second": f"{what}; it starts when pods there end"}
-
-
-def test_the_event_of_a_waiting_pod_leaves_out_nodes_where_its_own_selector_does_not_let_it_go(
-    control_plane, namespace, nodes, start, tmp_path
-):
-    own, _ = nodes(GpuNode(gpus=1, labels={"zone": "a"}), GpuNode(gpus=1, labels={"zone": "b"}))
-    controller = start("a")
-    controller.until_leading()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
-        refused = create(control_plane, namespace, ["first", "second"], "0.625", nodeSelector={"zone": "a"})
-        assert refused == {}
-
-        def messages():
-            waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
-            return [event["message"] for event in waiting if event["involvedObject"]["name"] == "second"]
-
-        [found] = eventually(messages, "an Event on the pod that waits")
-    left_out = "the pod's own nodeSelector, affinity or tolerations exclude them"
-    assert f"free now: {own}: 3; 1 more node has such GPUs, but {left_out}; it starts" in found
 
 
 def test_a_standby_answers_with_the_leaders_address(start):
@@ -266,31 +232,6 @@ def with_quota(folder, namespace):
     return policies
 
 
-def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, nodes, start, tmp_path):
-    nodes(GpuNode(gpus=2))
-    controller = start("a")
-    controller.until_leading()
-    policies = with_quota(tmp_path, namespace)
-    other = tmp_path / "other"
-    other.mkdir()
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as webhook:
-        second = asking_webhook(controller.url, controller.tls, other, policies)
-        try:
-            eventually(lambda: allows(second, namespace), "the controller places for both")
-            review = review_of(namespace)
-
-            def ask(number):
-                one = webhook if number % 2 else second
-                body = {**review, "request": {**review["request"], "uid": f"uid-{number}"}}
-                return httpx.post(one.url, json=body, verify=one._trust(), trust_env=False, timeout=60).json()
-
-            with ThreadPoolExecutor(8) as pool:
-                answers = list(pool.map(ask, range(24)))
-        finally:
-            second.stop()
-    assert sum(answer["response"]["allowed"] for answer in answers) == 6
-
-
 def allows(webhook, namespace):
     """Whether a webhook allows a dry run; the first that asks the controller may come too late."""
     review = review_of(namespace)
@@ -331,17 +272,3 @@ def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, names
         assert 0 < reservations(controller) <= 400
         assert create(control_plane, namespace, ["honest"], "0.875") == {}
         eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")
-
-
-def test_the_mib_of_200_pods_is_that_of_the_node_each_lands_on(
-    control_plane, namespace, nodes, start, tmp_path
-):
-    sizes = [81920, 40960]
-    names = nodes(*[GpuNode(gpus=8, memory_mib=mib) for mib in sizes * 2])
-    controller = start("a")
-    controller.until_leading()
-    mib = dict(zip(names, sizes * 2, strict=True))
-    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
-        assert create(control_plane, namespace, [f"pod-{i}" for i in range(200)]) == {}
-        eventually(lambda: len(bound(control_plane, namespace)) == 200, "all are bound")
-    assert [found for found in bound(control_plane, namespace) if found[2] != mib[found[0]] // 8] == []

@@ -169,28 +169,3 @@ def test_a_controller_that_is_killed_while_the_node_is_cordoned_is_followed_by_o
         controller.process.stop()
         controller.start_again()
         until_running(node, "task")
-
-
-def test_a_mig_manager_that_fails_is_reported_and_asked_again(control_plane, namespace, node, tmp_path):
-    api = control_plane.api
-    node.manager.fail_next = 1
-    with dividing(control_plane, namespace, tmp_path):
-        create(api, namespace, "task", "1g.5gb")
-        until_running(node, "task")
-
-        def reasons_of_events():
-            return {each["reason"] for each in api.events("default", node.name)}
-
-        # The last is written when the node takes pods again already.
-        eventually(lambda: {"MigChangeFailed", "MigDivided"} <= reasons_of_events(), "both are reported")
-
-
-def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, tmp_path):
-    api = control_plane.api
-    with dividing(control_plane, namespace, tmp_path):
-        create(api, namespace, "task", "1g.7gb")
-
-        def reasons_of_events():
-            return api.events(namespace, reason="MigNeverFits")
-
-        eventually(reasons_of_events, "an Event says so", SETTLED_S)

@@ -120,18 +120,3 @@ def test_an_instance_and_slices_of_one_name_are_distinguished(cluster, namespace
             lambda name=name: cluster.get("Pod", name, namespace)["spec"].get("nodeName"), f"{name} is bound"
         )
         assert cluster.get("Pod", name, namespace)["spec"]["nodeName"] == f"{namespace}-{node}"
-
-
-@pytest.mark.parametrize("mode", ["per-gpu"], indirect=True)
-def test_instances_are_given_first_and_counted_no_matter_which_pod_holds_them(cluster, namespace):
-    own = labelled_pod("own", "0.125")
-    del own["metadata"]["labels"]
-    own["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-1g.10gb": "2"}}
-    assert cluster.create(own, namespace)["spec"]["containers"][0]["resources"]["limits"] == {
-        "nvidia.com/mig-1g.10gb": "2"
-    }
-    both = {(f"{namespace}-mig", "nvidia.com/mig-1g.10gb"): 2}
-    eventually(lambda: held(cluster.list("Pod", namespace)) == both, "the pod without a label is bound")
-    made = [cluster.create(labelled_pod(name, "0.125"), namespace) for name in ("a", "b", "c", "d")]
-    families = [family_and_eighths(pod)[0] for pod in made]
-    assert families == ["mixed", "single", "single", "slices"]

@@ -12,29 +12,11 @@ from testbed.api import ApiError
 from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.registration import asking_for_memory, labelled_pod
+from testbed.registration import labelled_pod
 
 CLIENTS = 8
 QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"
-MIB = (
-    "kind: Policy\nname: default\n"
-    "quotas: {{namespaces: {{{namespace}: {{slices: 100, memoryMiB: 8192}}}}, whenDegraded: deny}}\n"
-)
-QUEUE = """
-kind: Policy
-name: default
----
-kind: Queues
-queues:
-  My_Queue: {{id: id-1, namespaces: [{namespace}], quota: {{slices: 8}}}}
-"""
 TRY_AGAIN = "cannot be counted while the controller is away: try again"
-SPELLINGS = [
-    {"clearml-agent-queue-name": "My_Queue"},
-    {"clearml-agent-queue-name": "my.queue"},
-    {"clearml-agent-queue-name": "MY-QUEUE"},
-    {"clearml-agent-queue": "id-1"},
-]
 
 
 @pytest.fixture
@@ -79,12 +61,6 @@ def create(control_plane, namespace):
     return many
 
 
-def labelled(name, labels, **spec):
-    pod = labelled_pod(name, "0.125", **spec)
-    pod["metadata"]["labels"] |= labels
-    return pod
-
-
 def fill(control_plane, namespace, pod_of):
     """Create one pod after the other until the quota is full; on a slow machine some wait for an answer."""
 
@@ -126,45 +102,6 @@ def test_parallel_copies_of_an_injected_pod_stay_within_the_quota(
         assert len(control_plane.api.list("Pod", namespace)) == 61 - len(refused) <= 8
         fill(control_plane, namespace, lambda number: labelled_pod(f"last-{number}", "0.125"))
     assert all(f'quota of namespace "{namespace}"' in text for text in refused.values())
-
-
-def test_a_queue_has_one_quota_for_all_spellings_and_none_for_strangers(
-    serve, create, control_plane, namespace
-):
-    stranger = f"{namespace}-stranger"
-    control_plane.create_namespace(stranger)
-    try:
-        with serve(QUEUE):
-            eaten = [labelled(f"eater-{n}", SPELLINGS[n % 4]) for n in range(20)]
-            assert create(eaten, where=stranger) == {}
-            refused = create([labelled(f"pod-{n}", SPELLINGS[n % 4]) for n in range(40)])
-            assert len(control_plane.api.list("Pod", namespace)) == 40 - len(refused) <= 8
-            fill(control_plane, namespace, lambda number: labelled(f"last-{number}", SPELLINGS[1]))
-    finally:
-        control_plane.api.delete_all("Pod", stranger)
-        control_plane.api.delete("Namespace", stranger)
-    assert all('quota of queue "my-queue"' in text for text in refused.values())
-
-
-def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(
-    serve, create, control_plane, namespace
-):
-    full = f'quota of namespace "{namespace}": 6144 of 8192 MiB of GPU memory are used, 4096 more requested'
-
-    def refusal():
-        try:
-            control_plane.api.create(asking_for_memory("4Gi", "second"), namespace)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    with serve(MIB):
-        first = control_plane.api.create(asking_for_memory("6Gi", "first"), namespace)
-        eventually(lambda: full in refusal(), "the quota refuses what is more than it has left")
-        assert refusal().endswith(f"{full}: wait, use a smaller fraction, or ask the admin for more")
-        eventually(lambda: create([asking_for_memory("2Gi", "third")]) == {}, "the rest of it is let in")
-    assert first["metadata"]["annotations"]["clearml-injector/memory-mib"] == "6144"
-    assert {pod["metadata"]["name"] for pod in control_plane.api.list("Pod", namespace)} == {"first", "third"}
 
 
 def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, control_plane, namespace):

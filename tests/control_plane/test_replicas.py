@@ -1,4 +1,4 @@
-"""Replicas of real controllers: spread over nodes and GPUs, also after a restart, or of one GPU model."""
+"""Replicas of real controllers: spread over nodes and GPUs, also after a restart."""
 
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -18,9 +18,7 @@ limiter: none
 kind: Queues
 queues:
   spread: {place: spread}
-  one-model: {sameModel: true}
 """
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @contextmanager
@@ -101,24 +99,3 @@ def test_replicas_are_spread_over_nodes_then_gpus_also_by_a_controller_that_has_
         scale(api, namespace, "web", 4)
         every = [(node, index) for node in (first, second) for index in (0, 1)]
         assert bound(api, namespace, "web", 4) == every
-
-
-def test_pods_of_one_owner_wait_for_the_model_of_the_first(control_plane, namespace, nodes, tmp_path):
-    products = {"NVIDIA-A100": None, "NVIDIA-H100": None}
-    for name in products:
-        [products[name]] = nodes(GpuNode(gpus=1, product=name))
-    models = {node: name for name, node in products.items()}
-    api = control_plane.api
-    with product(control_plane, namespace, tmp_path) as (start, ask):
-        ask(start())
-        api.create(replica_set("train", "one-model", 1, "0.875"), namespace)
-        [(node, _)] = bound(api, namespace, "train", 1)
-        scale(api, namespace, "train", 2)
-
-        def reported():
-            said = f"and model {models[node]} (required by sameModel"
-            return any(said in event.get("message", "") for event in api.events(namespace))
-
-        eventually(reported, "the second pod says which model it waits for")
-        [waiting] = [pod for pod in pods_of(api, namespace, "train") if "nodeName" not in pod["spec"]]
-        assert index_of(waiting) == 0

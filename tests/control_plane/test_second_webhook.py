@@ -70,19 +70,6 @@ def test_a_container_added_by_another_webhook_gets_no_gpu(name, nodes, webhook, 
     assert ours.explain(asked_again)["patch"] == []
 
 
-@pytest.mark.parametrize("name", ["a-mesh", "z-mesh"], ids=["before ours", "after ours"])
-def test_the_pods_own_container_is_found_by_name_next_to_another(
-    name, nodes, webhook, control_plane, namespace
-):
-    nodes(GpuNode(gpus=2))
-    webhook()
-    with second(control_plane.api, name, namespace, add_sidecar, has_sidecar):
-        control_plane.api.create(labelled_pod("task", "0.500"), namespace)
-    mesh, task = control_plane.api.get("Pod", "task", namespace)["spec"]["containers"]
-    assert (mesh["name"], mesh["env"]) == ("mesh", [VOID])
-    assert (task["name"], task["resources"]["limits"]) == ("task", {"nvidia.com/gpu-0": "4"})
-
-
 def create_unlabelled(control_plane, namespace):
     pod = labelled_pod("task")
     del pod["metadata"]["labels"]
@@ -119,32 +106,6 @@ def test_a_label_added_by_a_webhook_after_ours_is_too_late(nodes, webhook, contr
     assert INJECTED not in stored["metadata"].get("annotations", {})
 
 
-def pull_always(pod):
-    """Do what the API server's own AlwaysPullImages does."""
-    return [
-        {"op": "add", "path": f"/spec/{field}/{position}/imagePullPolicy", "value": "Always"}
-        for field in ("initContainers", "containers")
-        for position, container in enumerate(pod["spec"].get(field, []))
-        if container.get("imagePullPolicy") != "Always"
-    ]
-
-
-def pulls_always(outcome):
-    return not isinstance(outcome, ApiError) and not pull_always(outcome)
-
-
-def test_a_pull_policy_that_is_set_after_ours_is_no_reason_to_refuse_the_pod(
-    nodes, webhook, control_plane, namespace
-):
-    nodes(GpuNode(gpus=1))
-    webhook()
-    with second(control_plane.api, "z-pull", namespace, pull_always, pulls_always):
-        control_plane.api.create(labelled_pod("task", "0.500"), namespace)
-    stored = control_plane.api.get("Pod", "task", namespace)
-    (init,) = stored["spec"]["initContainers"]
-    assert (init["name"], init["imagePullPolicy"]) == ("gpu-limiter", "Always")
-
-
 def test_the_copy_of_a_stored_pod_gets_no_second_limiter(nodes, webhook, control_plane, namespace):
     """What an API server fills in and mounts is not taken for somebody else's hand on our limiter."""
     nodes(GpuNode(gpus=1))
@@ -157,17 +118,3 @@ def test_the_copy_of_a_stored_pod_gets_no_second_limiter(nodes, webhook, control
     check_limiter(copy_of_it)
     assert copy_of_it["spec"]["initContainers"] == stored["spec"]["initContainers"]
     assert copy_of_it["spec"]["volumes"] == stored["spec"]["volumes"]
-
-
-def test_a_copy_with_another_limiter_runs_under_ours(nodes, webhook, control_plane, namespace):
-    nodes(GpuNode(gpus=1))
-    webhook()
-    control_plane.api.create(labelled_pod("task", "0.500"), namespace)
-    stored = control_plane.api.get("Pod", "task", namespace)
-    copied = {"name": "copy", **{field: stored["metadata"][field] for field in ("labels", "annotations")}}
-    stored["spec"]["initContainers"][0]["image"] = "example.com/none:1"
-    control_plane.api.create({**stored, "metadata": copied, "status": {}}, namespace)
-    copy_of_it = control_plane.api.get("Pod", "copy", namespace)
-    check_limiter(copy_of_it)
-    names_of_inits = [container["name"] for container in copy_of_it["spec"]["initContainers"]]
-    assert names_of_inits == ["gpu-limiter-2", "gpu-limiter"]

@@ -7,7 +7,6 @@ import yaml
 
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import REFUSALS_SHOW_JSON
-from testbed.product import INJECTED
 from testbed.registration import LABEL, labelled_pod
 from tests.control_plane.test_manifests import MANIFESTS
 
@@ -38,15 +37,6 @@ def test_dry_runs_leave_the_ledger_as_it_was(nodes, webhook, control_plane, name
     assert place("first", dry_run=False) == "0"
     assert [place("dry", dry_run=True) for _ in range(4)] == ["1"] * 4
     assert place("second", dry_run=False) == "1"
-
-
-def test_kubectls_own_dry_run_leaves_nothing(nodes, webhook, kubectl, control_plane, namespace):
-    nodes(GpuNode(gpus=2))
-    webhook()
-    answer = kubectl("apply", "--dry-run=server", f"--filename={MANIFESTS['clearml-half']}")
-    expected = f"pod/{TASK} created (server dry run)\n"
-    assert (answer.code, answer.stdout, answer.stderr) == (0, expected, "")
-    assert control_plane.api.list("Pod", namespace) == []
 
 
 def test_a_label_added_to_an_existing_pod_changes_nothing_else(
@@ -107,22 +97,6 @@ def test_a_job_with_a_fraction_resource_applied_again_is_refused_by_the_api_serv
     )
     assert "spec.template: Invalid value:" in answer.stderr
     assert answer.stderr.endswith("field is immutable\n")
-
-
-def test_an_ephemeral_container_is_added_as_it_is(nodes, webhook, control_plane, namespace):
-    nodes(GpuNode())
-    webhook()
-    before = control_plane.api.create(labelled_pod("task"), namespace)
-    shell = {"name": "shell", "image": "example.com/shell:1", "stdin": True}
-    path = f"/api/v1/namespaces/{namespace}/pods/task/ephemeralcontainers"
-    change = {"spec": {"ephemeralContainers": [shell]}}
-    control_plane.api.call("PATCH", path, change, content="application/strategic-merge-patch+json")
-    after = control_plane.api.get("Pod", "task", namespace)
-    [added] = after["spec"]["ephemeralContainers"]
-    assert {name: added[name] for name in shell} == shell
-    assert "env" not in added
-    assert after["spec"]["containers"] == before["spec"]["containers"]
-    assert INJECTED in after["metadata"]["annotations"]
 
 
 def test_a_pod_stored_by_us_and_created_again_from_its_own_yaml_is_admitted(

@@ -1,4 +1,4 @@
-"""`fraction-injector quota`, `ledger --uninjected` and `cordon` on a real API server, by its objects."""
+"""`fraction-injector quota` and `ledger --uninjected` on a real API server, by its objects."""
 
 import json
 
@@ -65,13 +65,3 @@ def test_a_quota_is_counted_from_pods_that_hold_slices(ask, control_plane, names
     # Two shares of two slices; and one whole GPU, which the ledger counts as one of the pooled name.
     assert found["slices"] == {"used": 5, "limit": 8}
     assert found["pods"] == {"used": 3, "limit": 5}
-
-
-def test_a_gpu_is_cordoned_in_the_cluster_of_a_context(ask, pods, control_plane):
-    ended = ask("cordon", pods, "0")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    annotations = control_plane.api.get("Node", pods)["metadata"]["annotations"]
-    assert annotations["clearml-injector/cordon"] == "0"
-    assert ask("uncordon", pods).returncode == 0
-    annotations = control_plane.api.get("Node", pods)["metadata"]["annotations"]
-    assert "clearml-injector/cordon" not in annotations

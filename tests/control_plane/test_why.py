@@ -95,39 +95,3 @@ def test_why_it_waits_is_said_by_pod_and_scheduler_what_may_not_be_read_is_named
     ended = why("nobody")
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith(f"There is no pod nobody in namespace {namespace}.")
-
-
-def test_who_made_a_custom_resource_finds_what_its_controller_reported_of_refused_pods(
-    control_plane, namespace, why
-):
-    denied = 'admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
-    involved = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "namespace": namespace}
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "ray.1"},
-        "involvedObject": involved,
-        "reason": "FailedToCreateHeadPod",
-        "message": f"Failed to create head Pod {namespace}/ray-head, {denied}",
-        "type": "Warning",
-        "count": 2,
-    }
-    control_plane.api.create(event, namespace)
-    ended = until_said(why, "ray", "It was rejected")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert f"RayCluster {namespace}/ray could not create a pod. It was rejected 2 times" in ended.stdout
-    assert "The injector denied it: use 0.500." in ended.stdout
-
-
-def test_a_pod_of_a_gang_learns_how_far_the_others_are(control_plane, namespace, nodes, webhook, why):
-    [node] = nodes(GpuNode(gpus=1))
-    webhook()
-    for name in ("first", "second", "third"):
-        pod = labelled_pod(name, "0.750", nodeSelector={"kubernetes.io/hostname": node})
-        pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
-        control_plane.api.create(pod, namespace)
-    ended = until_said(why, "third", "Insufficient nvidia.com/gpu-0")
-    assert (
-        "group gang, whose pods start together once enough have room: 1 other waits, 1 has a node"
-        in ended.stdout
-    )

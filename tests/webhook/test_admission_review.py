@@ -136,6 +136,7 @@ def test_a_quantity_that_cannot_be_read_denies_the_pod(quantity, resource):
         b"[" * 100_000,
         b'{"request":{"uid":"u","object":' + b"[" * 100_000,
         b'{"request":{"uid":"\\ud800"}}',
+        b'{"request":{"uid":"u","object":{"spec":{"containers":[{"args":["\\ud800"]}]}}}}',
         b'{"request":{"uid":"u"}} x',
         b'{"request":{"uid":"u","object":NaN}}',
         b"\xff\xfe\x00",

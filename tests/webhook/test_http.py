@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.webhook.running import MAX_SECONDS, ApiServer, client, connect, head, raw, read_all, webhook
-from tests.webhook.support import LABEL, UID, container, pod, review_of
+from tests.webhook.support import UID, container, pod, review_of
 
 JSON = {"content-type": "application/json"}
 MIB = 1024 * 1024
@@ -76,23 +76,7 @@ def test_with_a_client_ca_nobody_but_the_api_server_gets_in(running):
 
 @pytest.mark.parametrize(
     "body",
-    [
-        b"",
-        b"hello",
-        json.dumps(review_of(pod())).encode()[:-5],
-        b"[" * 100_000,
-        b'{"a":' * 100_000,
-        b'{"request":{"uid":"u","object":{"metadata":NaN}}}',
-        b'{"request":{"uid":"\\ud800"}}',
-        b"\xff\xfe\x00\x01",
-        b"{}",
-        b'{"request":{}}',
-        b'{"request":null}',
-        b'{"kind":"AdmissionReview"}',
-        b"null",
-        b"a: yaml",
-        b"\x1f\x8b\x08\x00gzip",
-    ],
+    [b"", b"hello", b"[" * 100_000, b'{"request":{}}', b"\x1f\x8b\x08\x00gzip"],
 )
 def test_what_is_no_review_gets_a_400_in_one_line(http, body):
     response = http.post("/mutate", content=body, headers=JSON)
@@ -103,22 +87,10 @@ def test_what_is_no_review_gets_a_400_in_one_line(http, body):
     assert is_alive(http)
 
 
-def test_other_media_types_get_a_415(http):
-    body = json.dumps(review_of(pod()))
-    assert http.post("/mutate", content=body, headers={"content-type": "application/yaml"}).status_code == 415
-    assert http.post("/mutate", content=body).status_code == 415
-    assert is_alive(http)
-
-
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods_get_a_405(http, method):
     response = http.request(method, "/mutate")
     assert (response.status_code, response.headers["allow"]) == (405, "POST")
-    assert is_alive(http)
-
-
-def test_a_length_over_7_mib_gets_a_413_at_once(running, http):
-    assert raw(running, head(7 * MIB + 1)).startswith(b"HTTP/1.1 413 ")
     assert is_alive(http)
 
 
@@ -136,56 +108,6 @@ def test_100_mib_in_chunks_get_a_413_long_before_their_end(running, http):
         answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert 7 <= sent < 50
-    assert is_alive(http)
-
-
-@pytest.mark.parametrize(("size", "allowed"), [(MIB // 4, True), (MIB, False)])
-def test_a_labelled_pod_of_a_quarter_mebibyte_is_injected_like_any_and_a_larger_one_denied(
-    http, size, allowed
-):
-    found = pod(containers=[container(args=["x" * size])], metadata={"annotations": {"a/b~c": "y" * 1000}})
-    answer = http.post("/mutate", json=review_of(found, dryRun=True)).json()["response"]
-    assert (answer["allowed"], "patch" in answer) == (allowed, allowed)
-
-
-@pytest.mark.parametrize(
-    ("change", "allowed"),
-    [
-        ({"object": None}, True),
-        ({"object": None, "operation": "DELETE"}, True),
-        ({"object": {"metadata": {"labels": None}}}, True),
-        ({"object": {"metadata": {"labels": {LABEL: 0.5}}}}, False),
-        ({"object": {"metadata": {"labels": {LABEL: "0.500"}}, "spec": None}}, False),
-        ({"object": {"metadata": {"labels": {LABEL: "0.500"}}, "spec": {}}}, False),
-        ({"object": {"metadata": {"labels": {LABEL: "0.500"}}, "spec": {"containers": []}}}, False),
-        ({"object": pod(containers=[container(limits={"nvidia.com/gpu": "1e400"})])}, False),
-        ({"object": pod(containers=[container(limits={"cpu": "1e400"})])}, False),
-        ({"object": pod(containers=[container(limits={"clear.ml/fraction-a~b/c": "0.5"})])}, True),
-        ({"object": pod(fraction="\u0660.500")}, False),
-    ],
-)
-def test_a_readable_envelope_always_gets_a_review(http, change, allowed):
-    response = http.post("/mutate", json=review_of(None, **{"dryRun": True, **change}))
-    assert response.status_code == 200
-    answer = response.json()["response"]
-    assert (answer["uid"], answer["allowed"]) == (UID, allowed)
-
-
-def test_of_duplicate_keys_the_last_counts(http):
-    body = json.dumps(review_of(pod(), dryRun=True)).replace('"uid": ', '"uid": "first", "uid": ')
-    assert http.post("/mutate", content=body, headers=JSON).json()["response"]["uid"] == UID
-
-
-def test_a_number_beyond_any_range_does_not_let_a_labelled_pod_through(http):
-    body = json.dumps(review_of(pod(containers=[container(limits={"cpu": "HERE"})])))
-    response = http.post("/mutate", content=body.replace('"HERE"', "1e400"), headers=JSON)
-    assert (response.status_code, response.json()["response"]["allowed"]) == (200, False)
-
-
-def test_a_lone_surrogate_anywhere_in_a_pod_gets_a_400(http):
-    body = json.dumps(review_of(pod(containers=[container(args=["HERE"])])))
-    response = http.post("/mutate", content=body.replace("HERE", "\\ud800"), headers=JSON)
-    assert response.status_code == 400
     assert is_alive(http)
 
 
@@ -238,15 +160,6 @@ def test_one_connection_is_kept_for_all_reviews_good_and_bad(running):
         response.read()
     connection.close()
     assert (statuses, len(sockets)) == ([200, 400, 200], 1)
-
-
-def test_of_pipelined_requests_the_first_is_answered(running, http):
-    reviews = [review_of(pod(fraction=None), uid=f"pipelined-{number}") for number in range(3)]
-    bodies = [json.dumps(review).encode() for review in reviews]
-    answers = raw(running, b"".join(head(len(body)) + body for body in bodies))
-    assert answers.count(b"HTTP/1.1 200 OK") == 1
-    assert b"pipelined-0" in answers
-    assert is_alive(http)
 
 
 def test_many_clients_at_once_each_get_their_own_answer(running):

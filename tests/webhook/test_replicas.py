@@ -129,15 +129,6 @@ def test_a_pod_that_comes_a_second_time_keeps_its_model():
     assert found.decide(stored).patch == []
 
 
-def test_while_the_model_is_full_a_pod_waits_for_it():
-    found = after_one_on("h", of_model("a", "A100"), of_model("h", "H100"))
-    found.ledger.set_pod(PodFact(namespace="team", name="q", node="h", takes=((0, 4), (1, 4))))
-    decided = found.decide(pod(metadata=OF_JOB))
-    assert node_affinity(decided) == {
-        REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": kept_to("H100")}]}
-    }
-
-
 def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_to_do():
     found = after_one_on("h", *FLEET)
     denied = found.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A100"}))

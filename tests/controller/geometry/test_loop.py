@@ -92,25 +92,6 @@ def test_idle_instances_of_others_go_only_when_a_pod_cannot_fit():
     assert cluster.nodes["n0"]["metadata"]["labels"][CONFIG].startswith("fraction-injector-")
 
 
-def test_two_pods_at_once_share_a_card():
-    cluster = run(MigCluster(), p="3g.20gb", q="4g.20gb")
-    assert_settled(cluster)
-    assert cluster.count("started") == 1
-
-
-def test_a_pod_of_two_cards_gets_both_at_once():
-    cluster = MigCluster(cards=(2,))
-    cluster.add_pod("p", "7g.40gb", 2)
-    assert_settled(run(cluster))
-    assert cluster.count("succeeded") == 1
-
-
-def test_a_card_in_use_stays_while_its_neighbour_is_divided():
-    cluster = run(MigCluster(cards=(2,)), p="7g.40gb")
-    cluster = run(cluster, q="3g.20gb")
-    assert_settled(cluster)
-
-
 def test_a_change_that_fails_is_reported_and_tried_again():
     cluster = MigCluster()
     cluster.managers["n0"].fail_next = 2

@@ -2,16 +2,15 @@
 
 import asyncio
 import itertools
-from collections import Counter
 
 import msgspec
 import pytest
 
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from kube.scheduling import Constraints
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.placement_request import Assumption, OverQuota, Placement, Quota, Unschedulable
+from ledger.placement_request import Assumption, OverQuota, Placement, Quota
 from ledger.view import PendingView
 from modes.facts import PodFact
 from modes.fraction import Fraction
@@ -52,17 +51,6 @@ def pod(name, on, index, slices):
 
 def report(fallback, nodes, backlog):
     asyncio.run(fallback.replace(nodes, backlog))
-
-
-def test_a_pod_that_demands_too_much_of_its_node_is_refused_here_too():
-    fallback = Fallback(Clock())
-    report(fallback, {"a": node("a")}, ())
-    listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
-    demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
-    answer = fallback.place(request_of(HALF, constraints=demands, reservation="r"))
-    assert isinstance(answer, Unschedulable)
-    assert answer.is_too_much
-    assert fallback.used() == 0
 
 
 def placed(answer):
@@ -139,22 +127,6 @@ def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
     assert placed(fallback.place(request_of(HALF, reservation="next")))[1] == (0,)
     assert fallback._ledger.pending_slices() == 5 * 4
-
-
-def test_thousands_of_placements_are_counted_for_as_long_as_nobody_tells_of_them(fallback, clock):
-    report(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
-    for number in range(3000):
-        clock.now = number / 10
-        fallback.place(request_of(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
-    assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 3000
-
-
-def test_what_is_kept_of_placements_is_bounded_and_more_are_still_spread(fallback, monkeypatch):
-    monkeypatch.setattr(fallback._ledger._reservations, "_most", 10)
-    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
-    indices = [placed(fallback.place(request_of(HALF, reservation=f"r{i}")))[1] for i in range(40)]
-    assert min(Counter(indices).values()) > 40 * 0.4
-    assert fallback._ledger.reservations == 10
 
 
 def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, monkeypatch):
@@ -282,31 +254,6 @@ def test_a_snapshot_of_many_nodes_is_taken_in_while_reviews_go_on(fallback):
     asyncio.run(main())
     steps = [later - earlier for earlier, later in itertools.pairwise([*taken, count])]
     assert max(steps) == NODES_AT_ONCE
-
-
-def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
-    fallback = Fallback(Clock())
-    report(fallback, {"a": node("a", pod("other", "a", 0, 5), gpus=3)}, [])
-    halves = request_of(Fraction(8, 8, 2), reservation="uid-1")
-    assert placed(fallback.place(halves)) == ("a", (1, 2))
-    assert placed(fallback.place(changed(halves, reservation="uid-2"))) == ("a", (1, 2))
-    third = fallback.place(changed(halves, reservation="uid-3"))
-    assert third.node is None
-    assert len(set(third.indices)) == 2
-
-
-def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_counted_there():
-    fallback = Fallback(Clock())
-    others = pod("x", "a", 0, 4), pod("y", "a", 1, 5)
-    report(fallback, {"a": node("a", *others)}, [])
-    shared = request_of(Fraction(6, 8, split=(4, 2)), any_gpu=True, reservation="uid-1")
-    first = fallback.place(shared)
-    assert (placed(first), first.containers) == (("a", (0, 1)), (0, 1))
-    assert fallback.used() == 15
-    waits = fallback.place(changed(shared, reservation="uid-2"))
-    assert (waits.node, waits.containers) == (None, ())
-    fallback.release("uid-1")
-    assert fallback.used() == 9
 
 
 def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):

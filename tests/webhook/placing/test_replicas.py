@@ -73,11 +73,6 @@ def test_replicas_that_the_controller_reported_are_kept_away_from():
     assert found == [("b", (0,)), ("a", (0,))]
 
 
-def test_pooled_replicas_are_spread_too():
-    pooled = [node(name, count=0, pooled=16, pooled_gpus=2) for name in ("a", "b")]
-    assert sorted(name for name, _ in places(fallback_of(*pooled), 4, mode="pooled")) == ["a", "a", "b", "b"]
-
-
 def test_what_shows_up_is_not_counted_twice():
     fallback = fallback_of(node("a"), node("b"))
     first = place(fallback, "r0")
@@ -113,19 +108,6 @@ def test_the_model_that_the_controller_reported_is_kept():
     report = node("h", pod("x", "h", 0, 8), product="H100", count=1), node("a", product="A100")
     answer = place(fallback_of(*report), "r0", place="pack", same_model=True)
     assert (answer.node, answer.model) == (None, "H100")
-
-
-def test_the_model_that_a_pod_waits_for_is_kept():
-    full = [
-        node("a", pod("x", "a", 0, 8, "y"), product="A100", count=1),
-        node("h", pod("z", "h", 0, 8, "y"), product="H100", count=1),
-    ]
-    fallback = fallback_of(*full)
-    first = place(fallback, "r0", place="pack", same_model=True)
-    other = "h" if first.model == "A100" else "a"
-    fallback.set_node(node(other, product={"a": "A100", "h": "H100"}[other], count=1))
-    second = place(fallback, "r1", place="pack", same_model=True)
-    assert (second.node, second.model) == (None, first.model)
 
 
 def test_what_is_kept_of_owners_is_bounded_on_each_node(monkeypatch):
