@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controller.watch.agent_coverage import Coverage
 from controller.watch.agent_readiness import why_not_ready
-from controller.watch.gpu_node import MAX_CARDS
 from controller.watch.resources import SeenNode
 from doctor.finding import Diagnosis
 from doctor.reasons import advice_for, reasons_of
@@ -19,6 +18,8 @@ from kube.names import (
     label_number,
 )
 
+MAX_CARDS = 64
+"""That a GpuNode lists."""
 _LOST_ADVICE = "run nvidia-smi on the node, repair or reset the GPU, then delete the agent's pod there"
 
 

@@ -1,77 +1,67 @@
-"""The custom resource GpuNode, as the controller reads it: the report of a node's agent."""
+"""The custom resource GpuNode, as the controller reads it: the report of a node's agent.
+
+The API server bounds every number, text and list of it by the schema of the resource.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
-from kube.names import GPU_NODES_PATH, MAX_NAME, is_label_value
+from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.use import ShareUse, UseKey, by_pod
 from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
-MAX_CARDS = 64
-MAX_MODEL = 128
-"""Characters, as in the resource's schema."""
-MAX_UNLIMITED = 16
-MAX_USES = 128
-_Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
-_Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-_NumaNode = Annotated[int, msgspec.Meta(ge=0, le=1023)]
-_Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
-_Time = Annotated[str, msgspec.Meta(max_length=32)]
-_Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
-_BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
 
 
 class UnlimitedContainer(msgspec.Struct, frozen=True, gc=False):
     """A container with programs on a GPU that run without their limiter."""
 
-    namespace: _Name
-    pod: _Name
-    container: _Name
-    gpu: _Index
-    memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    namespace: str
+    pod: str
+    container: str
+    gpu: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
     """Of its share."""
 
 
 class UnlimitedContainers(msgspec.Struct, frozen=True, gc=False):
     """Those of one node: how many, and the first by name."""
 
-    count: _Count = 0
-    containers: Annotated[tuple[UnlimitedContainer, ...], msgspec.Meta(max_length=MAX_UNLIMITED)] = ()
+    count: int = 0
+    containers: tuple[UnlimitedContainer, ...] = ()
 
 
 class ReportedUse(msgspec.Struct, frozen=True, gc=False):
     """What a container uses of its share of a GPU."""
 
-    namespace: _Name
-    pod: _Name
-    container: _Name
-    gpu: _Index
-    memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    namespace: str
+    pod: str
+    container: str
+    gpu: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
     """That it may use."""
-    used_mib: _Mib = msgspec.field(name="usedMiB")
-    peak_mib: _Mib = msgspec.field(name="peakMiB")
-    p95_mib: _Mib = msgspec.field(name="p95MiB")
-    since: _Time
-    busy_percent: _Percent | None = msgspec.field(default=None, name="busyPercent")
-    idle_since: _Time = msgspec.field(default="", name="idleSince")
+    used_mib: int = msgspec.field(name="usedMiB")
+    peak_mib: int = msgspec.field(name="peakMiB")
+    p95_mib: int = msgspec.field(name="p95MiB")
+    since: str
+    busy_percent: int | None = msgspec.field(default=None, name="busyPercent")
+    idle_since: str = msgspec.field(default="", name="idleSince")
     """Since when no kernel was seen; empty if it is not idle, or that is unknown."""
 
 
 class ReportedUses(msgspec.Struct, frozen=True, gc=False):
     """Those of one node: how many, and the first by name."""
 
-    count: _Count = 0
-    containers: Annotated[tuple[ReportedUse, ...], msgspec.Meta(max_length=MAX_USES)] = ()
-    measured: _Time = ""
+    count: int = 0
+    containers: tuple[ReportedUse, ...] = ()
+    measured: str = ""
     """When that was measured; empty in reports of older agents."""
 
     def of_pods(self) -> Mapping[UseKey, ShareUse]:
@@ -111,24 +101,24 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Card(msgspec.Struct, gc=False):
-    index: _Index
-    memory_mib: _Mib = msgspec.field(name="memoryMiB")
-    model: Annotated[str, msgspec.Meta(max_length=MAX_MODEL)] = ""
-    held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
-    held_pods: _Count = msgspec.field(default=0, name="heldPods")
+    index: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    model: str = ""
+    held_slices: int | None = msgspec.field(default=None, name="heldSlices")
+    held_pods: int = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
     mig: bool = False
     whole: bool = False
-    numa_node: _NumaNode | None = msgspec.field(default=None, name="numaNode")
+    numa_node: int | None = msgspec.field(default=None, name="numaNode")
 
 
 class _Status(msgspec.Struct, gc=False):
     registered: bool = False
-    boot_id: _BootId = msgspec.field(default="", name="bootID")
-    gpus: Annotated[list[_Card], msgspec.Meta(max_length=MAX_CARDS)] = []
+    boot_id: str = msgspec.field(default="", name="bootID")
+    gpus: list[_Card] = []
     unlimited: UnlimitedContainers = UnlimitedContainers()
     usage: ReportedUses | None = None
-    offer: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    offer: str = ""
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):

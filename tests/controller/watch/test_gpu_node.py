@@ -7,9 +7,6 @@ import msgspec
 import pytest
 
 from controller.watch.gpu_node import (
-    MAX_CARDS,
-    MAX_UNLIMITED,
-    MAX_USES,
     AgentReport,
     ReportedUses,
     UnlimitedContainer,
@@ -56,14 +53,12 @@ def read(gpus, **status):
     return gpu_nodes().reader.read_event(line(gpus, **status)).item
 
 
-def test_what_runs_without_its_limiter_is_read_with_bounds():
+def test_what_runs_without_its_limiter_is_read():
     one = {"namespace": "team", "pod": "train", "container": "main", "gpu": 1, "memoryMiB": 5120}
     found = read([], unlimited={"count": 3, "containers": [one]}).unlimited
     assert found.count == 3
     assert found.containers == (UnlimitedContainer("team", "train", "main", 1, 5120),)
     assert read([]).unlimited.count == 0
-    assert read([], unlimited={"count": 1, "containers": [one] * (MAX_UNLIMITED + 1)}) is None
-    assert read([], unlimited={"count": 1, "containers": [{**one, "pod": "x" * 254}]}) is None
 
 
 USE = {
@@ -79,14 +74,11 @@ USE = {
 }
 
 
-def test_what_containers_use_is_read_with_bounds():
+def test_what_containers_use_is_read():
     found = read([], usage={"count": 3, "containers": [{**USE, "busyPercent": 7}, USE]}).uses
     assert found.count == 3
     assert [use.busy_percent for use in found.containers] == [7, None]
     assert read([]).uses is None
-    refused = [[USE] * (MAX_USES + 1), [{**USE, "busyPercent": 101}], [{**USE, "usedMiB": -1}]]
-    refused.append([{**USE, "since": "x" * 33}])
-    assert [read([], usage={"count": 1, "containers": each}) for each in refused] == [None] * 4
 
 
 def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
@@ -184,14 +176,9 @@ def test_a_pod_gets_the_card_of_its_model_whatever_the_label_says(store):
 @pytest.mark.parametrize(
     "gpus",
     [
-        [card(0, -1)],
-        [card(1000, 1)],
         [card(0, "40960")],
         [card(0, 1), card(0, 2)],
-        [card(0, 1, numaNode=-1)],
-        [card(0, 1, numaNode=1024)],
         [card(0, 1, numaNode="0")],
-        [card(index % 900, 1) for index in range(MAX_CARDS + 1)],
         "none",
     ],
 )
