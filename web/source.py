@@ -136,11 +136,6 @@ def _no_pod(_reservation: str) -> AdmittedPod:
     return AdmittedPod()
 
 
-MAX_LINKS = 8
-MAX_LINK_TEXT = 40
-MAX_ADDRESS = 2000
-
-
 class Link(msgspec.Struct, frozen=True, gc=False):
     """A link that the page shows, such as a dashboard."""
 
@@ -159,10 +154,6 @@ def read_link(text: str) -> Link:
     if not name.strip() or parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(
             f'"{text}" is not TEXT=URL with https or http, such as Grafana=https://grafana.example.com'
-        )
-    if len(name) > MAX_LINK_TEXT or len(address) > MAX_ADDRESS:
-        raise ValueError(
-            f"a link has at most {MAX_LINK_TEXT} characters of text and {MAX_ADDRESS} of address"
         )
     return Link(name.strip(), address)
 
@@ -204,4 +195,3 @@ class About:
     cluster: str = ""
     """Name of the cluster, for people with several pages; empty for none."""
     links: tuple[Link, ...] = ()
-    """The first `MAX_LINKS` are shown."""

@@ -21,7 +21,7 @@ from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
 from web.rows import NodeRow, node_row
-from web.source import MAX_LINKS, About, PageSource
+from web.source import About, PageSource
 
 GATHER_SECONDS = 0.25
 """Changes within this time are sent together."""
@@ -67,7 +67,7 @@ class Streams:
         shown = None
         sent: dict[str, int] = {}
         yield _event("begin", None)
-        yield _event("about", {"cluster": self._about.cluster, "links": self._about.links[:MAX_LINKS]})
+        yield _event("about", {"cluster": self._about.cluster, "links": self._about.links})
         async for part in self._rows(changes, sent):
             yield part
         yield _event("whole", None)

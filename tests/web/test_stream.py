@@ -23,7 +23,6 @@ from web import stream
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING, PanelMaker
 from web.rows import node_row
 from web.source import (
-    MAX_LINKS,
     About,
     AdmittedPod,
     Link,
@@ -352,10 +351,10 @@ def test_a_reservation_is_shown_by_the_name_of_its_pod_and_never_by_its_own():
 
 def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_document_does_not():
     link = Link("Grafana", "https://grafana.example.com")
-    page = page_of(Source("a"), cluster="berlin-1", links=(link,) * (MAX_LINKS + 1))
+    page = page_of(Source("a"), cluster="berlin-1", links=(link,))
     events = watching(page, lambda request: request.until(is_whole))
     sent = {"text": "Grafana", "address": "https://grafana.example.com"}
-    assert events[1] == ("about", {"cluster": "berlin-1", "links": [sent] * MAX_LINKS})
+    assert events[1] == ("about", {"cluster": "berlin-1", "links": [sent]})
     assert b"berlin" not in get(page).body
 
 
@@ -369,13 +368,11 @@ def test_the_stream_says_which_cluster_it_is_and_where_links_lead_and_the_docume
         "Grafana=data:text/html,x",
         "Grafana=//x.example",
         "Grafana=https://",
-        f"Grafana=https://x.example/{'x' * 3000}",
-        f"{'x' * 50}=https://x.example",
     ],
 )
 def test_a_link_leads_to_a_server(text):
     assert read_link("Grafana=https://x.example/d?a=b") == Link("Grafana", "https://x.example/d?a=b")
-    with pytest.raises(ValueError, match=r"TEXT=URL|at most"):
+    with pytest.raises(ValueError, match="TEXT=URL"):
         read_link(text)
 
 
