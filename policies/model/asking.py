@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
 from policies.model.effective import GpuCores
-from policies.model.sidecars import MAX_SIDECARS
 from policies.model.types import Part, Text
 
 
@@ -25,7 +22,7 @@ class ContainerRule(Part):
 
     names: list[Text] = Field(default_factory=lambda: ["clearml-id-*"])
     """Names to look for, with `*` for anything; used after the annotation, GPU limits and "the only one"."""
-    sidecars: Annotated[list[SidecarPart], Field(max_length=MAX_SIDECARS)] = Field(default_factory=list)
+    sidecars: list[SidecarPart] = Field(default_factory=list)
     """Sidecars in addition to the known ones (docs/reference/sidecars.md): they get the GPU only by name."""
 
 

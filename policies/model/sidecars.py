@@ -11,8 +11,6 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-MAX_SIDECARS = 50
-"""Sidecars that a policy may add."""
 MAX_NAME, MAX_IMAGE = 63, 256
 """Maximum characters of a known sidecar; Kubernetes allows no longer name."""
 
