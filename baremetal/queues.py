@@ -11,8 +11,8 @@ from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import printable, quoted
 
-MAX_QUEUES, MAX_CARDS, MAX_QUEUE_NAME, MAX_SHARE = 64, 64, 128, 16
-"""Queues, numbers in `--gpus`, and characters of a queue's name and of its share."""
+MAX_CARDS, MAX_SHARE = 64, 16
+"""Numbers in `--gpus`, and characters of a queue's share."""
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 
 
@@ -90,8 +90,8 @@ def read_queues(
     """
     queues = tuple([_queue(text, policy, images) for text in texts])
     names = [queue.name for queue in queues]
-    if not queues or len(queues) > MAX_QUEUES:
-        raise ValueError(f"--queue: name 1 to {MAX_QUEUES} queues, such as half_gpu=0.5")
+    if not queues:
+        raise ValueError("--queue: name a queue, such as half_gpu=0.5")
     if twice := {name for name in names if names.count(name) > 1}:
         raise ValueError(f'--queue names "{min(twice)}" twice')
     if strangers := set(images) - set(names):
@@ -102,7 +102,7 @@ def read_queues(
 def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> ServedQueue:
     name, _, share = text.rpartition("=")
     # A name like "--gpus" is an option whose turn `--queue` took.
-    if not name or not share or len(name) > MAX_QUEUE_NAME or not name.isprintable() or name.startswith("-"):
+    if not name or not share or not name.isprintable() or name.startswith("-"):
         raise ValueError(f"--queue {quoted(text)} must be NAME=SHARE, such as half_gpu=0.5")
     fraction = share_of(share, policy)
     if fraction is None:

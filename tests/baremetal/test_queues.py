@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from baremetal.queues import MAX_QUEUES, chosen, numbers_of, read_gpus, share_of
+from baremetal.queues import chosen, numbers_of, read_gpus, share_of
 from tests.baremetal.support.machine import SEED, cards, policy, served
 
 ADVICE = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875 of one card, or whole cards such as 1 or 2"
@@ -66,7 +66,7 @@ def test_one_and_a_quarter_is_refused_with_exactly_this_line():
     assert str(raised.value) == f'queue "x" asks for 1.25: {ADVICE}'
 
 
-@pytest.mark.parametrize("text", ["half", "half=", "=0.5", "a\n=0.5", f"{'n' * 129}=1", "\udcff=1"])
+@pytest.mark.parametrize("text", ["half", "half=", "=0.5", "a\n=0.5", "\udcff=1"])
 def test_a_queue_needs_a_name_and_a_share_and_is_refused_in_one_line(text):
     with pytest.raises(ValueError, match="must be NAME=SHARE") as raised:
         served(text)
@@ -90,13 +90,11 @@ def test_a_name_may_hold_spaces_and_equal_signs():
     assert [each.name for each in served("my queue=1", "a=b=0.5")] == ["my queue", "a=b"]
 
 
-def test_queues_are_named_once_and_not_too_many():
+def test_queues_are_named_once():
     with pytest.raises(ValueError, match='--queue names "a" twice'):
         served("a=1", "b=1", "a=0.5")
-    with pytest.raises(ValueError, match="name 1 to 64 queues"):
+    with pytest.raises(ValueError, match="name a queue"):
         served()
-    with pytest.raises(ValueError, match="name 1 to 64 queues"):
-        served(*[f"q{number}=1" for number in range(MAX_QUEUES + 1)])
 
 
 def test_an_image_belongs_to_a_queue_that_is_served():
