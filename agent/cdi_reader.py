@@ -21,7 +21,6 @@ KINDS_OF_CARDS = "nvidia.com/gpu", "clearml-injector.io/card"
 Others may have a file for each container, and the agent does not need them."""
 LIMIT_HOOK = "apply-cuda-memory-limits"
 """Lets the driver limit a container's GPU memory; part of NVIDIA's container toolkit since 1.20.1."""
-MAX_HOOKS, MAX_TEXTS = 100, 20
 Hook = dict[str, Any]
 """Path, args and env."""
 
@@ -48,16 +47,14 @@ def _devices(content: dict[Any, Any]) -> Iterator[tuple[str, Hook | None]]:
 def _limit_hook(device: dict[Any, Any]) -> Hook | None:
     edits = device.get("containerEdits")
     hooks = edits.get("hooks") if isinstance(edits, dict) else None
-    for hook in hooks[:MAX_HOOKS] if isinstance(hooks, list) else ():
+    for hook in hooks if isinstance(hooks, list) else ():
         if isinstance(hook, dict) and LIMIT_HOOK in (arguments := _texts(hook.get("args"))):
             return {"path": str(hook.get("path")), "args": arguments, "env": _texts(hook.get("env"))}
     return None
 
 
 def _texts(found: Any) -> list[str]:
-    return (
-        [str(each) for each in found[:MAX_TEXTS] if isinstance(each, str)] if isinstance(found, list) else []
-    )
+    return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
 
 def _read(path: Path) -> Any:

@@ -12,7 +12,6 @@ from agent.private_folder import UntrustedError, private_folder, read_own
 from service.log import get_logger
 
 FILE = "faults.json"
-MAX_FAULTS = 64
 MAX_BYTES = 64 * 1024
 
 
@@ -63,7 +62,7 @@ class Faults:
     def save(self) -> None:
         """Write them, if they changed. If that fails, they are only in memory."""
         with self._saving:
-            faults = dict(list(self._faults.items())[-MAX_FAULTS:])
+            faults = dict(self._faults)
             if not self._boot or faults == self._saved:
                 return
             self._saved = faults

@@ -19,7 +19,6 @@ from agent.settings import AgentPolicy
 from service.version import VERSION
 
 KEPT = "policy.json"
-MAX_FILES = 200
 MAX_BYTES = 4 * 1024 * 1024
 """Of all files together; larger directories are not stored."""
 
@@ -63,9 +62,9 @@ def find_kept(state_dir: Path, directory: Path, name: str) -> AgentPolicy | None
 
 
 def _files(directory: Path) -> dict[str, bytes] | None:
-    """Return the files that the compiler reads; None if they are too many or too large."""
+    """Return the files that the compiler reads; None if they are too large."""
     endings = (".yaml", ".yml")
     paths = [each for each in directory.iterdir() if each.name.endswith(endings) and each.name[0] != "."]
-    if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_BYTES:
+    if sum(path.stat().st_size for path in paths) > MAX_BYTES:
         return None
     return {path.name: path.read_bytes() for path in paths if path.is_file()}

@@ -1,10 +1,8 @@
 """Faults of GPUs in the agent's private folder."""
 
-import json
-
 import pytest
 
-from agent.faults import FILE, MAX_BYTES, MAX_FAULTS, Fault, Faults
+from agent.faults import FILE, MAX_BYTES, Fault, Faults
 from agent.private_folder import NAME
 
 
@@ -36,16 +34,6 @@ def test_without_a_boot_id_nothing_is_stored(tmp_path):
     faults.set("GPU-0", Fault(79))
     faults.save()
     assert not (tmp_path / NAME / FILE).exists()
-
-
-def test_the_file_is_bounded_and_keeps_the_newest(tmp_path, file):
-    faults = Faults(tmp_path, "boot")
-    for number in range(1000):
-        faults.set(f"GPU-{number:064}", Fault(79, asked=True))
-    faults.save()
-    assert len(json.loads(file.read_bytes())["faults"]) == MAX_FAULTS
-    assert file.stat().st_size <= MAX_BYTES
-    assert Faults(tmp_path, "boot").of(f"GPU-{999:064}") == Fault(79, asked=True)
 
 
 SPOILED = [b"", b"[" * 100_000, b'{"boot": "boot", "faults": []}', b"\xff" * 10, b" " * (MAX_BYTES + 1)]
