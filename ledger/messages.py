@@ -20,7 +20,6 @@ MAX_REQUEST_BYTES = 2**19
 MAX_ASKS_BYTES = 3 * 2**20
 """Bytes of all requests in one batch; the controller reads at most 4 MiB."""
 MAX_RELEASES = 1000
-MAX_POLICY_FILES = 200
 MAX_POLICIES_BYTES = 6 * 2**20
 """Bytes of a reply with policies: 4 MiB of files as base64, and their names."""
 MAX_DENIALS = 100
@@ -169,7 +168,7 @@ class PoliciesReply(msgspec.Struct, frozen=True):
 
     digest: str
     """Digest of the set, for people."""
-    files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
+    files: dict[_FileName, bytes]
     """Content by file name."""
 
 

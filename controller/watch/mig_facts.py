@@ -21,7 +21,6 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX, is_divided_on_demand
 
 MAX_PROFILES = 8
 """Profiles of a pod that are kept: more than a card has, but a pod may name thousands."""
-MAX_PROFILE_NAME = 32
 MAX_CONSTRAINTS = 16 * 1024
 """Bytes of a pod's selectors and tolerations; cards are not divided for a pod with more."""
 
@@ -132,7 +131,7 @@ def _is_mig(name: str) -> bool:
 
 def _profile(resource: str) -> str:
     """Return the profile of a resource: "1g.10gb+me" for a name that ends in "mig-1g.10gb.me"."""
-    name = resource.removeprefix(MIG_RESOURCE_PREFIX)[:MAX_PROFILE_NAME]
+    name = resource.removeprefix(MIG_RESOURCE_PREFIX)
     return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
 
 

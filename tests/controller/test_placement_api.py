@@ -22,7 +22,6 @@ from ledger.claimed_cards import ClaimableCard, OfferedSlice
 from ledger.messages import (
     MAX_ASKS,
     MAX_POLICIES_BYTES,
-    MAX_POLICY_FILES,
     MAX_REQUEST_BYTES,
     Answered,
     Answers,
@@ -413,7 +412,6 @@ def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
 
 
 def test_the_largest_set_of_policies_fits_into_a_reply():
-    assert MAX_POLICY_FILES == MAX_FILES
     content = b"x" * (MAX_TOTAL_BYTES // MAX_FILES)
     adopted = PoliciesReply("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(MAX_FILES)})
     assert len(msgspec.json.encode(adopted)) < MAX_POLICIES_BYTES
