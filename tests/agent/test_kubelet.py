@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from agent import ownership, usage
 from agent.kubelet import MAX_ANSWER, Kubelet, KubeletError
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder, served, until
+from tests.agent.support.node import ids, node_folder
 
 
 def test_an_answer_that_is_too_large_is_an_error_and_the_next_one_is_read():
@@ -41,18 +40,3 @@ def test_a_list_of_holders_is_used_again_until_it_is_too_old():
                 assert kubelet.listings == 2
 
     asyncio.run(ask())
-
-
-def test_an_agent_lists_holders_once_for_all_that_it_does_with_them(monkeypatch):
-    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.02)
-    monkeypatch.setattr(usage, "PERIOD_SECONDS", 0.02)
-
-    async def serve():
-        async with served(card(0)) as (_, kubelet):
-            await until(lambda: kubelet.looks > 1)  # from here on the agent compares by the period
-            looks, listings = kubelet.looks, kubelet.listings
-            await until(lambda: kubelet.looks >= looks + 30)
-            # One more may be on its way, and one is made for the devices that nobody needs.
-            assert kubelet.listings - listings <= kubelet.looks - looks + 2
-
-    asyncio.run(serve())

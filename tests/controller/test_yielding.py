@@ -1,4 +1,4 @@
-"""No step of the event loop handles more than a slice of the nodes and pods: counted, never timed."""
+"""Lists of nodes and pods are taken in and shown a slice at a time: counted, never timed."""
 
 import asyncio
 import dataclasses
@@ -6,29 +6,22 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from controller.placement_api import ControllerApi
-from controller.pods.free_nodes import FreeNodesFinder
 from controller.publish.ledger_stream import ledger_json
-from controller.publish.metrics import ControllerMetrics, LedgerCollector
-from controller.publish.pod_events import PodEvents
+from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
-from controller.watch.resources import InjectedPod, SeenPod
 from ledger import ledger_reader
 from ledger.messages import LedgerReply, write_request
-from modes.facts import PodFact
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
 from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
-from tests.cluster.events import KeptEvents
 from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
 
 NODES = 10 * NODES_AT_ONCE + 1
 NAMES = [f"gpu-{number:03}" for number in range(NODES)]
-LEADING = SimpleNamespace(leads=True, leader=None, transition=1)
 
 
 @pytest.fixture
@@ -41,21 +34,6 @@ def views(monkeypatch):
         return steps
 
     return counted
-
-
-def test_a_scrape_builds_no_view_of_a_node(views):
-    async def main():
-        state, _ = ready_state(*NAMES)
-        state.set_pod(seen_pod("x", node=NAMES[0]))
-        registry = CollectorRegistry()
-        registry.register(LedgerCollector(state))
-        steps = views()
-        return generate_latest(registry).decode(), steps
-
-    text, steps = asyncio.run(main())
-    assert "fraction_injector_slices_used 4.0" in text
-    assert f"fraction_injector_slices_capacity {8 * NODES}.0" in text
-    assert steps.total == 0
 
 
 def test_once_all_agents_are_listed_nodes_without_one_are_distinguished_in_slices():
@@ -93,47 +71,6 @@ def test_an_empty_ledger_is_json_too():
     assert (reply.ledger.nodes, reply.ledger.backlog, reply.leader) == ((), (), None)
 
 
-def test_streams_begin_a_few_nodes_at_a_time_however_many_there_are(views):
-    async def main():
-        state, _ = ready_state(*NAMES)
-        served = ControllerApi(state, LEADING, ControllerMetrics(CollectorRegistry()))
-        steps = views()
-
-        async def begin():
-            lines = b""
-            events = served._events()
-            while b'"synced"' not in lines:
-                lines += await anext(events)
-            await events.aclose()
-            return lines.count(b'"node"')
-
-        return await asyncio.gather(*[begin() for _ in range(3)]), steps
-
-    nodes, steps = asyncio.run(main())
-    assert nodes == [NODES] * 3
-    assert steps.most == NODES_AT_ONCE
-
-
-def test_a_waiting_text_builds_no_view_and_is_found_once_for_all_that_want_the_same(views):
-    async def main():
-        state, clock = ready_state(*NAMES)
-        finder = FreeNodesFinder(state, clock)
-        steps, built = Steps(), views()
-        state.ledger.free = steps.count(state.ledger.free)
-        fact = seen_pod("x").fact
-        found = await finder.find(fact)
-        await finder.find(seen_pod("y").fact)
-        once = steps.total
-        clock.now += 60
-        await finder.find(fact)
-        return found, once, steps, built
-
-    found, once, steps, built = asyncio.run(main())
-    assert (found.most, found.others) == ((("gpu-000", 8), ("gpu-001", 8), ("gpu-002", 8)), NODES - 3)
-    assert (once, steps.total, built.total) == (NODES, 2 * NODES, 0)
-    assert steps.most == FACTS_AT_ONCE
-
-
 @pytest.mark.parametrize("what", ["nodes", "pods"])
 def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
     count = 5 * FACTS_AT_ONCE + 1
@@ -153,36 +90,6 @@ def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
     kept, steps = asyncio.run(main())
     assert len(kept) == count
     assert (steps.total, steps.most) == (count + count + count - 1, FACTS_AT_ONCE)
-
-
-def test_changes_are_settled_before_a_decision_has_to_do_it():
-    async def main():
-        state, _ = ready_state(*NAMES)
-        state.ledger.totals()
-        for name in NAMES:
-            state.watched_pods.set(seen_pod(name, node=name))
-        return len(state.ledger._node_index._changed)
-
-    assert asyncio.run(main()) < FACTS_AT_ONCE
-
-
-def test_a_new_leader_looks_at_the_pods_a_slice_at_a_time():
-    async def main():
-        state, _ = ready_state()
-        for number in range(3 * FACTS_AT_ONCE):
-            fact = PodFact(namespace="team", name=f"p{number}", takes=((0, 4),))
-            state.set_pod(SeenPod(fact, InjectedPod(uid=str(number), asked="0.5", injected="x")))
-        metrics = ControllerMetrics(CollectorRegistry())
-        events = PodEvents(None, state, LEADING, metrics, ResourceNames(), events=KeptEvents())
-        steps = Steps()
-        events._note = steps.count(events._note)
-        task = asyncio.create_task(events.run())
-        while steps.total < 3 * FACTS_AT_ONCE:  # noqa: ASYNC110 steps of the loop are what is counted
-            await asyncio.sleep(0)
-        task.cancel()
-        return steps.most
-
-    assert asyncio.run(main()) == FACTS_AT_ONCE
 
 
 def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):

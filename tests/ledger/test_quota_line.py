@@ -130,18 +130,6 @@ def test_places_and_lengths_are_those_of_the_line_that_lacks_room() -> None:
     assert ledger.line.place(("red", "runs"), quotas_of) is None
 
 
-def test_five_thousand_waiting_pods_are_not_walked() -> None:
-    ledger = ledger_of(gpu_node("a"))
-    for number in range(5000):
-        ledger.set_pod(waiting(f"p-{number:04}", 4, number % 3, number % 60))
-    let_go(ledger)
-    before = ledger.line.steps
-    first = ledger.line
-    ledger.remove_pod(next(key for key in list(ledger._pods) if ledger._pods[key].quota_wait is None))
-    assert len(let_go(ledger)) == 1
-    assert first.steps - before <= 3, "the head that goes, and the next, which closes the line"
-
-
 # What a new pod gets.
 
 ASKED = {"namespace": "red", "quotas": (RED,), "when_over_quota": "wait"}

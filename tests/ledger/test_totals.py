@@ -5,12 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger import totals as totals_module
 from ledger.ledger import Ledger
-from ledger.ledger_writer import MAX_ENDED_AT_ONCE
 from ledger.totals import Totals
 from tests.effort import examples
-from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.cluster import gpu_node, ledger_of
 from tests.ledger.strategies import NODE_NAMES, nodes, pods
 
 
@@ -42,32 +40,6 @@ def test_running_totals_are_the_sums_of_the_view_whatever_happened(events: list[
                 (ledger.set_pod if hasattr(event, "namespace") else ledger.set_node)(event)
         assert ledger.totals() == summed(ledger)
         assert ledger.pending_slices() == sum(waiting.slices for waiting in ledger.pending())
-
-
-def test_only_nodes_that_have_changed_are_counted_again(monkeypatch) -> None:
-    counted = []
-    real = totals_module.totals_of
-    monkeypatch.setattr(totals_module, "totals_of", lambda a: counted.append(a.name) or real(a))
-    ledger = ledger_of(*[gpu_node(f"n{i}") for i in range(20)])
-    assert ledger.totals().capacity == 20 * 2 * 8
-    assert len(counted) == 20
-    ledger.set_pod(holder("p", "n7", (0, 4)))
-    ledger.set_pod(holder("q", "n7", (1, 4)))
-    assert (ledger.totals().used, counted[20:]) == (8, ["n7"])
-    ledger.totals()
-    assert len(counted) == 21
-
-
-def test_one_decision_ends_no_more_than_some_of_the_reservations_that_are_over() -> None:
-    ledger = ledger_of(*[gpu_node(f"n{i}", 8) for i in range(40)])
-    count = MAX_ENDED_AT_ONCE + 10
-    for number in range(count):
-        ledger.place(eighths(8, namespace=f"ns{number}", reservation=f"r{number}"), 0.0)
-    assert ledger.totals().used == 8 * count
-    assert ledger.expire(100.0)
-    assert ledger.totals().used == 8 * 10
-    assert not ledger.expire(100.0)
-    assert ledger.totals().used == 0
 
 
 def test_slices_of_cordoned_gpus_and_of_unusable_nodes_are_not_free():

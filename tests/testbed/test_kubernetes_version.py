@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 
-import pytest
 import yaml
 
 from testbed.kubernetes_version import chosen, releases
@@ -27,19 +26,6 @@ def test_the_oldest_release_is_the_one_of_the_quick_subset(pytestconfig):
 def test_the_chart_takes_the_oldest_release_and_no_older_one(pytestconfig):
     chart = yaml.safe_load((pytestconfig.rootpath / "charts/fraction-injector/Chart.yaml").read_text())
     assert chart["kubeVersion"] == f">={next(iter(releases()))}.0-0"
-
-
-def test_releases_are_named_by_their_minor_version_oldest_first():
-    assert list(releases()) == ["1.30", "1.33", "1.36", "1.37"]
-
-
-@pytest.mark.parametrize("name", releases())
-def test_a_release_is_its_latest_pinned_patch_version(name):
-    assert re.fullmatch(rf"{re.escape(name)}\.\d+", chosen(name).version)
-
-
-def test_a_later_release_has_what_an_earlier_one_has():
-    assert [release.is_at_least("1.33") for release in releases().values()] == [False, True, True, True]
 
 
 def test_without_a_choice_the_newest_release_is_tested():

@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 
 from testbed.process import (
-    LONGEST_PAUSE_S,
-    POLL_S,
     Process,
     ProcessError,
     eventually,
-    free_ports,
-    lives,
-    pause_after,
     start_on_free_ports,
 )
 
@@ -48,25 +43,6 @@ def test_stop_ends_the_whole_group(tmp_path):
     process.stop()
     assert process.exit_code == -signal.SIGKILL
     assert gone(child)
-
-
-LARGE_CHILD = """
-import socket, time
-listener = socket.create_server(("127.0.0.1", 0))
-memory = bytearray(b"x") * (1 << 29)
-print(listener.getsockname()[1], flush=True)
-time.sleep(600)
-"""
-
-
-def test_what_a_large_child_listened_on_is_free_when_its_parent_was_stopped(tmp_path):
-    log, child = tmp_path / "large.log", tmp_path / "child.py"
-    child.write_text(LARGE_CHILD)
-    with Process([SHELL, "-c", f"{sys.executable} {child}; true"], log) as process:
-        port = int(eventually(lambda: log.read_text().strip(), "it listens"))
-        process.stop()
-        socket.create_server(("127.0.0.1", port)).close()
-        assert not lives(process.pid)
 
 
 def test_a_process_with_grace_ends_in_its_own_way(tmp_path):
@@ -129,19 +105,3 @@ def test_a_taken_port_is_answered_with_another(tmp_path):
 def connects(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
-
-
-def test_free_ports_are_all_different():
-    assert len(set(free_ports(20))) == 20
-
-
-def test_a_process_that_has_ended_by_itself_can_be_stopped(tmp_path):
-    process = Process([SHELL, "-c", "exit 4"], tmp_path / "ended.log", grace_s=20)
-    eventually(lambda: process.exit_code is not None, "it has ended")
-    process.stop()
-    assert process.exit_code == 4
-
-
-def test_looks_get_rarer_the_longer_the_wait_and_put_it_off_by_a_twentieth_at_most():
-    assert [pause_after(waited) for waited in (0, 1, 2, 4)] == [POLL_S, POLL_S, 0.1, 0.2]
-    assert pause_after(3600) == LONGEST_PAUSE_S

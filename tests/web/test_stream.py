@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 
-import msgspec
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
@@ -17,9 +16,7 @@ from modes.facts import NodeFact, PodFact
 from modes.units import POOL, profile_of_resource
 from service.yielding import NODES_AT_ONCE
 from tests.ledger.cluster import eighths
-from tests.service.loop_steps import Steps
-from tests.web.asking import Request, Source, get, is_whole, page_of, panels, rows, watching
-from web import stream
+from tests.web.asking import Source, get, is_whole, page_of, panels, rows, watching
 from web.panels import MAX_DENIALS, MAX_UNLIMITED, MAX_WAITING, PanelMaker
 from web.rows import node_row
 from web.source import (
@@ -272,35 +269,6 @@ def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
         return await maker.newest()
 
     assert asyncio.run(main()).blocks[0].pods == 3 * NODES_AT_ONCE
-
-
-@pytest.mark.parametrize("viewers", [1, 3])
-def test_no_step_of_the_loop_makes_more_than_a_slice_of_the_rows(monkeypatch, viewers):
-    source = Source(*[f"n{number:03}" for number in range(10 * NODES_AT_ONCE)])
-    page = page_of(source)
-
-    async def main():
-        steps = Steps()
-        monkeypatch.setattr(stream, "node_row", steps.count(node_row))
-        requests = [Request(page, "/stream") for _ in range(viewers)]
-        tasks = [asyncio.create_task(request.run()) for request in requests]
-        for request in requests:
-            await request.until(panels)
-        page.stop()
-        for request in requests:
-            request.gone.set()
-        await asyncio.gather(*tasks)
-        return steps
-
-    steps = asyncio.run(main())
-    assert steps.most == NODES_AT_ONCE
-    assert steps.total >= viewers * 10 * NODES_AT_ONCE
-
-
-def test_a_row_is_as_small_as_what_it_says():
-    source = Source("a", gpus=8)
-    row = node_row(source.ledger.node("a"), ABOUT)
-    assert len(msgspec.json.encode(row)) < 400
 
 
 def test_a_row_of_a_node_with_ten_thousand_pods_lists_few():

@@ -123,12 +123,6 @@ def test_every_term_of_the_pods_own_gets_the_model():
     assert node_affinity(decided)[REQUIRED] == {"nodeSelectorTerms": [*expressions, {}]}
 
 
-def test_a_pod_that_comes_a_second_time_keeps_its_model():
-    found = after_one_on("h", *FLEET)
-    stored = found.decide(pod(metadata=OF_JOB)).stored
-    assert found.decide(stored).patch == []
-
-
 def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_to_do():
     found = after_one_on("h", *FLEET)
     denied = found.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A100"}))

@@ -215,7 +215,7 @@ def test_a_controller_that_ends_after_any_write_is_followed_by_one_that_goes_on(
 PROFILES = st.sampled_from([profile.name for profile in A100_40GB.profiles])
 
 
-@settings(max_examples=by_turns("controller", usual=5, full=30), deadline=None)
+@settings(max_examples=by_turns("controller", usual=3, full=30), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 25), PROFILES, st.booleans()), min_size=1, max_size=8),
     st.lists(st.integers(0, 4), max_size=4),

@@ -66,19 +66,6 @@ def held(name, slices):
     return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", takes=((0, slices),)), None)
 
 
-def test_scrapes_that_come_together_walk_the_nodes_once(monkeypatch):
-    state, walks = store(), []
-    walk = state.ledger.names
-    monkeypatch.setattr(state.ledger, "names", lambda: walks.append(1) or walk())
-    metrics = GpuMetrics(state, lambda: True, Clock())
-
-    async def scrapes():
-        return await asyncio.gather(*[metrics.text() for _ in range(50)])
-
-    assert len({*asyncio.run(scrapes())}) == 1
-    assert len(walks) == 1
-
-
 def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
     state, clock, leads = store(), Clock(), [True]
     metrics = GpuMetrics(state, lambda: leads[0], clock)

@@ -100,28 +100,6 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
     assert walks == ["w4", "w5"]
 
 
-def test_a_long_walk_is_not_followed_by_another_at_once():
-    state, clock = ready_state("a")
-    state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
-    for slices in (4, 5, 6):
-        state.set_pod(seen_pod(f"w{slices}", takes=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, nothing, clock=clock), []
-    find = made._finder.find
-
-    async def long(fact, *how, **more):
-        walks.append(fact.name)
-        clock.now += 2 * page.SECONDS_BETWEEN_WALKS
-        return await find(fact, *how, **more)
-
-    made._finder.find = long
-
-    async def main():
-        return [await made.of(pending) for pending in state.ledger.pending()]
-
-    asyncio.run(main())
-    assert walks == ["w4"]
-
-
 def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
     state, clock = ready_state("a", "b")
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))

@@ -7,7 +7,7 @@ import pytest
 import kube.matching
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.ledger import Ledger
-from ledger.placement.label_index import LEAST_WORK, WORK_PER_NODE, Work
+from ledger.placement.label_index import LEAST_WORK, WORK_PER_NODE
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
@@ -94,15 +94,6 @@ def test_a_hundred_terms_are_not_put_to_every_node(
     assert 0 < ledger._finder.work.spent <= MOST_COMPARISONS
 
 
-def test_the_labels_of_a_pod_are_compared_once_for_all_sizes_that_are_tried(ledger: Ledger) -> None:
-    constraints = DEAR["all but ranks that there are none of"]
-    ledger.place(eighths(1, constraints=constraints), 0.0)
-    once = ledger._finder.work.spent
-    ledger.place(eighths(1, constraints=DEAR["ranks that there are none of"]), 0.0)
-    ledger.place(eighths(3, constraints=constraints, reservation="r"), 0.0)
-    assert ledger._finder.work.spent <= once
-
-
 def test_a_pod_that_demands_more_is_refused_and_holds_nothing(ledger: Ledger) -> None:
     before = books(ledger)
     answer = ledger.place(endless(reservation="refused"), 0.0)
@@ -116,11 +107,6 @@ def test_many_bounds_on_a_label_with_a_value_of_its_own_on_each_node_are_refused
     answer = ledger.place(eighths(1, constraints=each_term("rank", "Gt", *HUNDRED)), 0.0)
     assert isinstance(answer, Unschedulable)
     assert answer.is_too_much
-
-
-@pytest.mark.parametrize("nodes", [0, 10_000])
-def test_what_a_decision_may_compare_grows_with_the_cluster(nodes: int) -> None:
-    assert Work(nodes).most == LEAST_WORK + WORK_PER_NODE * nodes
 
 
 def test_nodes_that_only_pods_name_let_no_decision_compare_more() -> None:

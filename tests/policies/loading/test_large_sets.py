@@ -1,11 +1,9 @@
 """Sets larger than any admin means: refused in words, before work that grows with the square is done."""
 
-from collections import Counter
 from unittest.mock import patch
 
 import pytest
 
-from policies.loading import compile as compile_module
 from policies.loading.compile import MAX_COMBINATIONS
 from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
 from policies.loading.sources import MAX_ENTRIES
@@ -42,20 +40,6 @@ def test_more_entries_than_are_read_are_counted_before_anything_is_made_of_them(
             f".: {number + 1} policies, limiters and queues are more than the maximum of {MAX_ENTRIES}: "
             "name only queues that differ from their namespace's policy"
         )
-
-
-def test_as_many_as_are_read_are_settled_once_each():
-    calls = Counter()
-    real = compile_module.resource_names
-
-    def counted(*arguments):
-        calls["resource_names"] += 1
-        return real(*arguments)
-
-    with patch.object(compile_module, "resource_names", counted):
-        found = parse_policies({"d.yaml": DEFAULT, "q.yaml": queues(MAX_ENTRIES - 1)})
-    assert len(found.compiled) == MAX_ENTRIES
-    assert calls["resource_names"] == 1
 
 
 def test_queues_times_policies_are_bounded():

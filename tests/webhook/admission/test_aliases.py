@@ -80,13 +80,6 @@ def test_kais_container_is_ours():
     assert limits(webhook_of(KAI).decide(found), "second") == {"nvidia.com/gpu-0": "4"}
 
 
-def test_a_second_review_sees_a_pod_of_ours():
-    webhook = webhook_of(KAI)
-    again = webhook.decide(webhook.decide(kai(fraction="0.5")).stored, uid="another")
-    assert (again.code, again.patch) == ("unchanged", [])
-    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [4, 0, 0, 0]
-
-
 def test_a_forged_marker_of_ours_is_not_believed():
     found = kai(fraction="0.5")
     found["metadata"]["annotations"] |= {
@@ -205,13 +198,6 @@ def test_a_sidecar_of_hamis_next_to_its_container_is_one_too_many():
     assert denied.message.startswith(
         'containers "train" and "side" both request HAMi resources: use only one'
     )
-
-
-def test_a_second_review_of_a_pod_with_an_init_container_of_hamis_changes_nothing():
-    webhook = webhook_of(HAMI)
-    warm = container("warm", limits={MEM: "100"})
-    stored = webhook.decide(hami({GPU: "1", MEM: "100"}, initContainers=[warm])).stored
-    assert webhook.decide(stored, uid="another").patch == []
 
 
 def test_many_init_containers_of_hamis_and_many_amounts_take_bounded_work():

@@ -84,14 +84,6 @@ def test_the_pods_sum_is_reserved_once():
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [6, 0]
 
 
-def test_a_second_review_leaves_the_pod_alone():
-    webhook = two_gpus()
-    injected = webhook.decide(shared()).stored
-    again = webhook.decide(injected, uid="another")
-    assert (again.code, again.patch) == ("unchanged", [])
-    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [6, 0]
-
-
 @pytest.mark.parametrize("text", ["train=0.250,eval=0.500", "eval=0.250,train=0.500", "train=0.750"])
 def test_parts_that_were_changed_after_the_first_review_are_not_believed(text):
     webhook = two_gpus()
@@ -236,14 +228,6 @@ def test_a_card_on_which_the_slices_of_all_are_more_than_it_has_takes_none():
     assert (denied.code, denied.message.rpartition(": ")[2]) == ("no-matching-node", "request less")
 
 
-def test_a_second_review_of_shared_memory_leaves_the_pod_alone():
-    webhook = webhook_of(gpu_node("a", 2, 24576), gpu_node("b", 2, 40960))
-    injected = webhook.decide(shared_memory()).stored
-    again = webhook.decide(injected, uid="another")
-    assert (again.code, again.patch) == ("unchanged", [])
-    assert webhook.ledger.totals().used == int(injected["metadata"]["annotations"]["clearml-injector/slices"])
-
-
 @pytest.mark.parametrize("text", ["train=2Gi,eval=4Gi", "eval=2Gi,train=4Gi"])
 def test_memory_that_was_changed_after_the_first_review_is_not_believed(text):
     webhook = two_gpus(mib=24576)
@@ -259,7 +243,6 @@ def test_what_is_assumed_of_nodes_to_come_decides_the_slices_of_each():
         {"nvidia.com/gpu-0": "2"},
         {"nvidia.com/gpu-0": "1"},
     )
-    assert webhook.decide(decided.stored, uid="second").patch == []
 
 
 def test_the_reserve_is_held_in_addition_to_what_each_asks_for():
@@ -283,13 +266,6 @@ def test_memory_in_a_pool():
     decided = webhook_of(pooled_node("a", mib=24576), policy_set=pooled).decide(shared_memory())
     assert limits(decided, "train") == {"nvidia.com/gpu": "2"}
     assert memory_limits(decided, "eval") == {"CUDA_DEVICE_MEMORY_LIMIT": "2048m"}
-
-
-def test_a_second_review_of_memory_in_a_pool_leaves_the_pod_alone():
-    pooled = policies("resources: {mode: pooled}")
-    webhook = webhook_of(pooled_node("a", mib=24576), policy_set=pooled)
-    again = webhook.decide(webhook.decide(shared_memory()).stored, uid="another")
-    assert (again.code, again.patch) == ("unchanged", [])
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """Over any pod: our patch gives exactly the described pod, and a second call gives only what is missing."""
 
 import copy
-import json
 from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.options import read_ledger
 from tests.effort import by_turns, examples
 from tests.webhook.support import Webhook, container, default_policies, named, pod, pods
 from tests.webhook.support import pod_descriptions as describer
@@ -35,14 +33,6 @@ def test_the_patch_gives_exactly_the_described_pod(made):
         placement=decided.outcome.injection.placement,
         marker=MARKER,
     )
-
-
-@MANY
-@given(pods.pods())
-def test_a_second_call_gives_an_empty_patch(made):
-    webhook = Webhook()
-    first = injected(webhook, made[0])
-    assert webhook.decide(first.stored, uid="second").patch == []
 
 
 def added_sidecar(injected_pod, draw):
@@ -163,24 +153,3 @@ def test_no_gpu_is_promised_more_slices_than_it_has(sequence):
     assert used == promised
     assert all(slices <= 8 for slices in promised.values())
     assert len(view.backlog) == waiting
-
-
-def test_not_even_hundreds_of_pods_of_one_namespace_are_promised_a_ninth_slice(tmp_path):
-    names = {f"nvidia.com/gpu-{index}": "8" for index in range(8)}
-    node = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"labels": {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8"}},
-        "status": {"allocatable": names, "conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    nodes = [{**node, "metadata": {**node["metadata"], "name": f"n{number}"}} for number in range(5)]
-    inventory = tmp_path / "inventory.json"
-    inventory.write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": nodes}))
-    webhook = Webhook(ledger=read_ledger(default_policies(), inventory), again=False)
-    placements = [
-        webhook.decide(pod(fraction="0.125"), uid=str(number)).outcome.injection.placement
-        for number in range(330)
-    ]
-    promised = Counter((each.node, each.indices[0]) for each in placements if each.node is not None)
-    assert (len(promised), set(promised.values())) == (40, {8})
-    assert len(webhook.ledger.view().backlog) == 10

@@ -137,31 +137,6 @@ def test_only_so_many_keys_with_amounts_are_kept(monkeypatch):
     assert len(patch_cache._entries) == 1
 
 
-def test_without_kept_amounts_a_pod_is_decided_the_same(rendered):
-    webhook = Webhook(policies(ASSUME))
-    webhook.learn(review_of(sized("2", "1Gi")))
-    patches = []
-    for _ in range(3):
-        patches.append(webhook.send(review_of(sized("2", "1Gi"), dryRun=True), learns=False).patch)
-        webhook.reviewer.dispatcher.decider._sized.clear()
-    assert patches == patches[:1] * 3
-    assert rendered == ["train"] * 3
-
-
-@pytest.mark.parametrize(
-    ("text", "texts", "amounts"),
-    [
-        (b"", (b"",), []),
-        (b'{"limits":{"cpu":"1"}}', (b'{"limits":{', b"cpu", b"}}"), [b"1"]),
-        (b'{"limits":{"memory" :\n "1"}}', (b'{"limits":{', b"memory", b"}}"), [b"1"]),
-        (b'{"limits":{"cpu":1}}', (b'{"limits":{"cpu":1}}',), []),
-        (b'{"limits":{"cpus":"1","x":"cpu"}}', (b'{"limits":{"cpus":"1","x":"cpu"}}',), []),
-    ],
-)
-def test_only_amounts_in_quotes_leave_the_key(text, texts, amounts):
-    assert without_amounts((*KEY, text)) == ((*KEY, texts), amounts)
-
-
 def test_long_resources_give_no_key():
     assert without_amounts((*KEY, b" " * (MAX_BYTES + 1))) is None
 

@@ -27,25 +27,6 @@ def test_a_pod_with_a_known_key_is_decided_by_the_cache_and_once_more_by_the_rul
     assert deciders == ["cache", "rules"]
 
 
-def test_a_pod_with_a_key_that_never_came_is_decided_by_the_rules_twice(deciders):
-    assert Webhook(again=False).send(review_of(pod()), learns=False).code == "injected"
-    assert deciders == ["rules", "rules"]
-
-
-def test_a_key_is_known_from_the_second_time_on(deciders):
-    webhook = Webhook(again=False)
-    for uid in "abcd":
-        webhook.send(review_of(pod(), uid=uid), learns=False)
-    assert deciders == ["rules", "rules", "cache", "rules", "cache", "rules", "cache", "rules"]
-
-
-def test_a_pod_without_a_key_is_decided_by_the_rules(deciders):
-    assert not Webhook().learn(review_of(pod(nodeName="gpu-1")))
-    found = pod(volumes=[{"name": "a", "hostPath": {"path": "/data"}}])
-    assert Webhook(again=False).decide(found).code == "injected"
-    assert deciders == ["rules", "rules"]
-
-
 FULL = pod(
     metadata={"annotations": {"a": "b"}},
     containers=[container(env=[{"name": "A", "value": "b"}])],

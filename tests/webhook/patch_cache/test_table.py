@@ -1,7 +1,5 @@
 """What only the rules read is listed nowhere in the cache: a pod that has it has no key."""
 
-from typing import Annotated
-
 import msgspec
 import pytest
 
@@ -20,7 +18,7 @@ from webhook.patch_cache.partial_pod import (
     PartialSpec,
     PartialVolume,
 )
-from webhook.patch_cache.table import ABSENT, AS_WRITTEN, Keyed, Table, if_any
+from webhook.patch_cache.table import Table
 
 KINDS = {PodSpec: PartialSpec, Container: PartialContainer, Volume: PartialVolume}
 EXAMPLES = {
@@ -106,51 +104,3 @@ def test_a_field_that_a_rule_begins_to_read_is_found_without_an_entry_here():
     assert table.read(plain) == ()
     assert table.read(new) is None
     assert table.read(null) is None
-
-
-class Part(msgspec.Struct, rename="camel"):
-    """A type of a partial pod with a field of each kind."""
-
-    name: str
-    written: Annotated[msgspec.Raw, AS_WRITTEN] = ABSENT
-    some_list: Annotated[list[str] | None, if_any(["example"])] = None
-    said: Annotated[str | None, Keyed('{0} == "yes"', "yes")] = None
-
-
-class Full(msgspec.Struct, rename="camel"):
-    """The same as rules read it, and more."""
-
-    name: str
-    written: dict[str, str] | None = None
-    some_list: list[str] | None = None
-    said: str | None = None
-    image: str | None = None
-    rare: str | None = None
-
-
-TABLE = Table(Part, Full, "image")
-
-
-@pytest.mark.parametrize(
-    ("text", "part", "example"),
-    [
-        ({"name": "x"}, (b"", False, False), {}),
-        ({"name": "x", "image": "y"}, (b"", False, False), {}),
-        ({"name": "x", "rare": "y"}, None, None),
-        (
-            {"name": "x", "written": {"a": "b"}, "someList": ["c"], "said": "yes"},
-            (b'{"a":"b"}', True, True),
-            {"written": {"a": "b"}, "someList": ["example"], "said": "yes"},
-        ),
-        (
-            {"name": "x", "written": None, "someList": [], "said": "no"},
-            (b"null", False, False),
-            {"written": None},
-        ),
-    ],
-)
-def test_one_table_gives_the_key_and_the_representative_example(text, part, example):
-    read = TABLE.read(msgspec.json.decode(msgspec.json.encode(text), type=TABLE.type))
-    assert read == part
-    if read is not None:
-        assert msgspec.json.decode(msgspec.json.encode(TABLE.example(read))) == example

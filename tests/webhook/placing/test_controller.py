@@ -355,22 +355,6 @@ def test_an_ask_that_is_too_large_fails_alone():
     assert len(large.why) <= 200
 
 
-def test_others_run_between_two_pods_that_are_placed_without_the_controller(monkeypatch):
-    monkeypatch.setattr("service.yielding.TIME_SLICE_SECONDS", 0.0)
-    placed_by_step = []
-
-    async def main():
-        async with listening(Controller(_nonsense)) as port, placing(port) as placer:
-            asks = [request_of(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
-            answers = [placer.place(request) for request in asks]
-            while not all(answer.done() for answer in answers):
-                placed_by_step.append(sum(answer.done() for answer in answers))
-                await asyncio.sleep(0)
-
-    run(main)
-    assert set(range(1, 20)) <= set(placed_by_step)
-
-
 @pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
 def test_an_answer_that_is_none_fails_alone(bad):
     async def second_is_bad(batch):

@@ -1,7 +1,6 @@
 """Placing while the controller is away: by capacity where it is known, never a guess where it is not."""
 
 import asyncio
-import itertools
 
 import msgspec
 import pytest
@@ -19,7 +18,7 @@ from modes.units import profile_of_resource
 from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
-from webhook.placing.fallback import NODES_AT_ONCE, Fallback
+from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Unanswered
 from webhook.placing.snapshot import _Beginning
 
@@ -238,22 +237,6 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
         return before, fallback.used()
 
     assert asyncio.run(main()) == (4, 0)
-
-
-def test_a_snapshot_of_many_nodes_is_taken_in_while_reviews_go_on(fallback):
-    count = 3 * NODES_AT_ONCE + 1
-    states = {f"n{i}": node(f"n{i}") for i in range(count)}
-    taken = []
-
-    async def main():
-        coming = asyncio.create_task(fallback.replace(states, []))
-        while not coming.done():
-            taken.append(fallback.nodes())
-            await asyncio.sleep(0)
-
-    asyncio.run(main())
-    steps = [later - earlier for earlier, later in itertools.pairwise([*taken, count])]
-    assert max(steps) == NODES_AT_ONCE
 
 
 def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
