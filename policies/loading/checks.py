@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kube.names import NVIDIA_DOMAIN
-from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
-from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from modes.fraction import Fraction
 from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import INSTANCE_MODE, MODES
@@ -16,17 +14,14 @@ from policies.loading.claim_checks import claim_problems
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Allow, Limiter, Policy, TolerationPart
+from policies.model.schema import Limiter, Policy, TolerationPart
 
 MAX_LIMITERS_NAMED = 20
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
     """Yield broken rules that involve several keys of one policy."""
-    if policy.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
-        yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
-    else:
-        yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
+    yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
     yield from memory_problems(policy, source)
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
@@ -44,7 +39,6 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield from _toleration_problems(toleration, source, number)
     if policy.reclaim_idle == "evict" and policy.idle_after is None:
         yield source.problem("evict needs idleAfter: set it, such as idleAfter: 4h", "reclaimIdle")
-    yield from _allowed_resource_problems(policy.allow, source)
     for number, sidecar in enumerate(policy.container.sidecars):
         if sidecar.name is None and sidecar.image is None:
             rule = "matches no sidecar: set its name, its image or both"
@@ -229,18 +223,6 @@ def _toleration_problems(toleration: TolerationPart, source: Source, number: int
         yield source.problem("without a key the operator must be Exists", "tolerations", number)
     if toleration.operator == "Exists" and toleration.value:
         yield source.problem("operator Exists allows no value", "tolerations", number, "value")
-
-
-def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem]:
-    """Yield names that request GPUs, or that are never denied."""
-    for number, name in enumerate(allow.resources):
-        if not name.startswith(NVIDIA_DOMAIN):
-            rule = f"{quoted(name)} is never denied: only names in {NVIDIA_DOMAIN} need to be listed"
-        elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or is_one_gpu(name):
-            rule = f"{quoted(name)} requests GPUs, so it cannot be allowed with the label"
-        else:
-            continue
-        yield source.problem(f"{rule}: remove it", "allow", "resources", number)
 
 
 def _overlap(one: str, other: str) -> bool:

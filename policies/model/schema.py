@@ -22,6 +22,7 @@ from policies.model.types import (
     DnsLabel,
     DriverText,
     EnvName,
+    HarmlessResource,
     ImagePattern,
     Json,
     Limit,
@@ -34,6 +35,7 @@ from policies.model.types import (
     PinnedImage,
     PolicyEnv,
     Size,
+    SlicesPerGpu,
     Text,
 )
 
@@ -178,7 +180,7 @@ class Allow(Part):
     """Capabilities that GPU containers may add, out of `SYS_ADMIN` and `ALL`."""
     override_env: bool = False
     """Mounts at `/overrideEnv`, a file whose settings override HAMi-core's environment."""
-    resources: list[Text] = Field(default_factory=list)
+    resources: list[HarmlessResource] = Field(default_factory=list)
     """Resources of `nvidia.com/` that give no access to a GPU, such as `nvidia.com/hostdev`."""
     host_ipc: Annotated[bool, Field(alias="hostIPC")] = False
     """The node's IPC namespace (`hostIPC`), which clients of the node's MPS daemon need."""
@@ -196,7 +198,7 @@ class Policy(Part):
     """Name of the policy; the one named `default` must exist."""
     namespaces: list[DnsLabel] = Field(default_factory=list)
     """Namespaces whose pods follow this policy, unless their queue names another policy."""
-    slices_per_gpu: int = Field(default=8, json_schema_extra={"enum": list(ALLOWED_SLICES_PER_GPU)})
+    slices_per_gpu: SlicesPerGpu = Field(default=8, json_schema_extra={"enum": list(ALLOWED_SLICES_PER_GPU)})
     """Slices of one GPU, equal to the device plugin's replicas: 2, 4, 8 or 16."""
     fractions: Fractions | None = None
     """Slices by label text, exactly as it must be written; `{}` allows none. A text that is no whole number \

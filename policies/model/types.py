@@ -11,7 +11,9 @@ from pydantic.alias_generators import to_camel
 
 from kube.device_keys import is_reserved
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, MAX_CEL_NAME, MAX_DRIVER, NVIDIA_DRIVER
-from kube.names import MAX_NAME
+from kube.names import MAX_NAME, NVIDIA_DOMAIN
+from modes.fraction import ALLOWED_SLICES_PER_GPU
+from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
 from policies.model.allowances import claim_name
@@ -95,6 +97,20 @@ def _period(text: str) -> str:
     return text
 
 
+def _slices_per_gpu(number: int) -> int:
+    if number not in ALLOWED_SLICES_PER_GPU:
+        raise ValueError(f"is not one of {', '.join(map(str, ALLOWED_SLICES_PER_GPU))}")
+    return number
+
+
+def _harmless_resource(name: str) -> str:
+    if not name.startswith(NVIDIA_DOMAIN):
+        raise ValueError(f"is never denied: only names in {NVIDIA_DOMAIN} need to be listed: remove it")
+    if name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or is_one_gpu(name):
+        raise ValueError("requests GPUs, so it cannot be allowed with the label: remove it")
+    return name
+
+
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         raise ValueError("must be a name of letters, digits and _")
@@ -162,4 +178,6 @@ Limit = Annotated[int, Field(ge=0, le=1_000_000)]
 MibLimit = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 Mib = Annotated[int, Field(ge=1, le=100_000_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+HarmlessResource = Annotated[Text, AfterValidator(_harmless_resource)]
+SlicesPerGpu = Annotated[int, AfterValidator(_slices_per_gpu)]
 Json = dict[str, Any]
