@@ -18,9 +18,6 @@ from kube.events import StoredEvent
 from kube.names import MEMORY_MIB_ANNOTATION
 from ledger.why_refused import EventSummary
 
-MAX_CONTAINERS = 50
-"""Containers whose states are checked."""
-
 
 class _Status(msgspec.Struct, rename="camel"):
     phase: str = "Pending"
@@ -122,7 +119,7 @@ def _troubles(status: _Status) -> Iterator[str]:
     if status.phase == "Failed" and (status.reason or status.message):
         yield _joined(status.reason, status.message)
     containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
-    for container in containers[:MAX_CONTAINERS]:
+    for container in containers:
         waiting, ended = container.state.waiting, container.state.terminated
         if waiting is not None and waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
             yield f"container {container.name}: {_joined(waiting.reason, waiting.message)}"

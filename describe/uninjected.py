@@ -19,7 +19,6 @@ from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 from policies.model.pod_keys import misplaced_keys
 
-MAX_CONTAINERS = 200
 MAX_SHOWN = 80
 """Characters of an amount or value that a user wrote."""
 NO_DEVICES = frozenset({"", "void", "none"})
@@ -111,7 +110,7 @@ def _uninjected(pod: _Pod, kinds: ResourceKinds) -> Uninjected | None:
 def _reasons(pod: _Pod, kinds: ResourceKinds) -> Iterator[str]:
     """Yield why a pod is listed, the most important reason first."""
     yield from _without_effect(pod.metadata.labels or {}, pod.metadata.annotations or {})
-    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())][:MAX_CONTAINERS]
+    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())]
     for container in containers:
         for amounts in (container.resources.limits, container.resources.requests):
             for name, amount in (amounts or {}).items():

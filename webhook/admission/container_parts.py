@@ -15,8 +15,6 @@ from webhook.admission.free_names import MAX_NAME
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
 _MAX_AMOUNT = 12
-MAX_TEXT = MAX_CONTAINERS * (MAX_NAME + _MAX_AMOUNT + 2)
-"""Maximum characters of the annotation."""
 MAX_SHOWN = 24
 """Maximum characters of a container's name or of an entry in a denial."""
 MAX_NAMED = 3
@@ -79,7 +77,7 @@ def _read(
     text: str, by_name: dict[str, ContainerRef], whole: Fraction, reserve_mib: int
 ) -> list[ContainerPart] | Denial:
     what, example = ("memory", _OF_MEMORY) if whole.mib else ("fraction", _OF_FRACTION)
-    if len(text) > MAX_TEXT or text.count(",") >= MAX_CONTAINERS:
+    if text.count(",") >= MAX_CONTAINERS:
         return refuse_parts(f"can list up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
     parts: dict[str, ContainerPart] = {}
     for entry in text.split(","):

@@ -164,7 +164,7 @@ LONG = "a" * 63
         (f"{LONG}=0.750", "container-unknown", f'has no container "{LONG[:24]}..."'),
         (f"{LONG}{LONG}=0.750", "containers-not-allowed", f'in "{LONG[:24]}...": use a value'),
         ("train=0.125," * 16 + "eval=0.125", "containers-not-allowed", "can list up to 16 containers"),
-        ("x" * 250_000, "containers-not-allowed", "can list up to 16 containers"),
+        ("x" * 250_000, "containers-not-allowed", f'in "{"x" * 24}...": use a value'),
     ],
 )
 def test_what_is_no_agreement_is_denied_in_short_words(text, code, message):
