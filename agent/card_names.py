@@ -13,6 +13,7 @@ from agent.child_process import Child, ChildError
 from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
+from service.background import beat
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
@@ -84,20 +85,17 @@ class CardNames:
         }
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
-    async def follow(
-        self, gpus: Collection[Gpu], heartbeat: Callable[[], None], changed: Callable[[], None] = lambda: None
-    ) -> None:
+    async def follow(self, gpus: Collection[Gpu], changed: Callable[[], None] = lambda: None) -> None:
         """Read again whenever the files change, such as after a driver upgrade, until cancelled.
 
         Args:
             gpus: the cards.
-            heartbeat: called in each period.
             changed: called when a card's name or hook changed.
         """
         said = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            heartbeat()
+            beat()
             before = dict(self.names), self.limit_hooks
             try:
                 await self.read(gpus)

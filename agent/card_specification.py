@@ -11,7 +11,7 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from agent.cdi import CdiError
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.options import AgentOptions
+from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -92,12 +93,12 @@ class CardSpecification:
         except (*UNREADABLE, KeyError, TypeError):
             return False
 
-    async def follow(self, gpus: Collection[Gpu], heartbeat: Callable[[], None]) -> None:
+    async def follow(self, gpus: Collection[Gpu]) -> None:
         """Write it again whenever it is out of date, until cancelled."""
         said, wait = "", Backoff(POLL_SECONDS, MOST_SECONDS)
         while True:
             await asyncio.sleep(wait.next() if said else POLL_SECONDS)
-            heartbeat()
+            beat()
             if await asyncio.to_thread(self.is_current):
                 continue
             try:

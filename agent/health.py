@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from agent.faults import Fault, Faults
 from agent.gpu import Gpu, GpuCondition, GpuSource, GpuSourceError, HealthEvent
 from agent.metrics import AgentMetrics
 from agent.settings import SURVIVED_XIDS
 from agent.state import AgentState
+from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -64,14 +65,14 @@ class HealthWatch:
             metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
             self._show(gpu, None)
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Follow events and conditions until cancelled."""
         checked_at = float("-inf")
         while True:
             if time.monotonic() - checked_at >= CHECK_SECONDS:
                 await self.check_all()
                 checked_at = time.monotonic()
-            heartbeat()
+            beat()
             await self._wait_once()
 
     async def _wait_once(self) -> None:

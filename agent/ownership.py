@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from agent.kubelet import Kubelet, KubeletError
 from agent.other_plugins import OtherPlugins
 from agent.registration import Registrar
+from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -31,11 +32,11 @@ class Ownership:
         self._error: str | None = None
         self._log = get_logger("ownership")
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Compare the devices that the kubelet counts with ours until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
-            heartbeat()
+            beat()
             settled = [each for each in self._registrars if each.is_settled]
             try:
                 counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()

@@ -82,16 +82,16 @@ class DevicePlugins:
             state, [resource for resource, _ in self._offers], metrics, options.trusted_resources
         )
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Register when nothing is missing any more, and stay registered until cancelled."""
         try:
-            await self._run(heartbeat)
+            await self._run()
         finally:
             self._preparation.release()
 
-    async def _run(self, heartbeat: Callable[[], None]) -> None:
+    async def _run(self) -> None:
         names = [resource for resource, _ in self._offers]
-        allocator, specifications = await self._preparation.until_done(heartbeat, names, self._finish)
+        allocator, specifications = await self._preparation.until_done(names, self._finish)
         await self._withhold()
         await self._look_for_others()
         remove_stale_sockets(self._kubelet.plugins)
@@ -103,15 +103,15 @@ class DevicePlugins:
         ]
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
-                group.create_task(registrar.run(heartbeat))
-            group.create_task(Ownership(self._kubelet, registrars, self._others).run(heartbeat))
+                group.create_task(registrar.run())
+            group.create_task(Ownership(self._kubelet, registrars, self._others).run())
             group.create_task(self._follow_drivers())
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
                 if (cards := self._preparation.cards) is not None:
-                    group.create_task(cards.follow(self._state.gpus, heartbeat))
-                group.create_task(self._preparation.names.follow(self._state.gpus, heartbeat, write_again))
+                    group.create_task(cards.follow(self._state.gpus))
+                group.create_task(self._preparation.names.follow(self._state.gpus, write_again))
 
     def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
         return DevicePlugin(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from agent.files import Files, stamps_of
 from agent.options import AgentOptions
 from agent.policy_cache import KeptPolicy, find_kept, keep
 from agent.settings import AgentPolicy
+from service.background import beat
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
@@ -83,11 +83,11 @@ class PolicyWatch:
             self._confirmed.set()
         self._log = get_logger("policy")
 
-    async def until_changed(self, heartbeat: Callable[[], None]) -> None:
+    async def until_changed(self) -> None:
         """Return when this policy has changed in the directory; invalid policies change nothing."""
         while not await self._has_changed():
             await asyncio.sleep(POLL_SECONDS)
-            heartbeat()
+            beat()
 
     async def is_confirmed(self, seconds: float) -> bool:
         """Return whether the policy was compiled since this process started; wait at most so long."""

@@ -20,6 +20,7 @@ from agent.private_folder import UntrustedError
 from agent.runtime import cdi_problem
 from agent.settings import NO_LIMITER, AgentPolicy
 from agent.state import HELD, AgentState
+from service.background import beat
 from service.log import get_logger
 
 RETRY_SECONDS = 1.0
@@ -88,19 +89,16 @@ class Preparation:
         if self.driver is not None:
             self._state.set_driver_limits(HELD if self.are_limited_by_driver() else _NO_HOOK)
 
-    async def until_done(
-        self, heartbeat: Callable[[], None], offered: Collection[str], finish: Callable[[], Finished]
-    ) -> Finished:
+    async def until_done(self, offered: Collection[str], finish: Callable[[], Finished]) -> Finished:
         """Prepare, and then finish, when nothing is missing any more; return what `finish` returns.
 
         Args:
-            heartbeat: called in each attempt.
             offered: names that are not registered meanwhile.
             finish: raises NotPreparedError or CdiError if it cannot.
         """
         reported = None
         while True:
-            heartbeat()
+            beat()
             try:
                 await self._prepare()
                 return finish()

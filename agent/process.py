@@ -33,7 +33,7 @@ from agent.preparation import Preparation
 from agent.settings import AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
-from service.background import BackgroundTask, BackgroundTasks, Heartbeat
+from service.background import BackgroundTask, BackgroundTasks
 from service.http.plain_http import PlainHttp
 from service.log import get_logger
 from service.metrics import new_registry
@@ -72,7 +72,7 @@ class Extension:
 class Offering(Protocol):
     """What keeps the GPUs offered to the scheduler."""
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Offer the GPUs, until cancelled."""
 
 
@@ -200,8 +200,8 @@ class AgentProcess:
         begun = self._begun
         watch = PolicyWatch(agent.options, agent.policy, begun.policy.files if begun is not None else None)
 
-        async def follow_policy(heartbeat: Callable[[], None]) -> None:
-            await watch.until_changed(heartbeat)
+        async def follow_policy() -> None:
+            await watch.until_changed()
             self._again = True
             self._stopping.set()
 
@@ -218,10 +218,10 @@ class AgentProcess:
         measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, kubelet, agent.registry)
         return [
-            BackgroundTask("device plugins", _after(health.check_all, offering.run), 30.0),
-            BackgroundTask("health", health.run, 30.0),
-            BackgroundTask("policy", _after(compiled_later, follow_policy), 60.0),
-            BackgroundTask("usage", _after(measured_later, usage.run), 60.0),
+            BackgroundTask.beating("device plugins", _after(health.check_all, offering.run), 30.0),
+            BackgroundTask.beating("health", health.run, 30.0),
+            BackgroundTask.beating("policy", _after(compiled_later, follow_policy), 60.0),
+            BackgroundTask.beating("usage", _after(measured_later, usage.run), 60.0),
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:
@@ -245,11 +245,11 @@ class AgentProcess:
 
 
 def _after(
-    first: Callable[[], Awaitable[None]], run: Callable[[Heartbeat], Awaitable[None]]
-) -> Callable[[Heartbeat], Awaitable[None]]:
-    async def one_after_the_other(heartbeat: Heartbeat) -> None:
+    first: Callable[[], Awaitable[None]], run: Callable[[], Awaitable[None]]
+) -> Callable[[], Awaitable[None]]:
+    async def one_after_the_other() -> None:
         await first()
-        await run(heartbeat)
+        await run()
 
     return one_after_the_other
 

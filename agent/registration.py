@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -17,6 +16,7 @@ from agent.kubelet_api import deviceplugin_pb2
 from agent.kubelet_api.services import serve
 from agent.metrics import AgentMetrics
 from agent.state import AgentState
+from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -67,17 +67,17 @@ class Registrar:
         since = self._registered_at
         return since is not None and asyncio.get_running_loop().time() - since >= SETTLE_SECONDS
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Register, and again whenever the registration ends, until cancelled."""
         while True:
-            heartbeat()
+            beat()
             identity = self._kubelet.identity()
             if identity is None:
                 self._say_missing("the kubelet is away: its socket is not there")
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             try:
-                why = await self._serve_once(identity, heartbeat)
+                why = await self._serve_once(identity)
                 self._say_missing(why, "registration ended")
             except (KubeletError, OSError, RuntimeError) as error:
                 self._metrics.registered(self.plugin.resource, well=False)
@@ -85,7 +85,7 @@ class Registrar:
             if self._kubelet.identity() == identity:
                 await asyncio.sleep(self._retry.next())
 
-    async def _serve_once(self, identity: Identity, heartbeat: Callable[[], None]) -> str:
+    async def _serve_once(self, identity: Identity) -> str:
         """Serve and register; return why the registration ended."""
         plugin = self.plugin
         plugin.stream_opened.clear()
@@ -100,7 +100,7 @@ class Registrar:
             await self._kubelet.register(plugin.resource, path.name, plugin.options)
             await self._until_streaming()
             self._say_registered()
-            return await self._until_over(identity, path, heartbeat)
+            return await self._until_over(identity, path)
         finally:
             self._registered_at = None
             await server.stop(None)
@@ -113,9 +113,9 @@ class Registrar:
         except TimeoutError:
             raise KubeletError("the kubelet registered it, but does not ask for its devices") from None
 
-    async def _until_over(self, identity: Identity, path: Path, heartbeat: Callable[[], None]) -> str:
+    async def _until_over(self, identity: Identity, path: Path) -> str:
         while True:
-            heartbeat()
+            beat()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self.taken.wait()

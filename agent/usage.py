@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -25,6 +25,7 @@ from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState, Unlimited
 from agent.usage_metrics import UsageMetrics
 from agent.withheld_slices import withheld_ids
+from service.background import beat
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0
@@ -75,11 +76,11 @@ class Usage:
         self._error: str | None = None
         self._log = get_logger("usage")
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Measure the GPUs and their processes until cancelled."""
         while True:
             await self.measure()
-            heartbeat()
+            beat()
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def measure(self) -> None:

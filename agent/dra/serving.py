@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from agent.other_plugins import OtherPlugins
 from agent.process import MakeOffering, OfferingParts
 from agent.shares import RefusedError
 from kube.dra import DRIVER
+from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -92,11 +93,11 @@ class DraOffer:
         self._log = get_logger("DRA driver")
         metrics.add_resource(DRIVER)
 
-    async def run(self, heartbeat: Callable[[], None]) -> None:
+    async def run(self) -> None:
         """Offer the cards when nothing is missing any more, until cancelled."""
         try:
-            plugin = await self._preparation.until_done(heartbeat, [DRIVER], self._finish)
-            await self._run(plugin, heartbeat)
+            plugin = await self._preparation.until_done([DRIVER], self._finish)
+            await self._run(plugin)
         finally:
             self._preparation.release()
 
@@ -124,17 +125,17 @@ class DraOffer:
         plugin.on_registration = self._take_registration
         return plugin
 
-    async def _run(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
+    async def _run(self, plugin: DraPlugin) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._serve(plugin, heartbeat))
-            group.create_task(self._publish(heartbeat))
+            group.create_task(self._serve(plugin))
+            group.create_task(self._publish())
             group.create_task(self._look_on())
             group.create_task(self._drop_gone(plugin))
             group.create_task(self._check_files())
             if (cards := self._preparation.cards) is not None:
-                group.create_task(cards.follow(self._state.gpus, heartbeat))
+                group.create_task(cards.follow(self._state.gpus))
             follow = self._preparation.names.follow
-            group.create_task(follow(self._state.gpus, heartbeat, self._renamed.set))
+            group.create_task(follow(self._state.gpus, self._renamed.set))
             group.create_task(self._restore_renamed(plugin))
 
     async def _restore_renamed(self, plugin: DraPlugin) -> None:
@@ -148,13 +149,13 @@ class DraOffer:
             except CdiError as error:
                 self._log.warning("our CDI devices are not updated", error=str(error))
 
-    async def _serve(self, plugin: DraPlugin, heartbeat: Callable[[], None]) -> None:
+    async def _serve(self, plugin: DraPlugin) -> None:
         """Serve on sockets that exist: the registration ends when one is removed."""
         while True:
             try:
                 async with self._served(plugin):
                     while self._socket.exists() and self._registration.exists():
-                        heartbeat()
+                        beat()
                         await asyncio.sleep(POLL_SECONDS)
                 self._take_registration("its socket was removed")
             except (OSError, RuntimeError) as error:
@@ -193,11 +194,11 @@ class DraOffer:
     def _show(self) -> None:
         self._state.set_registration(DRIVER, self._registered or self._published)
 
-    async def _publish(self, heartbeat: Callable[[], None]) -> None:
+    async def _publish(self) -> None:
         """Publish cards and health whenever they change, or something else removed the slice."""
         wait = Backoff(first_seconds=1.0, max_seconds=MOST_SECONDS)
         while True:
-            heartbeat()
+            beat()
             if self._again.is_set():
                 self._again.clear()
                 wait.reset()

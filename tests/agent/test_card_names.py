@@ -88,14 +88,15 @@ def test_names_are_still_followed_when_no_process_can_start(tmp_path, monkeypatc
     async def follow():
         names, turns = CardNames([str(tmp_path)]), 0
 
-        def heartbeat():
+        def count():
             nonlocal turns
             turns += 1
             if turns == 3:
                 raise EnoughError
 
+        monkeypatch.setattr("agent.card_names.beat", count)
         with pytest.raises(EnoughError):
-            await names.follow([CARD], heartbeat)
+            await names.follow([CARD])
 
     monkeypatch.setattr("agent.card_names.Child", no_process)
     asyncio.run(follow())

@@ -235,13 +235,14 @@ def test_an_error_of_waiting_marks_no_gpu(state, registry, tmp_path, capfd, monk
         turns = 0
         done = asyncio.Event()
 
-        def heartbeat():
+        def count():
             nonlocal turns
             turns += 1
             if turns == 5:
                 done.set()
 
-        task = asyncio.ensure_future(watch.run(heartbeat))
+        monkeypatch.setattr("agent.health.beat", count)
+        task = asyncio.ensure_future(watch.run())
         await done.wait()
         task.cancel()
 

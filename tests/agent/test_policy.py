@@ -86,7 +86,7 @@ def test_a_policy_that_changed_before_the_watch_began_is_noticed(policies, monke
         policy = await read_policy(reading)
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
         async with asyncio.timeout(WAIT_S):
-            await PolicyWatch(options(policies), policy, reading.files).until_changed(lambda: None)
+            await PolicyWatch(options(policies), policy, reading.files).until_changed()
 
     asyncio.run(change())
 
@@ -97,7 +97,7 @@ def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
     watch = PolicyWatch(options(policies), read(policies))
 
     async def change():
-        waiting = asyncio.ensure_future(watch.until_changed(lambda: None))
+        waiting = asyncio.ensure_future(watch.until_changed())
         for text in (LIMITS_BY_AGENT + "# a comment\n", "kind: Policy\nname: ["):
             file.write_text(text)
             stamp = watch._files
@@ -124,10 +124,10 @@ def test_a_change_that_no_process_could_compile_is_compiled_later(policies, monk
         with monkeypatch.context() as broken:
             broken.setattr("agent.policy.Child", no_process)
             with pytest.raises(BlockingIOError):
-                await watch.until_changed(lambda: None)
+                await watch.until_changed()
         # A background task that raised is run again.
         async with asyncio.timeout(WAIT_S):
-            await watch.until_changed(lambda: None)
+            await watch.until_changed()
 
     asyncio.run(change())
 
@@ -190,9 +190,7 @@ def test_a_kept_policy_is_soon_compiled_all_the_same(policies, tmp_path, monkeyp
         policy = await read_policy(reading)
         assert policy.slices_per_gpu == 4
         async with asyncio.timeout(WAIT_S):
-            await PolicyWatch(options(policies, state_dir=tmp_path), policy, reading.files).until_changed(
-                lambda: None
-            )
+            await PolicyWatch(options(policies, state_dir=tmp_path), policy, reading.files).until_changed()
 
     asyncio.run(start())
     assert read(policies, state_dir=tmp_path).slices_per_gpu == 8
@@ -225,7 +223,7 @@ def test_a_kept_policy_is_confirmed_by_compiling_it_and_not_before(policies, tmp
         reading = begin_reading(options(policies, state_dir=tmp_path))
         watch = PolicyWatch(options(policies, state_dir=tmp_path), await read_policy(reading), reading.files)
         before = await watch.is_confirmed(0)
-        following = asyncio.ensure_future(watch.until_changed(lambda: None))
+        following = asyncio.ensure_future(watch.until_changed())
         after = await watch.is_confirmed(WAIT_S)
         following.cancel()
         return before, after
