@@ -2,6 +2,7 @@
 
 PUBLIC = (
     "container_status",
+    "cordon",
     "device_keys",
     "dra",
     "events",

@@ -6,7 +6,6 @@ PUBLIC = (
     "claim_room",
     "claimed_cards",
     "claims",
-    "cordon",
     "denial_counts",
     "free_nodes",
     "from_kubernetes",

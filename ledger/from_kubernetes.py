@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from kube.cordon import indices_of
 from kube.dra import CLAIM_NAME
 from kube.names import (
     AGENT_TAINT,
@@ -36,7 +37,6 @@ from kube.quantity import milli, rounded_up
 from kube.resource_requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.claimed_cards import MAX_PARTS
-from ledger.cordon import indices_of
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
 from ledger.owners import owner_key

@@ -137,6 +137,9 @@ def template_spec(share: ClaimedShare) -> dict[str, Any]:
     }
     if parts > 1 and not is_apart:
         devices["constraints"] = [{"matchAttribute": f"{share.driver}/{share.names.uuid}"}]
+    if share.driver == DRIVER and fraction.gpus > 1 and not (fraction.mib or fraction.is_whole):
+        # A container has one limit for all of its cards.
+        devices["constraints"] = [{"matchAttribute": f"{DRIVER}/{MEMORY_ATTRIBUTE}"}]
     if fraction.mib and share.driver == DRIVER:
         devices["config"] = list(map(_exact_limit, names, _mib(fraction, 0)))
     return {"spec": {"devices": devices}}

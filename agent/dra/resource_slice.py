@@ -18,6 +18,7 @@ MAX_VALUE = 64
 """Characters of an attribute's text."""
 MAX_NAME = 253
 XID_TAINT, LOST_TAINT, UNHEALTHY_TAINT = (f"{DRIVER}/{name}" for name in ("xid", "gpu-lost", "unhealthy"))
+CORDON_TAINT = f"{DRIVER}/cordoned"
 NO_SCHEDULE = "NoSchedule"
 """Effect of all our taints, as of those of NVIDIA's driver: pods that run stay, as with a device plugin."""
 _ALL_SHARES = "1M"
@@ -41,11 +42,17 @@ class OfferedCard:
     """None if the card did not answer since the start."""
     unhealthy: str | None
     """Why new pods should not get it."""
+    is_cordoned: bool = False
+
+
+def device_number(gpu: Gpu) -> int:
+    """Return a card's number, that of its device node as with NVIDIA's driver."""
+    return gpu.index if gpu.minor is None else gpu.minor
 
 
 def device_name(gpu: Gpu) -> str:
-    """Return a card's name in slices and claims, by the number of its device node as with NVIDIA's driver."""
-    return f"gpu-{gpu.index if gpu.minor is None else gpu.minor}"
+    """Return a card's name in slices and claims."""
+    return f"gpu-{device_number(gpu)}"
 
 
 def slice_name(node: str) -> str:
@@ -106,7 +113,9 @@ def _device(card: OfferedCard) -> dict[str, Any]:
         "capacity": {SHARE_CAPACITY: _SHARES},
         "allowMultipleAllocations": True,
     }
-    return device if card.unhealthy is None else {**device, "taints": [_taint(card.unhealthy)]}
+    taints = [] if card.unhealthy is None else [_taint(card.unhealthy)]
+    taints += [{"key": CORDON_TAINT, "effect": NO_SCHEDULE}] if card.is_cordoned else []
+    return {**device, "taints": taints} if taints else device
 
 
 def _attributes(gpu: Gpu, identity: CardIdentity | None) -> dict[str, dict[str, Any]]:

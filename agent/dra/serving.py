@@ -14,7 +14,7 @@ from agent.boot import boot_id
 from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaims
 from agent.dra.plugin import REFUSALS, DraPlugin
-from agent.dra.resource_slice import OfferedCard, devices_of
+from agent.dra.resource_slice import OfferedCard, device_number, devices_of
 from agent.dra.specifications import ClaimSpecifications
 from agent.gpu import CardIdentity, GpuSourceError
 from agent.kubelet import KubeletError
@@ -79,6 +79,8 @@ class DraOffer:
         self._socket = root / "plugins" / DRIVER / "dra.sock"
         self._registration = root / "plugins_registry" / f"{DRIVER}-reg.sock"
         self._identities: dict[str, CardIdentity] = {}
+        self._cordoned: frozenset[int] = frozenset()
+        """Numbers of the cards that the Node's annotation keeps new pods from."""
         self._registered: str | None = "not registered with the kubelet yet"
         """Why the kubelet has not registered the driver; None if it has."""
         self._published: str | None = "its ResourceSlice is not published yet"
@@ -223,6 +225,7 @@ class DraOffer:
                 self._show()
                 return
             self._others.set_drivers(await asyncio.to_thread(self._drivers.reasons))
+            self._cordoned = await asyncio.to_thread(self._slices.cordoned)
             await asyncio.to_thread(self._identify)
             self._take_published(await asyncio.to_thread(self._slices.publish, self._devices()))
         except ApiServerError as error:
@@ -246,12 +249,13 @@ class DraOffer:
 
     def _devices(self) -> list[dict[str, Any]]:
         """Return the devices to publish; a card that something else offers, too, is none of them."""
-        elsewhere, unhealthy = self._state.elsewhere, self._state.unhealthy
-        return devices_of(
-            OfferedCard(gpu, self._identities.get(gpu.uuid), unhealthy.get(gpu.uuid))
-            for gpu in self._state.gpus
-            if gpu.uuid not in elsewhere and (self._can_taint or gpu.uuid not in unhealthy)
-        )
+        unhealthy, offered = self._state.unhealthy, []
+        for gpu in self._state.gpus:
+            is_cordoned, why = device_number(gpu) in self._cordoned, unhealthy.get(gpu.uuid)
+            is_tainted = why is not None or is_cordoned
+            if gpu.uuid not in self._state.elsewhere and (self._can_taint or not is_tainted):
+                offered.append(OfferedCard(gpu, self._identities.get(gpu.uuid), why, is_cordoned))
+        return devices_of(offered)
 
     def _identify(self) -> None:
         for gpu in self._state.gpus:

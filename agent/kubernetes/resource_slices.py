@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from agent.dra.resource_slice import manifest, slice_name, without_times
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient
+from kube.cordon import indices_of
 from kube.dra import DRIVER
-from kube.names import RESOURCE_SLICES_PATH
+from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
 
 MAX_SLICES = 100
 """Of other drivers that are read."""
@@ -63,6 +64,15 @@ class ResourceSlices:
             self._wanted = devices
         return _published(devices, self._stored or [], is_written=is_written)
 
+    def cordoned(self) -> frozenset[int]:
+        """Return the numbers of the cards that the Node's annotation keeps new pods from.
+
+        Raises:
+            ApiServerError: the Node cannot be read.
+        """
+        annotations = self._read_node().get("annotations")
+        return indices_of(str(annotations.get(CORDON_ANNOTATION, ""))) if annotations else frozenset()
+
     def others(self, gpus: Iterable[Gpu], buses: Mapping[str, str]) -> dict[str, str]:
         """Return the driver and device by which another driver offers a card, by UUID.
 
@@ -95,9 +105,7 @@ class ResourceSlices:
     def _write(
         self, found: Mapping[str, Any] | None, devices: list[dict[str, Any]], generation: int
     ) -> list[dict[str, Any]]:
-        node = self._api.get(f"/api/v1/nodes/{self._node}")
-        uid = str((node.get("metadata") or {}).get("uid", ""))
-        body = manifest(self._node, uid, devices, generation)
+        body = manifest(self._node, str(self._read_node().get("uid", "")), devices, generation)
         if found is None:
             written = self._api.post(RESOURCE_SLICES_PATH, body)
         else:
@@ -105,6 +113,10 @@ class ResourceSlices:
             body["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
             written = self._api.put(f"{RESOURCE_SLICES_PATH}/{_name(found)}", body)
         return without_times(_spec(written).get("devices") or ())
+
+    def _read_node(self) -> Mapping[str, Any]:
+        """Return the metadata of the Node."""
+        return self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}
 
     def _list(self, selector: str) -> list[dict[str, Any]]:
         query = urlencode({"fieldSelector": selector, "limit": MAX_SLICES})

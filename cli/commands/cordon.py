@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
@@ -20,8 +21,9 @@ from cli.options import (
     resource_names_of,
 )
 from cli.printing import say
-from kube.names import CORDON_ANNOTATION
-from ledger.cordon import indices_of, written
+from kube.cordon import indices_of, written
+from kube.dra import DRIVER
+from kube.names import CORDON_ANNOTATION, RESOURCE_SLICES_PATH
 from ledger.node_capacity import slices_by_index
 from modes.resource_names import ONE_GPU_RESOURCE, ResourceNames
 
@@ -34,6 +36,8 @@ GpuArgument = Annotated[
     typer.Argument(metavar="[GPU]...", min=0, max=999, show_default="all of the node", help="Their numbers."),
 ]
 ATTEMPTS = 3
+_CARD = re.compile(r"gpu-([0-9]{1,3})", re.ASCII)
+"""Devices of the agent (agent/dra/resource_slice.py)."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -43,6 +47,22 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 class _Status(msgspec.Struct):
     capacity: dict[str, Any] = {}
+
+
+class _Device(msgspec.Struct):
+    name: str
+
+
+class _SliceSpec(msgspec.Struct):
+    devices: list[_Device] = []
+
+
+class _Slice(msgspec.Struct):
+    spec: _SliceSpec
+
+
+class _Slices(msgspec.Struct):
+    items: list[_Slice]
 
 
 class _Node(msgspec.Struct):
@@ -58,7 +78,7 @@ def cordon(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Place no new pods on GPUs of a node; pods that hold slices of them stay.
+    """Place no new pods on GPUs of a node; pods that hold shares of them stay.
 
     Writes the annotation clearml-injector/cordon of the Node, so it needs the right to patch nodes.
     """
@@ -83,7 +103,7 @@ def _change(
     names = resource_names_of(resource)
 
     async def write(api: ApiServer) -> frozenset[int]:
-        return await _write(api, node, lambda found: _after(found, gpus, names, node, out=out))
+        return await _write(api, node, names, lambda found, there: _after(found, gpus, there, node, out=out))
 
     after = ask(*server, write, f"node {node} cannot be changed")
     if after:
@@ -94,7 +114,9 @@ def _change(
         say(f"node {node}: new pods on every GPU")
 
 
-async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[int]]) -> frozenset[int]:
+async def _write(
+    api: ApiServer, node: str, names: ResourceNames, change: Callable[[_Node, set[int]], frozenset[int]]
+) -> frozenset[int]:
     """Update the node's cordoned GPUs, based on its current annotation, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from cluster.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
@@ -102,7 +124,8 @@ async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[
     path = f"/api/v1/nodes/{quote(node, safe='')}"
     for attempt in range(ATTEMPTS):
         found = msgspec.json.decode(await api.request("GET", path), type=_Node)
-        after = change(found)
+        there = {index for index, _ in slices_by_index(found.status.capacity, names)}
+        after = change(found, there or await _numbers_of_cards(api, node))
         try:
             await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
         except ApiError as error:
@@ -114,16 +137,21 @@ async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[
     raise AssertionError("the last attempt returns or raises")
 
 
-def _after(
-    found: _Node, gpus: list[int] | None, names: ResourceNames, node: str, *, out: bool
-) -> frozenset[int]:
+async def _numbers_of_cards(api: ApiServer, node: str) -> set[int]:
+    """Return the numbers of the cards that the node's agent offers to claims."""
+    query = {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}
+    found = msgspec.json.decode(await api.request("GET", RESOURCE_SLICES_PATH, query=query), type=_Slices)
+    matches = [_CARD.fullmatch(device.name) for each in found.items for device in each.spec.devices]
+    return {int(match[1]) for match in matches if match is not None}
+
+
+def _after(found: _Node, gpus: list[int] | None, there: set[int], node: str, *, out: bool) -> frozenset[int]:
     """Return the GPUs that are cordoned afterwards, or end the command if the node lacks one."""
-    there = {index for index, _ in slices_by_index(found.status.capacity, names)}
     before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
     if not out:
         return before - set(gpus) if gpus else frozenset()
     if not there:
-        fail(f"node {node} has no GPUs with a resource of their own ({names.per_gpu_prefix}0 and so on)")
+        fail(f"node {node} offers neither slices of GPUs by index nor cards of {DRIVER}")
     if absent := sorted(set(gpus or ()) - there):
         fail(f"node {node} has no GPU {absent[0]}: it has {written(there)}")
     return before | set(gpus or there)

@@ -10,8 +10,8 @@ from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode
+from kube import cordon
 from kube.events import event, event_name
-from ledger import cordon
 from service.log import get_logger
 
 REASON = "BadCordon"

@@ -268,6 +268,14 @@ def test_the_least_memory_is_asked_where_no_size_is(fraction):
     assert "40000" not in json.dumps(template_spec(of_size))
 
 
+def test_the_same_share_of_several_cards_is_of_cards_of_one_size():
+    devices = template_spec(ClaimedShare(DRIVER, HALF.on_each_of(2)))["spec"]["devices"]
+    assert devices["requests"][0]["exactly"]["count"] == 2
+    assert devices["constraints"] == [{"matchAttribute": f"{DRIVER}/memoryMiB"}]
+    for exact in (MEMORY.on_each_of(2), Fraction(16, 8)):
+        assert "constraints" not in template_spec(ClaimedShare(DRIVER, exact, (81920,)))["spec"]["devices"]
+
+
 def test_each_of_several_containers_has_a_request_and_all_are_on_one_card():
     share = Fraction(6, 8).shared_by([Fraction(4, 8), Fraction(2, 8)])
     devices = template_spec(ClaimedShare(DRIVER, share))["spec"]["devices"]

@@ -564,6 +564,22 @@ async def test_a_lost_card_is_tainted_as_such():
 
 
 @run
+async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_pods_that_have_it():
+    cards = replace(card(0), minor=3), card(1)
+    server = ApiServer()
+    async with offered(*cards, server=server) as (_, kubelet, _):
+        server.cordon = "3"
+        await until(lambda: "taints" in server.devices["gpu-3"])
+        assert [each["key"] for each in server.devices["gpu-3"]["taints"]] == [f"{DRIVER}/cordoned"]
+        assert "taints" not in server.devices["gpu-1"]
+        server.add_claim({"device": "gpu-3", "share": "500k"})
+        [prepared] = (await kubelet.prepare(("claim", UID))).values()
+        assert not prepared.error
+        server.cordon = ""
+        await until(lambda: "taints" not in server.devices["gpu-3"])
+
+
+@run
 async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
     server = ApiServer()
     server.dropped = {"taints"}

@@ -31,6 +31,7 @@ class ApiServer:
         dropped: Fields of devices whose feature gates are off.
         writes: Of slices.
         is_away: Whether it answers nothing.
+        cordon: Numbers of the cards that the Node's annotation names.
         looks: How often slices were listed.
         refused: How often it did not answer.
     """
@@ -41,6 +42,7 @@ class ApiServer:
         self.dropped: set[str] = set()
         self.writes: list[dict[str, Any]] = []
         self.is_away = False
+        self.cordon = ""
         self.looks = self.refused = 0
         self._versions = 0
 
@@ -54,7 +56,7 @@ class ApiServer:
             fits = [each for each in self.slices.values() if _fits(each["spec"], wanted)]
             return {"items": deepcopy(fits)}
         if path == f"/api/v1/nodes/{NODE}":
-            return {"metadata": {"uid": "node-uid"}}
+            return {"metadata": {"uid": "node-uid", "annotations": {"clearml-injector/cordon": self.cordon}}}
         *_, namespace, _, name = path.split("/")
         if (found := self.claims.get((namespace, name))) is None:
             raise ApiServerError("the API server answered 404", 404)

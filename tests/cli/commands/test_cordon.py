@@ -5,6 +5,8 @@ import json
 import pytest
 
 from cluster.kube_client import ApiError
+from kube.dra import DRIVER
+from kube.names import RESOURCE_SLICES_PATH
 from tests.cli.running import run
 
 KEY = "clearml-injector/cordon"
@@ -13,7 +15,7 @@ KEY = "clearml-injector/cordon"
 class Api:
     """One node, which somebody else changes a given number of times in between."""
 
-    def __init__(self, cordon=None, gpus=(0, 1, 2), conflicts=0):
+    def __init__(self, cordon=None, gpus=(0, 1, 2), conflicts=0, cards=()):
         annotations = {} if cordon is None else {KEY: cordon}
         capacity = {f"nvidia.com/gpu-{index}": "8" for index in gpus}
         self.node = {
@@ -21,8 +23,13 @@ class Api:
             "status": {"capacity": capacity},
         }
         self.conflicts = conflicts
+        self.cards = cards
 
-    async def request(self, method, path, *, body=None, content_type=None):
+    async def request(self, method, path, *, body=None, content_type=None, query=None):
+        if path == RESOURCE_SLICES_PATH:
+            assert query == {"fieldSelector": f"spec.nodeName=gpu-0,spec.driver={DRIVER}"}
+            devices = [{"name": f"gpu-{number}"} for number in self.cards]
+            return json.dumps({"items": [{"spec": {"devices": devices}}]}).encode()
         if path != "/api/v1/nodes/gpu-0":
             raise ApiError(404, f"nodes {path} not found", None)
         if method == "GET":
@@ -69,11 +76,22 @@ def test_gpus_go_out_and_come_back(monkeypatch, before, arguments, written):
     assert ended.stdout.startswith(f"node gpu-0: {expected}")
 
 
+def test_cards_that_an_agent_offers_to_claims_go_out_by_their_numbers(monkeypatch):
+    api = Api(gpus=(), cards=(0, 3))
+    assert called(monkeypatch, api, "cordon", "gpu-0").returncode == 0
+    assert api.written == "0,3"
+    assert "node gpu-0 has no GPU 1: it has 0,3" in called(monkeypatch, api, "cordon", "gpu-0", "1").stderr
+
+
 @pytest.mark.parametrize(
     ("api", "arguments", "said"),
     [
         (Api(), ["gpu-0", "7"], "node gpu-0 has no GPU 7: it has 0,1,2"),
-        (Api(gpus=()), ["gpu-0"], "node gpu-0 has no GPUs with a resource of their own (nvidia.com/gpu-0"),
+        (
+            Api(gpus=()),
+            ["gpu-0"],
+            "node gpu-0 offers neither slices of GPUs by index nor cards of gpu.clearml",
+        ),
         (Api(), ["typo"], "node typo cannot be changed: "),
         (Api(conflicts=9), ["gpu-0", "1"], "node gpu-0 cannot be changed: "),
     ],

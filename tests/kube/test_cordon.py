@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.cordon import indices_of, problem, written
+from kube.cordon import indices_of, problem, written
 
 
 def test_what_is_written_is_read_back():
