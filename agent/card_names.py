@@ -13,6 +13,7 @@ from agent.child_process import Child, ChildError
 from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
+from agent.recurring_error import RecurringError
 from service.background import beat
 from service.log import get_logger
 
@@ -92,17 +93,13 @@ class CardNames:
             gpus: the cards.
             changed: called when a card's name or hook changed.
         """
-        said = ""
+        failed = RecurringError(self._log.warning, "cards go by the CDI names that they had", CdiError)
         while True:
             await asyncio.sleep(POLL_SECONDS)
             beat()
             before = dict(self.names), self.limit_hooks
-            try:
+            with failed:
                 await self.read(gpus)
-            except CdiError as error:
-                if str(error) != said:
-                    self._log.warning("cards go by the CDI names that they had", error=str(error))
-                said = str(error)
             if (self.names, self.limit_hooks) != before:
                 self._log.info("cards go by other CDI names", names=self.names)
                 changed()

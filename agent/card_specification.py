@@ -21,6 +21,7 @@ from agent.cdi import CdiError
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.options import AgentOptions
+from agent.recurring_error import RecurringError
 from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
@@ -95,21 +96,17 @@ class CardSpecification:
 
     async def follow(self, gpus: Collection[Gpu]) -> None:
         """Write it again whenever it is out of date, until cancelled."""
-        said, wait = "", Backoff(POLL_SECONDS, MOST_SECONDS)
+        failed = RecurringError(self._log.warning, "the cards' CDI devices are as they were", CdiError)
+        wait = Backoff(POLL_SECONDS, MOST_SECONDS)
         while True:
-            await asyncio.sleep(wait.next() if said else POLL_SECONDS)
+            await asyncio.sleep(wait.next() if failed.text is not None else POLL_SECONDS)
             beat()
             if await asyncio.to_thread(self.is_current):
                 continue
-            try:
+            with failed:
                 await asyncio.to_thread(self.make, gpus)
-                said = ""
                 wait.reset()
                 self._log.info("the driver's files changed, and the cards' CDI devices with them")
-            except CdiError as error:
-                if str(error) != said:
-                    self._log.warning("the cards' CDI devices are as they were", error=str(error))
-                said = str(error)
 
     def _generated(self) -> _Specification:
         dev_root = self._root if (Path(self._root) / "dev" / "nvidiactl").exists() else "/"

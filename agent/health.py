@@ -9,6 +9,7 @@ from collections.abc import Collection
 from agent.faults import Fault, Faults
 from agent.gpu import Gpu, GpuCondition, GpuSource, GpuSourceError, HealthEvent
 from agent.metrics import AgentMetrics
+from agent.recurring_error import RecurringError
 from agent.settings import SURVIVED_XIDS
 from agent.state import AgentState
 from service.background import beat
@@ -55,12 +56,14 @@ class HealthWatch:
         self._good_checks: dict[str, int] = {}
         """Good checks since then, by UUID."""
         self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
-        self._wait_error: str | None = None
         self._marked: set[str] = set()
         """GPUs that are marked as unhealthy."""
         self._silent: set[str] = set()
         """GPUs for which the driver has no events."""
         self._log = get_logger("health")
+        self._not_waited = RecurringError(
+            self._log.error, "waiting for events of GPUs failed", GpuSourceError
+        )
         for gpu in state.gpus:
             metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
             self._show(gpu, None)
@@ -76,16 +79,12 @@ class HealthWatch:
             await self._wait_once()
 
     async def _wait_once(self) -> None:
-        try:
+        with self._not_waited:
             event = await asyncio.to_thread(self._source.wait_for_event, EVENT_SECONDS)
-        except GpuSourceError as error:
+        if self._not_waited.text is not None:
             # No GPU need be at fault: each is checked separately.
-            if str(error) != self._wait_error:
-                self._log.error("waiting for events of GPUs failed", error=str(error))
-            self._wait_error = str(error)
             await asyncio.sleep(min(self._retry.next(), CHECK_SECONDS))
             return
-        self._wait_error = None
         self._retry.reset()
         if event is not None:
             self.take_event(event)

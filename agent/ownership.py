@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from agent.kubelet import Kubelet, KubeletError
 from agent.other_plugins import OtherPlugins
+from agent.recurring_error import RecurringError
 from agent.registration import Registrar
 from service.background import beat
 from service.log import get_logger
@@ -29,8 +30,10 @@ class Ownership:
         self._registrars = registrars
         self._retries = {each: Backoff(first_seconds=1.0, max_seconds=60.0) for each in registrars}
         self._taken_at: dict[Registrar, float] = {}
-        self._error: str | None = None
-        self._log = get_logger("ownership")
+        log = get_logger("ownership")
+        self._failed = RecurringError(
+            log.warning, "cannot see which devices the kubelet counts", KubeletError
+        )
 
     async def run(self) -> None:
         """Compare the devices that the kubelet counts with ours until cancelled."""
@@ -38,13 +41,9 @@ class Ownership:
             await asyncio.sleep(PERIOD_SECONDS)
             beat()
             settled = [each for each in self._registrars if each.is_settled]
-            try:
+            with self._failed:
                 counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
-                self._error = None
-            except KubeletError as error:
-                if str(error) != self._error:
-                    self._log.warning("cannot see which devices the kubelet counts", error=str(error))
-                self._error = str(error)
+            if self._failed.text is not None:
                 continue
             self._others.look(counted, holders)
             for registrar in settled:

@@ -20,6 +20,7 @@ from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
 from agent.limiter_check import LimiterCheck, Process
 from agent.options import AgentOptions
+from agent.recurring_error import RecurringError
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState, Unlimited
@@ -73,8 +74,10 @@ class Usage:
         self._metrics = UsageMetrics(registry)
         self._history = UseHistory()
         self._check = LimiterCheck(policy.limiter, self._proc)
-        self._error: str | None = None
         self._log = get_logger("usage")
+        self._failed = RecurringError(
+            self._log.warning, "cannot see which containers hold slices", KubeletError
+        )
 
     async def run(self) -> None:
         """Measure the GPUs and their processes until cancelled."""
@@ -184,16 +187,10 @@ class Usage:
         return list(unlimited)
 
     async def _holders(self) -> list[Holder] | None:
-        try:
+        with self._failed:
             # `Ownership` lists them too, while slices are offered.
-            holders = await self._kubelet.recent_holders(LIST_SECONDS)
-        except KubeletError as error:
-            if str(error) != self._error:
-                self._log.warning("cannot see which containers hold slices", error=str(error))
-            self._error = str(error)
-            return None
-        self._error = None
-        return holders
+            return await self._kubelet.recent_holders(LIST_SECONDS)
+        return None
 
     def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
         name = ContainerName(holder.namespace, holder.pod, holder.container)

@@ -28,9 +28,9 @@ class Granted(msgspec.Struct, frozen=True):
     """Name of the request in the claim, without that of its alternative."""
     device: str
     share_id: str | None
-    share: int = SHARES_OF_CARD
+    share: int
     """Millionths of the card; all of it if the scheduler counted no capacity."""
-    most_mib: int | None = None
+    most_mib: int | None
     """The least MiB to which a configuration limits it; None without one."""
 
     def limit_mib(self, usable_mib: int) -> int | None:

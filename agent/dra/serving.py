@@ -26,6 +26,7 @@ from agent.kubernetes.resource_claims import ResourceClaims
 from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.other_plugins import OtherPlugins
 from agent.process import MakeOffering, OfferingParts
+from agent.recurring_error import RecurringError
 from agent.shares import RefusedError
 from kube.dra import DRIVER
 from service.background import beat
@@ -293,13 +294,8 @@ class DraOffer:
 
     async def _check_files(self) -> None:
         """Put the limiter's files back if they change: containers may start again at any time."""
-        said = ""
+        failed = RecurringError(self._log.error, "containers that start again have no limit", RefusedError)
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            try:
+            with failed:
                 await self._preparation.before_use.check()
-                said = ""
-            except RefusedError as error:
-                if str(error) != said:
-                    self._log.error("containers that start again have no limit", error=str(error))
-                said = str(error)

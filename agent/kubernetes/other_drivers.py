@@ -11,6 +11,7 @@ from agent.gpu import GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.resource_slices import ResourceSlices
 from agent.process import Agent, MakeOffering, device_plugins
+from agent.recurring_error import RecurringError
 from service.log import get_logger
 
 _TWICE = "DRA driver {} offers it too: remove one of the two from this node"
@@ -27,8 +28,8 @@ class OtherDrivers:
     def __init__(self, slices: ResourceSlices, agent: Agent) -> None:
         self._slices = slices
         self._state, self._source = agent.state, agent.source
-        self._error: str | None = None
-        self._log = get_logger("other drivers")
+        log = get_logger("other drivers")
+        self._failed = RecurringError(log.warning, "cannot see what DRA drivers offer", ApiServerError)
 
     def reasons(self) -> dict[str, str]:
         """Return why a card must be withdrawn, by UUID; call it from a thread.
@@ -45,17 +46,14 @@ class OtherDrivers:
 
     async def look(self) -> Mapping[str, str] | None:
         """Return `reasons`; None, with a line in the log, if the slices cannot be read."""
-        try:
-            found = await asyncio.to_thread(self.reasons)
-        except ApiServerError as error:
-            if error.status == HTTPStatus.NOT_FOUND:  # Kubernetes before 1.34 does not serve them
-                return {}
-            if str(error) != self._error:
-                self._log.warning("cannot see what DRA drivers offer", error=str(error))
-            self._error = str(error)
-            return None
-        self._error = None
-        return found
+        with self._failed:
+            try:
+                return await asyncio.to_thread(self.reasons)
+            except ApiServerError as error:
+                if error.status == HTTPStatus.NOT_FOUND:  # Kubernetes before 1.34 does not serve them
+                    return {}
+                raise
+        return None
 
 
 def offer_by_device_plugins(api: ApiServerClient, node: str) -> MakeOffering:
