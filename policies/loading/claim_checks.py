@@ -103,5 +103,3 @@ def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
     reserve = "the DRA driver leaves its own reserve out of what it offers: leave it out"
     leaves = mode_of(policy).limits_itself(resource_of(policy))
     yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib) and leaves, reserve
-    aliases = "other systems' words become no claims yet: leave it out, or use mode per-gpu"
-    yield ("aliases",), bool(policy.aliases.systems), aliases

@@ -49,7 +49,6 @@ def test_with_nvidias_driver_the_webhook_writes_the_limit():
         ("sameModel: true", "sameModel: the scheduler chooses the card"),
         ("compute: 50", "compute: a claim is for memory"),
         ("memory: {reserveMiB: 100}", "memory.reserveMiB: the DRA driver leaves its own reserve out"),
-        ("aliases: {kai: true}", "aliases: other systems' words become no claims yet"),
         ("limiter: clearml-image", "works by the pod's image or hostPID"),
         ("env: {A: '{slices}'}", "env.A: {slices} has no value in mode dra"),
     ],

@@ -306,3 +306,23 @@ def test_before_a_custom_driver_offers_cards_their_size_is_assumed():
     share = ClaimedShare("gpu.example.com", HALF, (40960,), custom=ClaimNames("cards.example.com"))
     assert claims(webhook(policy=assumed).decide(pod())) == of(share)
     assert not webhook(policy=CUSTOM).decide(pod()).allowed
+
+
+@pytest.mark.parametrize(
+    ("other", "share"),
+    [
+        ({"metadata": {"annotations": {"gpu-fraction": "0.5"}}}, ClaimedShare(DRIVER, HALF)),
+        (
+            {
+                "containers": [
+                    container(resources={"limits": {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "5120"}})
+                ]
+            },
+            ClaimedShare(DRIVER, Fraction.of_memory(5120, 8).on_each_of(2), (40960, 81920)),
+        ),
+    ],
+    ids=["KAI", "HAMi"],
+)
+def test_amounts_in_the_words_of_other_systems_are_claimed(other, share):
+    found = webhook(policy=f"{POLICY}\naliases: {{kai: true, hami: true}}")
+    assert claims(found.decide(pod(fraction=None, **other))) == of(share)
