@@ -9,8 +9,8 @@ from ledger.placement_request import Placement, PlacementRequest
 
 KNOWN_SECONDS = 1800.0
 """After a pod last got such a claim: the controller keeps a template for an hour."""
-MAX_KNOWN = 4096
-"""Kinds of claims, in all namespaces."""
+MAX_OF_NAMESPACE, MAX_NAMESPACES = 32, 1024
+"""Kinds of claims of one namespace, whose authors choose their amounts, and namespaces."""
 
 
 class KnownClaims:
@@ -22,19 +22,24 @@ class KnownClaims:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._known: dict[Any, tuple[float, Placement]] = {}
+        self._known: dict[str, dict[Any, tuple[float, Placement]]] = {}
+        """By namespace, what was noted last at the end."""
 
     def note(self, request: PlacementRequest, placement: Placement) -> None:
-        """Remember that the template of a pod's claim is there, of MAX_KNOWN the last ones."""
-        kind = _kind(request)
-        self._known.pop(kind, None)
-        self._known[kind] = self._clock(), Placement((), placement.gpu_mib, (), cards=placement.cards)
-        if len(self._known) > MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        """Remember that the template of a pod's claim is there."""
+        namespace, kind = request.accounting.namespace, _kind(request)
+        of_namespace = self._known.pop(namespace, {})
+        of_namespace.pop(kind, None)
+        of_namespace[kind] = self._clock(), Placement((), placement.gpu_mib, (), cards=placement.cards)
+        self._known[namespace] = of_namespace
+        for known, most in ((of_namespace, MAX_OF_NAMESPACE), (self._known, MAX_NAMESPACES)):
+            if len(known) > most:
+                del known[next(iter(known))]
 
     def find(self, request: PlacementRequest) -> Placement | None:
         """Return a placement with a template that is there; None if it is not known to be."""
-        noted, placement = self._known.get(_kind(request), (0.0, None))
+        of_namespace = self._known.get(request.accounting.namespace, {})
+        noted, placement = of_namespace.get(_kind(request), (0.0, None))
         if placement is None or noted <= self._clock() - KNOWN_SECONDS:
             return None
         existing = request.demands.existing
@@ -44,5 +49,4 @@ class KnownClaims:
 def _kind(request: PlacementRequest) -> Any:
     """Return what decides the name of a claim's template, apart from the cards that are offered."""
     share = request.share
-    names = share.driver, share.claim_names
-    return request.accounting.namespace, names, share.fraction, share.any_gpu, request.demands.kinds
+    return share.driver, share.claim_names, share.fraction, share.any_gpu, request.demands.kinds

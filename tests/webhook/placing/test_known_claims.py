@@ -63,8 +63,17 @@ def test_after_half_an_hour_the_template_may_be_gone(fallback, now):
     assert isinstance(fallback.place(asking()), Unanswered)
 
 
-def test_only_the_last_kinds_are_remembered(fallback, monkeypatch):
-    monkeypatch.setattr(known_claims, "MAX_KNOWN", 2)
+def test_the_kinds_of_one_namespace_displace_no_others(fallback, monkeypatch):
+    monkeypatch.setattr(known_claims, "MAX_OF_NAMESPACE", 2)
+    for mib in (1, 2, 3):
+        fallback.claims.note(asking(Fraction.of_memory(mib, 8), namespace="b"), MADE)
+    known = [asking(Fraction.of_memory(mib, 8), namespace="b") for mib in (1, 2, 3)]
+    assert [fallback.claims.find(each) is not None for each in known] == [False, True, True]
+    assert fallback.claims.find(asking()) is not None
+
+
+def test_only_the_last_namespaces_are_remembered(fallback, monkeypatch):
+    monkeypatch.setattr(known_claims, "MAX_NAMESPACES", 2)
     for namespace in ("b", "default", "c"):
         fallback.claims.note(asking(namespace=namespace), MADE)
     assert fallback.claims.find(asking(namespace="b")) is None
