@@ -93,16 +93,6 @@ def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
     assert yaml.safe_load(config_map["data"][config["default"]])["version"] == "v1"
 
 
-def test_every_variable_says_what_it_is_for():
-    _, out = operator_values("--gpus", "1")
-    lines = out.splitlines()
-    variables = [
-        number for number, line in enumerate(lines) if "- name: " in line and "nvidia.com" not in line
-    ]
-    assert len(variables) == 11
-    assert [lines[number] for number in variables if not lines[number - 1].strip().startswith("# ")] == []
-
-
 @pytest.mark.parametrize(
     ("policy", "arguments", "why"),
     [

@@ -1,7 +1,5 @@
 """What fraction-injector explain cannot explain is named in one line, with its value and the rule."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.cli.running import MANIFESTS, error_line, explain, facts_of, run
@@ -107,21 +105,9 @@ def test_a_policy_directory_with_a_typo_is_reported_by_file_line_and_key(tmp_pat
     assert "default.yaml:3: limitr" in result.stderr
 
 
-def test_the_checkouts_own_policies_are_a_policy_directory():
-    policies = Path(__file__).parents[3] / "policies"
-    assert run("explain", BARE, "--policies", policies).returncode == 0
-
-
 @pytest.mark.parametrize("arguments", [[], ["--output", "xml", "x.yaml"], ["--nothing"]])
 def test_wrong_usage_has_status_two(arguments):
     assert run("explain", *arguments).returncode == 2
-
-
-@pytest.mark.parametrize("command", [[], ["demo"], ["webhook"], ["explain"]])
-def test_help_is_worth_reading(command):
-    result = run(*command, "--help")
-    assert result.returncode == 0
-    assert len(result.stdout.split()) > 30
 
 
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):

@@ -1,13 +1,12 @@
 """A short campaign, and proof that its oracle sees every way past a share."""
 
 import copy
-import random
 
 import pytest
 
 from tests.long.campaign import tampering
-from tests.long.campaign.decisions import EIGHTHS, INSTANCE_POLICIES, POLICIES, run
-from tests.long.campaign.instances import TAMPERS, ledger_of_instances, policies_of
+from tests.long.campaign.decisions import EIGHTHS, INSTANCE_POLICIES, run
+from tests.long.campaign.instances import ledger_of_instances, policies_of
 from tests.long.campaign.oracle import Expected, faults, faults_of_either
 from tests.webhook.support import Webhook, container, decide, pod
 
@@ -153,20 +152,3 @@ def test_the_oracle_sees(way, stored):
     tampered = copy.deepcopy(stored)
     WAYS[way](tampered)
     assert found_in(tampered) != []
-
-
-def test_a_campaign_of_one_seed_is_the_same_twice():
-    first, second = run(200, seed=3)[0], run(200, seed=3)[0]
-    assert first == second
-
-
-def test_every_kind_of_change_changes_some_pod(stored):
-    dice = random.Random(1)  # noqa: S311 repeatable, no secret
-    for tamper in [*tampering.TAMPERS, *TAMPERS]:
-        changed = []
-        for _ in range(20):
-            found = copy.deepcopy(stored)
-            tamper(found, dice)
-            changed.append(found != stored)
-        assert any(changed), tamper.__name__
-    assert len(POLICIES) == 7
