@@ -116,9 +116,7 @@ def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_
     found = []
     for number in range(4):
         made = asked(control_plane, namespace, f"pod-{number}", model, "1.000")
-        bound = eventually(
-            lambda made=made: node_of(control_plane, namespace, made), "it is bound or waits", 30
-        )
+        bound = eventually(lambda made=made: node_of(control_plane, namespace, made), "it is bound or waits")
         found.append((bound, made["metadata"]["annotations"]["clearml-injector/gpu-index"]))
     # Three cards are of the model; who asked last waits, whichever room there is on the other.
     assert sorted(found[:3]) == sorted([(liar, "1"), (true, "0"), (true, "1")])

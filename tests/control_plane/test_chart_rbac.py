@@ -271,9 +271,7 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
     mount_like_kubelet(tmp_path / "tls", "1", content)
     helm.apply(values)
     with running(control_plane, helm, values, tmp_path / "tls", tmp_path) as log:
-        eventually(
-            lambda: injected_ca(control_plane.api) == authority.certificate_pem, "the CA is injected", 60
-        )
+        eventually(lambda: injected_ca(control_plane.api) == authority.certificate_pem, "the CA is injected")
     helm.apply({})
     assert refusals(log) == []
 

@@ -15,7 +15,6 @@ from testbed.process import eventually
 
 CHANGE = "clearml-injector/mig-change"
 CONFIG_MAP = "mig-configs"
-SETTLED_S = 60
 
 
 class MigNode:
@@ -130,8 +129,8 @@ def is_scheduled(node):
 
 def until_running(node, *names):
     for name in names:
-        eventually(lambda name=name: runs(node.api, node.namespace, name), f"{name} runs", SETTLED_S)
-    eventually(lambda: is_scheduled(node), "the node takes pods again", SETTLED_S)
+        eventually(lambda name=name: runs(node.api, node.namespace, name), f"{name} runs")
+    eventually(lambda: is_scheduled(node), "the node takes pods again")
     assert node.manager.refusals == 0
 
 
@@ -162,9 +161,7 @@ def test_a_controller_that_is_killed_while_the_node_is_cordoned_is_followed_by_o
 ):
     with dividing(control_plane, namespace, tmp_path) as controller:
         create(control_plane.api, namespace, "task", "2g.10gb")
-        eventually(
-            lambda: CHANGE in node.node["metadata"].get("annotations", {}), "the change begins", SETTLED_S
-        )
+        eventually(lambda: CHANGE in node.node["metadata"].get("annotations", {}), "the change begins")
         os.killpg(controller.process.pid, signal.SIGKILL)
         controller.process.stop()
         controller.start_again()

@@ -18,7 +18,7 @@ from modes.units import profile_of_resource
 from tests.ledger.cluster import changed, request_of
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
-from webhook.placing.fallback import Fallback
+from webhook.placing.fallback import NODES_AT_ONCE, Fallback
 from webhook.placing.placer import Unanswered
 from webhook.placing.snapshot import _Beginning
 
@@ -237,6 +237,14 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
         return before, fallback.used()
 
     assert asyncio.run(main()) == (4, 0)
+
+
+def test_a_snapshot_of_many_nodes_replaces_another_of_many(fallback):
+    for name in "ab":
+        names = [f"{name}{number}" for number in range(NODES_AT_ONCE + 1)]
+        report(fallback, {each: node(each) for each in names}, [])
+    assert fallback.nodes() == len(names)
+    assert placed(fallback.place(request_of(HALF)))[0] in names
 
 
 def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
