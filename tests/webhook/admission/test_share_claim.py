@@ -168,7 +168,7 @@ def test_containers_that_share_a_card_each_use_their_own_request():
 NAMES = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(40))
 @given(st.lists(NAMES, min_size=2, max_size=2, unique=True))
 def test_no_name_of_a_container_is_in_the_claim(names):
     first, second = names

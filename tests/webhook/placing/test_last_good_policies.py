@@ -78,7 +78,7 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_reported(tmp_path):
         (
             200,
             msgspec.json.encode(PoliciesReply("a", {f"{n}.yaml": b"" for n in range(201)})),
-            "ValidationError: ",
+            "PolicyError: .: has 201 files",
         ),
         (
             200,
