@@ -24,6 +24,10 @@ class ClaimAlternative:
     """0 if a share of the card is asked for."""
     share: int = 0
     """Parts of which a card has SHARES_OF_CARD; all of them for the whole card."""
+    shares: tuple[tuple[int, int], ...] = ()
+    """The share that the MiB are of a card with so many MiB or more, the smallest cards first.
+
+    Empty of drivers that offer memory."""
     card_mib: int | None = None
     """MiB of the cards that it may be taken of; None for any."""
     count: int = 1
@@ -37,14 +41,19 @@ class ClaimAlternative:
     def accepts(self, use: CardUse, kinds: GpuKinds) -> bool:
         """Whether a card is of the size and kind, whatever is free on it."""
         mib, model = use.card.mib, use.card.model.replace(" ", "-")
-        is_size = mib == self.card_mib if self.card_mib is not None else mib >= self.memory_mib
+        least = self.shares[0][0] if self.shares else self.memory_mib
+        is_size = mib == self.card_mib if self.card_mib is not None else mib >= least
         return is_size and mib >= kinds.min_mib and kinds.takes_model(model)
 
     def has_room(self, use: CardUse) -> bool:
         """Whether the amount is free on a card."""
         if self.is_whole:
             return not use.claims
-        return use.free_mib >= self.memory_mib + use.card.mib * self.share // SHARES_OF_CARD
+        of_sizes = [share for least, share in self.shares if least <= use.card.mib]
+        share = of_sizes[-1] if of_sizes else self.share
+        if not share:
+            return use.free_mib >= self.memory_mib
+        return use.free_mib > 0 and use.claimed_share + share <= SHARES_OF_CARD
 
     def is_more(self, free: int, card_mib: int, other_free: int, other_mib: int) -> bool:
         """Whether so many free MiB of a card are more than those of another; of shares, the larger part."""

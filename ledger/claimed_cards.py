@@ -109,6 +109,8 @@ class CardUse(msgspec.Struct, frozen=True, gc=False):
     """More than the card has if its memory became less than what was claimed."""
     claims: int = 0
     """Number of claims that hold a part of it."""
+    claimed_share: int = 0
+    """Of SHARES_OF_CARD, if its driver offers shares."""
 
     @property
     def free_mib(self) -> int:
@@ -296,7 +298,7 @@ class ClaimedCards:
         if held is None:
             return CardUse(key, card)
         claimed = held.mib + card.mib * held.share // SHARES_OF_CARD
-        return CardUse(key, card, claimed, len(held.claims))
+        return CardUse(key, card, claimed, len(held.claims), held.share)
 
     def _count(self, claim: CardClaim, sign: int) -> None:
         """Add the parts of a claim, or take them away with -1 as the sign."""

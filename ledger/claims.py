@@ -17,21 +17,19 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds
 
 def needs_cards(request: PlacementRequest) -> bool:
     """Whether the claim of a pod depends on the sizes or the kinds of the cards that are offered."""
-    demands = request.demands
     share = request.share
-    return demands.existing is None and (
-        demands.kinds != EVERY_KIND or needs_sizes(share.fraction, share.driver)
-    )
+    return request.demands.kinds != EVERY_KIND or needs_sizes(share.fraction, share.driver)
 
 
 def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placement | Unschedulable:
     """Return the sizes of cards that a pod's claim may take; none if it asks for the same of any card.
 
     The smallest come first, so that larger cards stay free for those who need them. If there are more than a
-    claim can list, the most frequent ones are taken. A limit that is written into the pod needs one size.
+    claim can list, the smallest and the most frequent ones are taken: smaller cards than all listed ones are
+    taken whole. A limit that is written into the pod needs one size, the most frequent.
 
     Args:
-        request: a request in a mode of claims, without a placement of an earlier review.
+        request: a request in a mode of claims.
         cards: number of offered cards by kind.
     """
     share, demands = request.share, request.demands
@@ -41,7 +39,10 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     if demands.assume is not None and not cards:
         known[demands.assume.gpu_mib] = 1
     least = max(1, demands.kinds.min_mib, share.fraction.mib)
-    sizes = [mib for mib in known if mib >= least and are_large_enough(share.fraction, (mib,))]
+    large = [mib for mib in known if mib >= least]
+    sizes = [mib for mib in large if are_large_enough(share.fraction, (mib,))]
+    if large and not sizes:
+        return Unschedulable(f"the share is less than 1 MiB of each card, the largest has {max(large)}")
     if known and not sizes:
         return Unschedulable(f"no card has {least} MiB of memory, the largest has {max(known)}")
     if not needs_sizes(share.fraction, share.driver):
@@ -49,7 +50,9 @@ def claimed(request: PlacementRequest, cards: Mapping[CardKind, int]) -> Placeme
     if not sizes:
         return Unschedulable(f"DRA driver {share.driver} offers no card yet, and the policy assumes none")
     most = most_sizes(share.fraction, share.driver)
-    chosen = sorted(sorted(sizes, key=lambda mib: (-known[mib], mib))[:most])
+    smallest = set() if share.writes_limits else {min(sizes)}
+    frequent = sorted({*sizes} - smallest, key=lambda mib: (-known[mib], mib))[: most - len(smallest)]
+    chosen = sorted({*smallest, *frequent})
     return Placement((), chosen[0] if share.writes_limits else 0, (), cards=tuple(chosen))
 
 

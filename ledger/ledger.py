@@ -74,6 +74,9 @@ class Ledger(LedgerWriter):
                 if stays is not None and not self._lost_gate(request):
                     return stays
                 self._release_former(request)
+            elif existing.cards:
+                # Whoever wrote the pod may have invented them: a claim of such sizes takes whole cards.
+                stays = None
         result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):
             return result

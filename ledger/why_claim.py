@@ -128,9 +128,8 @@ def _missing(claim: ShareClaim, again: str) -> str:
     template, name = quoted(claim.template), quoted(claim.name)
     if claim.state == "no template":
         return (
-            f"Its ResourceClaimTemplate {template} does not exist, so Kubernetes cannot create its claim. The"
-            " controller recreates a template within an hour of its last use: ask the admin whether the"
-            f" controller leads, or {again}."
+            f"Its ResourceClaimTemplate {template} does not exist, so Kubernetes cannot create its claim."
+            f" Unless the controller recreates it within a minute, {again}."
         )
     if claim.state == "deleted":
         return f"Its ResourceClaim {name} was deleted: ask again in a few seconds, or {again}."

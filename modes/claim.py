@@ -41,7 +41,10 @@ _MAX_APART = 2
 _CUSTOM = re.compile(
     r"device\.driver == '([-.a-z0-9]{1,63})' && '([A-Za-z0-9_]{1,32})' in device\.capacity\['\1'\]", re.ASCII
 )
-_MODELS = re.compile(r"device\.attributes\['[-.a-z0-9]{1,63}'\]\.([A-Za-z0-9_]{1,32})\.matches\(", re.ASCII)
+_MODELS = re.compile(
+    r"type\(device\.attributes\['[-.a-z0-9]{1,63}'\]\.\?([A-Za-z0-9_]{1,32})\.orValue\(''\)\) == string &&",
+    re.ASCII,
+)
 """What `_is_custom_card` and `_models` write."""
 _BINARY = ("Mi", "Gi", "Ti", "Pi")
 _DECIMAL = ("", "k", "M")
@@ -198,7 +201,7 @@ def _alternatives(share: ClaimedShare) -> tuple[int, ...]:
     least = max(fraction.mib, share.kinds.min_mib)
     has_room = (len(sizes) + 1) * max(1, len(fraction.split)) <= _MAX_ALTERNATIVES
     is_below = share.driver == DRIVER and least < sizes[0] and has_room
-    return (least, *sizes) if is_below else sizes
+    return (*sizes, least) if is_below else sizes
 
 
 def _amounts(share: ClaimedShare, size: int) -> tuple[int, ...]:
@@ -237,9 +240,10 @@ def _request(share: ClaimedShare, name: str, asked: _Asked) -> dict[str, Any]:
         # Drivers report bytes: up to 1 MiB more is the same size.
         is_size = _has_memory(share, sizes[0], sizes[0] + 1)
         return {"name": name, "exactly": _subrequest(share, asked, asked.amounts[0], is_size)}
+    above = dict(pairwise(sorted(sizes)))
     of_sizes = [
-        {"name": f"m{size}", **_subrequest(share, asked, amount, _has_memory(share, size, above))}
-        for size, above, amount in zip(sizes, (*sizes[1:], None), asked.amounts, strict=True)
+        {"name": f"m{size}", **_subrequest(share, asked, amount, _has_memory(share, size, above.get(size)))}
+        for size, amount in zip(sizes, asked.amounts, strict=True)
     ]
     return {"name": name, "firstAvailable": of_sizes}
 
@@ -281,12 +285,18 @@ def _is_custom_card(share: ClaimedShare) -> str:
 
 
 def _has_memory(share: ClaimedShare, least: int, above: int | None) -> str:
-    """CEL: the card has so many MiB or more, and less than `above`."""
+    """CEL: the card has so many MiB or more, and less than `above`.
+
+    A card without the attribute, or with another type of it, is passed over: an error would stop the pod on
+    all nodes.
+    """
     if share.driver == DRIVER:
-        memory = f"device.attributes['{DRIVER}'].{MEMORY_ATTRIBUTE}"
-        bounds = [f"{memory} >= {least}", *([] if above is None else [f"{memory} < {above}"])]
+        memory = f"device.attributes['{DRIVER}'].?{MEMORY_ATTRIBUTE}.orValue(0)"
+        bounds = [f"type({memory}) == int", f"{memory} >= {least}"]
+        bounds += [] if above is None else [f"{memory} < {above}"]
     else:
-        compared = f"device.capacity['{share.driver}'].{share.names.capacity}.compareTo"
+        capacity = f"device.capacity['{share.driver}'].?{share.names.capacity}"
+        compared = f"{capacity}.orValue(quantity('0')).compareTo"
         bounds = [f"{compared}(quantity('{least}Mi')) >= 0"]
         bounds += [] if above is None else [f"{compared}(quantity('{above}Mi')) < 0"]
     return " && ".join(bounds)
@@ -299,7 +309,8 @@ def _models(share: ClaimedShare) -> str:
     if not all(map(is_pattern, share.kinds.models)):
         raise ValueError("the models have a text that is no pattern")
     patterns = "|".join([_regular(pattern) for pattern in share.kinds.models])
-    return f"device.attributes['{share.driver}'].{share.names.product_name}.matches('(?i)^({patterns})$')"
+    model = f"device.attributes['{share.driver}'].?{share.names.product_name}.orValue('')"
+    return f"type({model}) == string && {model}.matches('(?i)^({patterns})$')"
 
 
 @lru_cache(maxsize=64)

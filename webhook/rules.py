@@ -120,6 +120,8 @@ def _keep(
     validated: Validated, kept: Placement, result: Placement, *, is_reserved: bool
 ) -> Injection | Denial:
     """Keep the pod's existing placement, unless the ledger knows better: someone may have written it."""
+    if result.cards != kept.cards:
+        return mutate(validated, result)
     if validated.keeps_assumption and not result.memory_values:
         kept = msgspec.structs.replace(kept, memory_values=())
     elif validated.keeps_assumption and not kept.memory_values:

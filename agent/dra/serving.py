@@ -249,12 +249,13 @@ class DraOffer:
         self._published = None if published.has_shares else _NO_SHARES
 
     def _devices(self) -> list[dict[str, Any]]:
-        """Return the devices to publish; a card that something else offers, too, is none of them."""
+        """Return the devices to publish, without cards that something else offers too or without memory."""
         unhealthy, offered = self._state.unhealthy, []
         for gpu in self._state.gpus:
             is_cordoned, why = device_number(gpu) in self._cordoned, unhealthy.get(gpu.uuid)
             is_tainted = why is not None or is_cordoned
-            if gpu.uuid not in self._state.elsewhere and (self._can_taint or not is_tainted):
+            is_left_out = gpu.uuid in self._state.elsewhere or gpu.usable_mib < 1
+            if not is_left_out and (self._can_taint or not is_tainted):
                 offered.append(OfferedCard(gpu, self._identities.get(gpu.uuid), why, is_cordoned))
         return devices_of(offered)
 

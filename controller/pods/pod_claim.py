@@ -30,6 +30,8 @@ Note = Callable[[str, Exception], None]
 _MIB = 1024 * 1024
 _REQUEST = re.compile(rf"{REQUEST_NAME}(-[0-9]{{1,2}})?", re.ASCII)
 """Names of the requests of a share (modes/claim.py)."""
+_SIZE = re.compile(r"m([0-9]{1,9})", re.ASCII)
+"""Name of an alternative: the least MiB of the cards that it is for (modes/claim.py)."""
 _GROUP = "/apis/resource.k8s.io/v1/namespaces"
 
 
@@ -215,10 +217,13 @@ def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, tuple[ClaimA
     if len(requests) > 1 and not devices.constraints:
         # Parts may be on different cards: no amount of one card says whether they have room.
         return "", ()
+    together = tuple(map(_together, zip(*asked, strict=True)))
     if names.driver == DRIVER and (mib := _exact_mib(devices)):
-        # Whatever card it is, the share is that of these MiB.
-        return DRIVER, (ClaimAlternative(mib, count=asked[0][0].count),)
-    return names.driver, tuple(map(_together, zip(*asked, strict=True)))
+        sizes = [_SIZE.fullmatch(each.name) for each in _alternatives(requests[0])]
+        known = zip(sizes, together, strict=True)
+        shares = sorted([(int(size[1]), each.share) for size, each in known if size is not None])
+        return DRIVER, (ClaimAlternative(mib, shares=tuple(shares), count=together[0].count),)
+    return names.driver, together
 
 
 def _exact_mib(devices: _Devices) -> int:

@@ -101,5 +101,4 @@ def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
         "a claim is for memory, and nothing limits compute: leave it out",
     )
     reserve = "the DRA driver leaves its own reserve out of what it offers: leave it out"
-    leaves = mode_of(policy).limits_itself(resource_of(policy))
-    yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib) and leaves, reserve
+    yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib), reserve

@@ -164,7 +164,7 @@ class Quotas(Part):
 the controller removes it, by priority and age."""
     when_degraded: Literal["deny", "admit", "wait"] = "deny"
     """How pods under a quota are handled while the controller, which counts, cannot be reached. `wait` \
-is only for `whenOverQuota: wait`. Mode `dra` has only `deny`."""
+is only for `whenOverQuota: wait`."""
 
 
 class Allow(Part):

@@ -21,8 +21,9 @@ def offered(**nodes):
     return kept
 
 
-def hold(kept, node, device, mib, of="team"):
-    kept.put_claim(CardClaim(of, f"of-{device}", parts=(ClaimedPart(CardKey(DRIVER, node, device), mib),)))
+def hold(kept, node, device, mib=0, share=0):
+    part = ClaimedPart(CardKey(DRIVER, node, device), mib, share)
+    kept.put_claim(CardClaim(node, f"of-{device}", parts=(part,)))
 
 
 def search(kept, *alternatives, kinds=EVERY_KIND, driver=DRIVER, **refused):
@@ -52,11 +53,19 @@ def test_a_whole_card_is_one_that_nobody_claims():
 
 def test_a_share_has_room_by_the_part_of_each_card_that_is_free():
     kept = offered(a=[40960], b=[81920])
-    hold(kept, "a", "gpu-0", 20480)
-    hold(kept, "b", "gpu-0", 51200, of="other")
+    hold(kept, "a", "gpu-0", share=500_000)
+    hold(kept, "b", "gpu-0", share=625_000)
     [found] = search(kept, ClaimAlternative(share=500_000)).alternatives
     assert (found.cards, found.with_room) == (2, 1)
     assert (found.most_free_mib, found.most_free_of, found.most_free_on) == (20480, 40960, "a")
+
+
+def test_memory_is_the_share_that_the_claim_asks_of_a_card_of_that_size():
+    kept = offered(a=[24563], b=[143771], c=[5000])
+    hold(kept, "a", "gpu-0", share=800_000)
+    hold(kept, "b", "gpu-0", share=850_000)
+    [found] = search(kept, ClaimAlternative(5120, shares=((5120, 1_000_000), (24563, 208_444)))).alternatives
+    assert (found.cards, found.with_room, found.most_free_mib) == (2, 0, 21566)
 
 
 def test_several_cards_are_of_one_node():

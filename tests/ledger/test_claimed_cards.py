@@ -65,7 +65,7 @@ def used(key, card, held):
     on_it = [[part for part in claim.parts if part.card == key] for claim in held]
     mib = sum(part.mib for found in on_it for part in found)
     share = sum(part.share for found in on_it for part in found)
-    return CardUse(key, card, mib + card.mib * share // SHARES_OF_CARD, sum(map(bool, on_it)))
+    return CardUse(key, card, mib + card.mib * share // SHARES_OF_CARD, sum(map(bool, on_it)), share)
 
 
 def recount(offered, held, node):

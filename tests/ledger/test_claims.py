@@ -46,8 +46,17 @@ def test_for_memory_the_smallest_cards_come_first():
     assert place({81920: 3, 40960: 1}, MEMORY).cards == (40960, 81920)
 
 
-def test_of_many_sizes_the_most_frequent_are_taken():
-    assert place({1000 + size: size + 1 for size in range(12)}, MEMORY).cards == tuple(range(1005, 1012))
+def test_of_many_sizes_the_smallest_and_the_most_frequent_are_taken():
+    """Cards that are smaller than all that the claim names would be taken whole."""
+    placed = place({1000 + size: size + 1 for size in range(12)}, MEMORY)
+    assert placed.cards == (1000, *range(1006, 1012))
+    parts = Fraction.of_memory(160, 8).shared_by([Fraction.of_memory(10, 8)] * 16)
+    assert place({40960: 1, 81920: 3}, parts).cards == (40960,)
+
+
+def test_a_share_of_less_than_a_mebibyte_is_denied_as_such():
+    denied = place({24563: 1}, Fraction.rounded_up("0.00001", 8), kinds=GpuKinds(min_mib=1))
+    assert denied.why == "the share is less than 1 MiB of each card, the largest has 24563"
 
 
 def test_a_limit_that_is_written_needs_one_size():
@@ -104,6 +113,7 @@ def test_without_offers_the_assumed_size_is_taken_or_the_pod_denied():
     assert "offers no card yet" in denied.why
 
 
-def test_a_placement_of_an_earlier_review_stays():
-    existing = Placement((), 0, (), cards=(12345,))
-    assert place({81920: 1}, existing=existing) == existing
+def test_sizes_of_an_earlier_review_that_nothing_counts_are_chosen_again():
+    """Anybody may write them into a pod: of an invented size, a few MiB are a whole card."""
+    forged = Placement((), 0, (), cards=(100,))
+    assert place({81920: 1}, MEMORY, existing=forged).cards == (81920,)

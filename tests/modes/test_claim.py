@@ -77,14 +77,15 @@ def test_a_fraction_is_taken_of_one_size_of_a_driver_that_offers_memory():
 
 def test_requested_memory_is_a_share_of_each_size_and_limited_exactly_whatever_the_card():
     spec = template_spec(ClaimedShare(DRIVER, MEMORY, (40960, 81559)))["spec"]["devices"]
-    memory = f"device.attributes['{DRIVER}'].memoryMiB"
+    memory = f"device.attributes['{DRIVER}'].?memoryMiB.orValue(0)"
+    is_known = f"type({memory}) == int"
     assert [
         (each["name"], each["capacity"]["requests"]["share"], each["selectors"][0]["cel"]["expression"])
         for each in spec["requests"][0]["firstAvailable"]
     ] == [
-        ("m5120", "1M", f"{memory} >= 5120 && {memory} < 40960"),
-        ("m40960", "125k", f"{memory} >= 40960 && {memory} < 81559"),
-        ("m81559", "62777", f"{memory} >= 81559"),
+        ("m40960", "125k", f"{is_known} && {memory} >= 40960 && {memory} < 81559"),
+        ("m81559", "62777", f"{is_known} && {memory} >= 81559"),
+        ("m5120", "1M", f"{is_known} && {memory} >= 5120 && {memory} < 40960"),
     ]
     [limit] = spec["config"]
     assert (limit["requests"], limit["opaque"]["parameters"]["memoryMiB"]) == (["gpu"], 5120)
@@ -94,12 +95,13 @@ def test_requested_memory_is_a_share_of_each_size_and_limited_exactly_whatever_t
 def test_a_card_of_any_size_has_an_alternative_that_holds_the_memory(fraction, card, sizes):
     sizes = possible(fraction, sizes)
     requests = template_spec(ClaimedShare(DRIVER, fraction, sizes))["spec"]["devices"]["requests"]
-    from_each = [int(each["name"][1:]) for each in requests[0]["firstAvailable"]]
-    fitting = [at for at, size in enumerate(from_each) if size <= card]
+    from_each = {int(each["name"][1:]): at for at, each in enumerate(requests[0]["firstAvailable"])}
+    fitting = [size for size in from_each if size <= card]
     if not fitting:
         assert len(requests) * (len(from_each) + 1) > 16
         return
-    share = sum(quantity(each["firstAvailable"][fitting[-1]], "share") for each in requests)
+    at = from_each[max(fitting)]
+    share = sum(quantity(each["firstAvailable"][at], "share") for each in requests)
     assert fraction.mib <= share * card // 10**6 <= card
 
 
@@ -261,9 +263,11 @@ def test_an_expression_matches_what_the_pattern_matches(model, pattern):
 @pytest.mark.parametrize("fraction", [HALF, Fraction(8, 8)])
 def test_the_least_memory_is_asked_where_no_size_is(fraction):
     [expression] = selectors(ClaimedShare(DRIVER, fraction, kinds=GpuKinds(min_mib=40000)))
-    assert expression == f"device.attributes['{DRIVER}'].memoryMiB >= 40000"
+    memory = f"device.attributes['{DRIVER}'].?memoryMiB.orValue(0)"
+    assert expression == f"type({memory}) == int && {memory} >= 40000"
     [expression] = selectors(ClaimedShare(NVIDIA_DRIVER, Fraction(8, 8), kinds=GpuKinds(min_mib=40000)))
-    assert expression == f"device.capacity['{NVIDIA_DRIVER}'].memory.compareTo(quantity('40000Mi')) >= 0"
+    capacity = f"device.capacity['{NVIDIA_DRIVER}'].?memory.orValue(quantity('0'))"
+    assert expression == f"{capacity}.compareTo(quantity('40000Mi')) >= 0"
     of_size = ClaimedShare(NVIDIA_DRIVER, HALF, (81920,), GpuKinds(min_mib=40000))
     assert "40000" not in json.dumps(template_spec(of_size))
 
@@ -360,8 +364,11 @@ def test_a_claim_of_a_custom_driver_has_its_names_only():
     )
     card, size, model = selectors(share)
     assert card == "device.driver == 'gpu.example.com' && 'vram' in device.capacity['gpu.example.com']"
-    assert size.startswith("device.capacity['gpu.example.com'].vram.compareTo(quantity('81920Mi')) >= 0")
-    assert model.startswith("device.attributes['gpu.example.com'].model.matches('")
+    assert size.startswith(
+        "device.capacity['gpu.example.com'].?vram.orValue(quantity('0')).compareTo(quantity('81920Mi')) >= 0"
+    )
+    read = "device.attributes['gpu.example.com'].?model.orValue('')"
+    assert model.startswith(f"type({read}) == string && {read}.matches('")
 
 
 def test_whole_cards_of_a_custom_driver_are_cards_with_the_capacity():

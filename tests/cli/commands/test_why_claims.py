@@ -113,7 +113,9 @@ def test_the_claim_is_there_for_scripts(ask):
         TEMPLATE,
         "train-x",
     )
-    assert said["alternatives"] == [{"memoryMiB": 0, "share": 500_000, "cardMiB": None, "count": 1}]
+    assert said["alternatives"] == [
+        {"memoryMiB": 0, "share": 500_000, "shares": [], "cardMiB": None, "count": 1}
+    ]
     assert [(room["cards"], room["usable"], room["withRoom"]) for room in said["room"]["alternatives"]] == [
         (4, 3, 0),
     ]
@@ -222,7 +224,7 @@ def test_a_template_that_is_missing(ask):
     }
     said = ask(answers).stdout
     assert f"Its ResourceClaimTemplate {TEMPLATE} does not exist, so Kubernetes cannot create" in said
-    assert "or delete the pod, so that ReplicaSet web-1 creates another." in said
+    assert "within a minute, delete the pod, so that ReplicaSet web-1 creates another." in said
     assert said.endswith("Kubernetes reports: PodResourceClaim gpu-fraction: not found.\n")
 
 

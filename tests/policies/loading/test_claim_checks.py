@@ -142,6 +142,7 @@ def test_every_name_of_a_custom_driver_can_be_another():
         (custom(uuid="example.com/uuid"), 'resources.custom.uuid: "example.com/uuid" must be a name without'),
         (custom(memory="x"), "resources.custom.memory"),
         (custom("limits: {from: agent}"), "limits.from: gpu.example.com limits no memory"),
+        (custom("memory: {reserveMiB: 100}"), "memory.reserveMiB: the DRA driver leaves its own"),
         (
             custom("allow: {deviceClasses: [cards.example.com]}", deviceClass="cards.example.com"),
             "resources.custom.deviceClass: is the class of the policy's own claims",

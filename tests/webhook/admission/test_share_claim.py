@@ -252,7 +252,7 @@ def test_of_many_containers_few_sizes_of_cards_are_tried():
     made = [container(name) for name in names]
     decided = webhook(cards).decide(sharing(",".join(f"{name}=64Mi" for name in names), "1Gi", made))
     template = claims(decided)[0]["resourceClaimTemplateName"]
-    assert sizes_of_name(template) == (11264,)
+    assert sizes_of_name(template) == (1024,)
     decided = webhook(cards).decide(sharing("c0=512Mi,c1=512Mi", "1Gi", made))
     assert len(sizes_of_name(claims(decided)[0]["resourceClaimTemplateName"])) == 7
 
