@@ -13,13 +13,14 @@ from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.pod_diff import changed_lines
 from cli.printing import say, say_in, say_json
-from kube.dra import SHARE_CAPACITY, part_of_card
+from kube.dra import DRIVER, SHARE_CAPACITY, part_of_card
 from kube.names import MEMORY_MIB_ANNOTATION
 from kube.quantity import whole
 from kube.reasons import Reason
 from policies.model.problems import printable
 from webhook.admission_review import UnreadableReviewError
 
+_ADD_CARDS = "make it by kubectl get nodes,pods,resourceslices,resourceclaims -A -o yaml"
 COLOURS = {"+": "green", "-": "red"}
 Changes = Callable[[Explanation], Iterator[str]]
 
@@ -80,9 +81,7 @@ def _diff(explanation: Explanation) -> Iterator[str]:
 
 
 def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
-    if not explanation.allowed:
-        yield facts["message"]
-    yield from facts["notes"]
+    yield from _answer(explanation, facts)
     if facts["code"] == Reason.NO_SHARE:
         by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
         yield f"{by} gives no share: label and GPU limits are removed"
@@ -91,13 +90,10 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
     limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
     yield f"policy {facts['policy']}, {limit}"
-    if facts["hasRoom"] is False:
-        yield "no node has room for it now: it would wait"
     if facts["alias"] is not None:
         yield f"alias: {facts['alias']}"
     yield from _replicas(facts)
-    if asks_for_kinds(explanation.pod):
-        yield f"GPUs that the pod may get: {', '.join(map(_kind, facts['kinds'])) or 'the assumed ones'}"
+    yield from _gpus(explanation, facts)
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     if facts["prefer"]:
         why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
@@ -115,6 +111,28 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     yield from _parts(explanation, facts)
 
 
+def _answer(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    """Yield why a pod is denied, and what its author and the inventory may lack."""
+    if not explanation.allowed:
+        yield facts["message"]
+    if explanation.unoffered:
+        yield f"the inventory has no cards of DRA driver {explanation.unoffered}: {_ADD_CARDS}"
+    yield from facts["notes"]
+
+
+def _gpus(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    """Yield which GPUs a pod may get, or its claim may take, and whether a node has room."""
+    kinds = ", ".join(map(_kind, facts["kinds"]))
+    if facts["claim"] is None and asks_for_kinds(explanation.pod):
+        yield f"GPUs that the pod may get: {kinds or 'the assumed ones'}"
+    if facts["claim"] is not None and not explanation.unoffered:
+        yield f"cards that its claim may take: {kinds or 'none'}"
+    if facts["hasRoom"] is False:
+        yield "no node has room for it now: it would wait"
+    elif facts["hasRoom"] and facts["claim"] is not None:
+        yield "a node has room for it now"
+
+
 def _template(claim: dict[str, Any]) -> Iterator[str]:
     requests = claim["spec"]["spec"]["devices"]["requests"]
     for request in requests:
@@ -124,11 +142,14 @@ def _template(claim: dict[str, Any]) -> Iterator[str]:
             yield f"  {_amount(asked)} of each of {asked['count']} {asked['deviceClassName']}"
             for selector in asked.get("selectors", ()):
                 yield f"    where {selector['cel']['expression']}"
+    for limit in claim["spec"]["spec"]["devices"].get("config", ()):
+        yield f"  request {limit['requests'][0]} limited to {limit['opaque']['parameters']['memoryMiB']} MiB"
 
 
 def _amount(asked: dict[str, Any]) -> str:
     [(capacity, amount)] = asked.get("capacity", {}).get("requests", {"": "all"}).items()
-    return part_of_card(whole(amount)) if capacity == SHARE_CAPACITY else amount
+    is_share = asked["deviceClassName"] == DRIVER and capacity == SHARE_CAPACITY
+    return part_of_card(whole(amount)) if is_share else amount
 
 
 def _by_agent(explanation: Explanation) -> str:
@@ -177,8 +198,10 @@ def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
 
 
 def _kind(kind: dict[str, Any]) -> str:
-    nodes = "1 node" if kind["nodes"] == 1 else f"{kind['nodes']} nodes"
-    return f"{kind['model'] or 'unknown model'} of {kind['memoryMiB']} MiB ({nodes})"
+    unit = "card" if "cards" in kind else "node"
+    number = kind[f"{unit}s"]
+    counted = f"{number} {unit}" if number == 1 else f"{number} {unit}s"
+    return f"{kind['model'] or 'unknown model'} of {kind['memoryMiB']} MiB ({counted})"
 
 
 def _replicas(facts: dict[str, Any]) -> Iterator[str]:

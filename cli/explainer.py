@@ -12,9 +12,10 @@ from typing import Any
 import jsonpatch
 import msgspec
 
-from cli.gpu_kinds import remaining_kinds
+from cli.gpu_kinds import claimable_cards, offers_cards, remaining_kinds
 from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+from kube.reasons import Reason
 from ledger.ledger import Ledger
 from modes.claim import template_name, template_spec
 from policies.loading.policy_set import PolicySet
@@ -41,6 +42,10 @@ class Explanation:
     """The object as it would be stored."""
     kinds: Sequence[dict[str, Any]] = ()
     """Kinds of GPU that the pod may get."""
+    has_room: bool | None = None
+    """Whether a node has room for the pod now; None if it gets no share, or if that is not known."""
+    unoffered: str = ""
+    """The DRA driver on whose cards the decision depends, if the inventory has none; empty otherwise."""
 
     @property
     def notes(self) -> list[str]:
@@ -72,7 +77,7 @@ class Explanation:
             "claim": self._claim(),
             "prefer": list(policy.demands.prefer) if policy is not None else [],
             "passedOver": placement.passed_over if placement is not None else "",
-            "hasRoom": self._has_room(),
+            "hasRoom": self.has_room,
             "memoryMiB": injection.memory_mib if injection is not None else None,
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,
@@ -89,16 +94,6 @@ class Explanation:
             "patch": self.patch,
             "pod": self.pod,
         }
-
-    def _has_room(self) -> bool | None:
-        """Whether a node has room for the pod now; None if it gets no share, or if no node is known."""
-        injection = self.outcome.injection
-        if injection is None or not (self.kinds and injection.placement.gpu_mib):
-            return None
-        has_room = injection.placement.node is not None
-        # A pod that was injected before stays where it is, on a node that its placement does not name.
-        was_injected = INJECTED_ANNOTATION in _keys(self.before, "annotations")
-        return None if was_injected and not has_room else has_room
 
     def _limiter(self) -> str | None:
         """Return the name of the pod's limiter; whole GPUs have none."""
@@ -219,10 +214,31 @@ class Explainer:
         patch = patch_of(reply)
         pod = review["request"].get("object")
         name = review["request"].get("name") or ""
-        injection = outcome.injection
-        kinds = remaining_kinds(self._ledger, pod, injection.placement) if injection is not None else []
         after = jsonpatch.apply_patch(pod, patch) if patch else pod
-        return Explanation(name, outcome, patch, pod, after, kinds)
+        kinds, has_room = self._room(outcome, after)
+        # A pod that was injected before stays where it is, on a node that its placement does not name.
+        if not has_room and INJECTED_ANNOTATION in _keys(pod, "annotations"):
+            has_room = None
+        return Explanation(name, outcome, patch, pod, after, kinds, has_room, self._unoffered(outcome))
+
+    def _room(self, outcome: Outcome, pod: dict[str, Any]) -> tuple[list[dict[str, Any]], bool | None]:
+        """Return the kinds of GPU that a decided pod may get, and whether a node has room."""
+        injection = outcome.injection
+        if injection is None:
+            return [], None
+        if injection.claim is not None:
+            return claimable_cards(self._ledger, injection.claim, pod)
+        placement = injection.placement
+        kinds = remaining_kinds(self._ledger, pod, placement)
+        return kinds, placement.node is not None if kinds and placement.gpu_mib else None
+
+    def _unoffered(self, outcome: Outcome) -> str:
+        policy = outcome.policy
+        if policy is None or not policy.mode.is_claimed:
+            return ""
+        depends = outcome.injection is not None or outcome.reason is Reason.NO_NODE
+        driver = policy.mode.resource
+        return driver if depends and not offers_cards(self._ledger, driver) else ""
 
     def _numbered(self, review: dict[str, Any]) -> dict[str, Any]:
         """Return a review that reserves what its pod gets, under a name that no other has."""

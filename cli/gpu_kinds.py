@@ -1,12 +1,18 @@
-"""The kinds of GPU in a cluster that a pod's node affinity allows."""
+"""The kinds of GPU in a cluster that a pod's node affinity allows, or that its claim may take."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import msgspec
+
 from kube.names import GPU_MODEL_ANNOTATION, MEMORY_LABEL, MIN_GPU_MEMORY_ANNOTATION
+from ledger.claim_room import ClaimAlternative, room_of
 from ledger.ledger import Ledger
+from ledger.own_demands import OwnDemands
 from ledger.placement_request import Placement
+from modes.claim import ClaimedShare, template_name, template_spec
 from modes.memory_text import memory_mib
 
 
@@ -22,6 +28,44 @@ def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -
         for (model, mib), nodes in sorted(ledger.gpu_kinds().items(), key=repr)
         if (not values or mib in values) and (not models or model in models) and (mib or 0) >= least
     ]
+
+
+def offers_cards(ledger: Ledger, driver: str) -> bool:
+    """Whether a DRA driver offers any card."""
+    return bool(ledger.cards.kinds(driver, whole=True))
+
+
+def claimable_cards(
+    ledger: Ledger, share: ClaimedShare, pod: dict[str, Any]
+) -> tuple[list[dict[str, Any]], bool | None]:
+    """Return model, MiB and number of each kind of card that a pod's claim may take, and whether it has room.
+
+    It is not known whether there is room (None) if its driver offers no card, or parts may be on several.
+    """
+    if not offers_cards(ledger, share.driver):
+        return [], None
+    # Here and not above: only inventories with cards need what reads claims, which loads a client.
+    from controller.pods.claim_room import refusals  # noqa: PLC0415
+    from controller.pods.pending_pod import StoredPod  # noqa: PLC0415
+    from controller.pods.pod_claim import claim_of_template  # noqa: PLC0415
+    from controller.watch.resources import SeenNode  # noqa: PLC0415
+
+    template = msgspec.json.encode({"spec": template_spec(share)})
+    asked = claim_of_template(template_name(share), template).alternatives
+    cards, kinds = ledger.cards, Counter[tuple[str, int]]()
+    for use in [use for node in cards.nodes() for use in cards.on(node) if use.key.driver == share.driver]:
+        if any(each.accepts(use, share.kinds) for each in asked or (ClaimAlternative(),)):
+            kinds[use.card.model.replace(" ", "-"), use.card.mib] += 1
+    found = [
+        {"model": model or None, "memoryMiB": mib, "cards": number}
+        for (model, mib), number in sorted(kinds.items())
+    ]
+    facts = filter(None, map(ledger.fact, cards.nodes()))
+    known = {fact.name: SeenNode(fact, uid="") for fact in facts}
+    stored = msgspec.convert({"metadata": {}, "spec": pod["spec"]}, StoredPod)
+    why_not = refusals(known, OwnDemands(stored.constraints))
+    room = room_of(share.driver, asked, share.kinds, cards, why_not)
+    return found, room.has_room if asked else None
 
 
 def asks_for_kinds(pod: dict[str, Any]) -> bool:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
+from kube.dra import CustomCards
+from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.from_kubernetes import node_from_object, pod_from_object
+from ledger.ledger import Ledger
 from modes.facts import NodeAgent, NodeFact, PodFact
 from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 
 if TYPE_CHECKING:
+    from cluster.object_reader import ObjectReader
     from controller.watch.gpu_node import AgentReport
 
 STANDARD_INPUT = Path("-")
@@ -37,6 +43,25 @@ _SHAPE = (
     ("spec.jobTemplate.spec.template.metadata", dict, "an object"),
     ("spec.jobTemplate.spec.template.spec", dict, "an object"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a file says of a cluster."""
+
+    nodes: list[NodeFact]
+    pods: list[PodFact]
+    offers: list[OfferedSlice]
+    claims: list[CardClaim]
+
+    def put_into(self, ledger: Ledger) -> None:
+        """Replace the nodes and pods of a ledger, and add cards and claims."""
+        # Before the pods: quotas count these by the cards that there are.
+        for offer in self.offers:
+            ledger.put_offer(offer)
+        for claim in self.claims:
+            ledger.cards.put_claim(claim)
+        ledger.replace(self.nodes, self.pods)
 
 
 class ManifestError(ValueError):
@@ -68,35 +93,64 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
     return objects
 
 
-def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], list[PodFact]]:
-    """Read Nodes, and optional Pods and GpuNodes, from the output of `kubectl get -o yaml`.
+def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, ...] = ()) -> Inventory:
+    """Read an inventory, from the output of `kubectl get -o yaml`.
 
-    Without any GpuNode it is unknown which nodes run an agent; with one, nodes without a GpuNode run none.
+    It has Nodes, and optional Pods, GpuNodes, ResourceSlices and ResourceClaims. Without any GpuNode it is
+    unknown which nodes run an agent; with one, nodes without a GpuNode run none.
+
+    Args:
+        file: the file.
+        names: extended resources to count.
+        custom: custom DRA drivers whose cards and claims count too.
 
     Raises:
         ManifestError: see `read_objects`; also if the file has no Node, or other objects.
     """
-    nodes: list[NodeFact] = []
-    pods: list[PodFact] = []
-    reports: dict[str, AgentReport] = {}
+    readers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "Node": partial(node_from_object, names=names),
+        "Pod": partial(pod_from_object, names=names),
+        "GpuNode": _report,
+        "ResourceSlice": partial(_read_by, "ResourceSlice", custom),
+        "ResourceClaim": partial(_read_by, "ResourceClaim", custom),
+    }
+    read: dict[str, list[Any]] = {kind: [] for kind in readers}
     for found in read_objects(file):
         kind = found["kind"]
-        if kind not in ("Node", "Pod", "GpuNode"):
+        if kind not in readers:
             raise ManifestError(
                 f"{file}: kind {kind} is not a Node: an inventory is `kubectl get nodes -o yaml`"
             )
         try:
-            if kind == "Node":
-                nodes.append(node_from_object(found, names))
-            elif kind == "GpuNode":
-                reports[_name(found)] = _report(found)
-            else:
-                pods.append(pod_from_object(found, names))
+            read[kind].append(readers[kind](found))
         except ValueError as error:
             raise ManifestError(f"{file}: {kind} {_name(found)}: {error}") from None
+    nodes, pods, reports, offers, claims = read.values()
     if not nodes:
         raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
-    return [_with_agent(node, reports) for node in nodes] if reports else nodes, pods
+    by_node = {report.node: report for report in reports}
+    return Inventory(
+        [_with_agent(node, by_node) for node in nodes] if reports else nodes, pods, offers, claims
+    )
+
+
+def _read_by(kind: str, custom: tuple[CustomCards, ...], found: dict[str, Any]) -> Any:
+    """Read a ResourceSlice or ResourceClaim as the controller does, but refuse one that it would ignore."""
+    return _reader(kind, custom).read_object(msgspec.json.encode(found))
+
+
+@lru_cache(maxsize=2)
+def _reader(kind: str, custom: tuple[CustomCards, ...]) -> ObjectReader[Any, Any]:
+    from controller.watch.card_claims import card_claims  # noqa: PLC0415 see _report
+    from controller.watch.claim_cards import offered_slices  # noqa: PLC0415
+
+    if kind == "ResourceSlice":
+        return offered_slices(custom, _refuse).reader
+    return card_claims(custom, _refuse).reader
+
+
+def _refuse(_name: str, why: str) -> NoReturn:
+    raise ValueError(why)
 
 
 def _report(found: dict[str, Any]) -> AgentReport:

@@ -52,7 +52,7 @@ InventoryOption = Annotated[
         "--inventory",
         metavar="FILE",
         show_default="the demo's four nodes",
-        help="Nodes, and optional pods, as printed by `kubectl get nodes -o yaml`.",
+        help="Nodes, and optional pods, resourceslices and resourceclaims: output of `kubectl get -o yaml`.",
     ),
 ]
 KubeconfigOption = Annotated[
@@ -198,10 +198,10 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (use --inventory FILE for yours)", err=True)
     try:
-        nodes, pods = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
+        found = read_inventory(file or DEMO_INVENTORY, policies.resource_names, policies.custom_cards)
     except ManifestError as error:
         fail(str(error))
     # Without a cluster there are only reservations, so none may be dropped.
     ledger = Ledger(most_reservations=sys.maxsize)
-    ledger.replace(nodes, pods)
+    found.put_into(ledger)
     return ledger

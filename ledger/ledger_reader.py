@@ -18,6 +18,7 @@ from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
+from modes.facts import NodeFact
 from modes.units import Unit
 
 MAX_CLAIMS_OF_REPLICAS = 1024
@@ -122,6 +123,10 @@ class LedgerReader:
     def used_by_namespace(self) -> Mapping[str, int]:
         """Slices by namespace: running, pending and reserved together."""
         return self._usage.namespaces
+
+    def fact(self, name: str) -> NodeFact | None:
+        """The facts of a node; None if it is unknown."""
+        return self._node_index.fact(name)
 
     def node(self, name: str) -> NodeView | None:
         """The view of one node with GPUs or cards; None if there is none of this name."""

@@ -103,7 +103,7 @@ def check(  # noqa: PLR0913 each is an option of the command
 
 def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | None:
     try:
-        return read_inventory(inventory, policy_set.resource_names)[0] if inventory is not None else None
+        return read_inventory(inventory, policy_set.resource_names).nodes if inventory is not None else None
     except ManifestError as error:
         fail(str(error))
 

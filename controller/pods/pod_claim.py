@@ -176,8 +176,18 @@ async def _of_template(api: ApiServer, namespace: str, found: ShareClaim) -> Sha
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return replace(found, state="no template")
+    return claim_of_template(found.template, data)
+
+
+def claim_of_template(name: str, data: bytes) -> ShareClaim:
+    """Return the claim that Kubernetes makes from a template.
+
+    Raises:
+        ValueError: it is not a template, or an amount is not a quantity.
+    """
     claim = msgspec.json.decode(data, type=_Template).spec
-    return replace(_with_asked(found, claim, _custom_of(claim)), state="not created")
+    found = ShareClaim(state="not created", template=name)
+    return _with_asked(found, claim, _custom_of(claim))
 
 
 def _with_asked(found: ShareClaim, claim: _Claim, custom: CustomCards | None) -> ShareClaim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import msgspec
@@ -58,12 +58,18 @@ class _ResourceClaim(msgspec.Struct, gc=False):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def card_claims(custom: Iterable[CustomCards] = ()) -> Resource[CardClaim]:
+def _log_unreadable(name: str, reason: str) -> None:
+    _log.error("a ResourceClaim cannot be read: what it holds does not count", name=name, error=reason)
+
+
+def card_claims(
+    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _log_unreadable
+) -> Resource[CardClaim]:
     """All ResourceClaims, in clusters that serve them; those without cards of known drivers have no parts."""
     return Resource(
         "resourceclaims",
         RESOURCE_CLAIMS_PATH,
-        ObjectReader(_ResourceClaim, partial(_seen, cards_by_driver(custom)), _log_unreadable),
+        ObjectReader(_ResourceClaim, partial(_seen, cards_by_driver(custom)), on_unreadable),
         is_optional=True,
     )
 
@@ -93,7 +99,3 @@ def _part(names: CustomCards, result: _Result) -> ClaimedPart:
     if amount is None or names.driver == DRIVER:
         return ClaimedPart(card, 0, SHARES_OF_CARD if amount is None else amount, result.request)
     return ClaimedPart(card, -(-amount // _MIB), 0, result.request)
-
-
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceClaim cannot be read: what it holds does not count", name=name, error=reason)

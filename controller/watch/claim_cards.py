@@ -5,7 +5,7 @@ Texts come from drivers: they are bounded, and characters that cannot be printed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import msgspec
@@ -81,18 +81,24 @@ class _ResourceSlice(msgspec.Struct, gc=False):
     spec: _Spec
 
 
+def _log_unreadable(name: str, reason: str) -> None:
+    _log.error("a ResourceSlice cannot be read and is ignored", name=name, error=reason)
+
+
 def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
     """Return the names in slices and claims of each driver whose cards claims of shares may take."""
     known = {DRIVER: CustomCards(DRIVER, SHARE_CAPACITY), NVIDIA_DRIVER: CustomCards(NVIDIA_DRIVER)}
     return {**{each.driver: each for each in custom}, **known}
 
 
-def offered_slices(custom: Iterable[CustomCards] = ()) -> Resource[OfferedSlice]:
+def offered_slices(
+    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _log_unreadable
+) -> Resource[OfferedSlice]:
     """All ResourceSlices, in clusters that serve them; those of other drivers have no cards."""
     return Resource(
         "claimable cards",
         RESOURCE_SLICES_PATH,
-        ObjectReader(_ResourceSlice, partial(_seen, cards_by_driver(custom)), _log_unreadable),
+        ObjectReader(_ResourceSlice, partial(_seen, cards_by_driver(custom)), on_unreadable),
         is_optional=True,
     )
 
@@ -135,7 +141,3 @@ def _card(names: CustomCards, device: _Device) -> ClaimableCard | None:
 def _shown(text: str, most: int) -> str:
     cut = text[:most]
     return cut if cut.isprintable() else "".join([each if each.isprintable() else "?" for each in cut])
-
-
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceSlice cannot be read and is ignored", name=name, error=reason)

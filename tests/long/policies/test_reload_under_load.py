@@ -44,9 +44,9 @@ def test_every_answer_during_a_thousand_reloads_is_of_one_good_set(tmp_path):
     mount = Mount(tmp_path)
     mount.write(**files(1))
     live = LivePolicies(tmp_path)
-    nodes, pods = read_inventory(ROOT / "examples" / "demo" / "inventory.yaml", live.current.resource_names)
+    found = read_inventory(ROOT / "examples" / "demo" / "inventory.yaml", live.current.resource_names)
     ledger = Ledger()
-    ledger.replace([node for node in nodes if node.gpu_mib == GPU_MIB], pods)
+    ledger.replace([node for node in found.nodes if node.gpu_mib == GPU_MIB], found.pods)
     reviewer = Reviewer(lambda: live.current, PatchCache(Rules()), LedgerPlacer(ledger), lambda *_: None)
     pod = {
         "apiVersion": "v1",

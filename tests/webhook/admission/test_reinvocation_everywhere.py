@@ -48,7 +48,7 @@ def explained(file, explainer):
     policy_set = load_policies(folder / "policies" if (folder / "policies").exists() else ROOT / "policies")
     ledger = Ledger()
     path = inventory if inventory.exists() else FIXTURES / "inventory.json"
-    ledger.replace(*read_inventory(path, policy_set.resource_names))
+    read_inventory(path, policy_set.resource_names).put_into(ledger)
     explains = explainer(policy_set, ledger)
     return [each for found in objects(file) for each in explains.explain(found)]
 

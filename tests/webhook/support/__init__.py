@@ -43,7 +43,7 @@ def policies(text="", **files):
 
 def fixture_ledger(names=None):
     ledger = Ledger()
-    ledger.replace(*read_inventory(FIXTURES / "inventory.json", names or ResourceNames()))
+    read_inventory(FIXTURES / "inventory.json", names or ResourceNames()).put_into(ledger)
     return ledger
 
 

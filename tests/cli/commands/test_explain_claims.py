@@ -1,0 +1,147 @@
+"""fraction-injector explain for pods of mode dra: the cards that their claims may take, by the inventory."""
+
+import json
+
+import pytest
+
+from kube.dra import DRIVER, NVIDIA_DRIVER
+from testbed.gpu_nodes import GpuNode
+from tests.cli.commands.test_why_claims import card
+from tests.cli.running import as_yaml, error_line, run, write
+from tests.controller.watch.test_card_claims import claim, result
+from tests.controller.watch.test_claim_cards import resource_slice
+from tests.webhook.support import pod
+
+A40, A80 = (f"NVIDIA-A100-SXM4-{size}GB" for size in (40, 80))
+ADD = "make it by kubectl get nodes,pods,resourceslices,resourceclaims -A -o yaml"
+
+
+def model(size, device, **more):
+    found = card(device, size * 1024, **more)
+    found["attributes"]["productName"] = {"string": f"NVIDIA A100-SXM4-{size}GB"}
+    return found
+
+
+def offered(*devices, node="a", driver=DRIVER):
+    return {"kind": "ResourceSlice", **resource_slice(f"of-{node}", *devices, node=node, driver=driver)}
+
+
+def held(device, share, node="b"):
+    consumed = {"share": share}
+    found = claim(result(device, driver=DRIVER, pool=node, consumedCapacity=consumed), name=f"of-{device}")
+    return {"kind": "ResourceClaim", **found}
+
+
+NODES = [GpuNode(gpus=4, memory_mib=24564).manifest(name) for name in "ab"]
+SLICES = [offered(model(40, "gpu-0")), offered(model(80, "gpu-0"), model(80, "gpu-1"), node="b")]
+
+
+@pytest.fixture
+def explain(tmp_path):
+    """Explain a pod of mode dra by the objects of an inventory."""
+    (tmp_path / "policies").mkdir()
+
+    def call(*objects, found=None, resources="{mode: dra}", output="text"):
+        default = f"kind: Policy\nname: default\nresources: {resources}\n"
+        write(tmp_path / "policies", default=default)
+        write(
+            tmp_path,
+            pod=as_yaml(found or pod()),
+            nodes=json.dumps({"kind": "List", "items": [*NODES, *objects]}),
+        )
+        options = "--policies", tmp_path / "policies", "--inventory", tmp_path / "nodes.yaml"
+        return run("explain", tmp_path / "pod.yaml", *options, "--output", output)
+
+    return call
+
+
+def facts_of(ended):
+    [facts] = json.loads(ended.stdout)
+    return facts
+
+
+def lines_of(ended):
+    return list(map(str.strip, ended.stdout.splitlines()))
+
+
+def test_the_cards_that_a_claim_may_take_are_those_of_its_driver_and_never_those_of_slices(explain):
+    facts = facts_of(explain(*SLICES, output="json"))
+    assert facts["kinds"] == [
+        {"model": A40, "memoryMiB": 40960, "cards": 1},
+        {"model": A80, "memoryMiB": 81920, "cards": 2},
+    ]
+    assert facts["hasRoom"] is True
+    lines = lines_of(explain(*SLICES))
+    assert (
+        f"cards that its claim may take: {A40} of 40960 MiB (1 card), {A80} of 81920 MiB (2 cards)" in lines
+    )
+    assert "a node has room for it now" in lines
+
+
+def test_a_model_and_mib_leave_out_the_cards_that_do_not_match(explain):
+    of_model = pod(metadata={"annotations": {"clearml-injector/gpu-model": "A100-40"}})
+    assert [each["model"] for each in facts_of(explain(*SLICES, found=of_model, output="json"))["kinds"]] == [
+        A40
+    ]
+    large = pod(fraction=None, labels={"clearml-injector/gpu-memory": "60Gi"})
+    assert [each["model"] for each in facts_of(explain(*SLICES, found=large, output="json"))["kinds"]] == [
+        A80
+    ]
+
+
+def test_a_pod_waits_if_claims_hold_too_much_of_all_its_cards(explain):
+    claims = [held("gpu-0", "600k"), held("gpu-1", "1M")]
+    on_b = pod(nodeSelector={"kubernetes.io/hostname": "b"})
+    assert "no node has room for it now: it would wait" in lines_of(explain(*SLICES, *claims, found=on_b))
+    facts = facts_of(explain(*SLICES, claims[1], found=on_b, output="json"))
+    assert facts["hasRoom"] is True
+
+
+def test_mib_need_no_assumption_of_the_policy_if_the_inventory_has_cards(explain):
+    asks = pod(fraction=None, labels={"clearml-injector/gpu-memory": "10Gi"})
+    alone = explain(found=asks)
+    assert alone.returncode == 1
+    assert f"the inventory has no cards of DRA driver {DRIVER}: {ADD}" in lines_of(alone)
+    assert facts_of(explain(*SLICES, found=asks, output="json"))["allowed"]
+
+
+def test_without_cards_of_its_driver_it_says_what_the_inventory_lacks(explain):
+    others = offered(model(40, "gpu-0", driver=NVIDIA_DRIVER), driver=NVIDIA_DRIVER)
+    lines = lines_of(explain(others))
+    assert f"the inventory has no cards of DRA driver {DRIVER}: {ADD}" in lines
+    assert not [line for line in lines if line.startswith("cards that its claim may take")]
+    facts = facts_of(explain(others, output="json"))
+    assert (facts["allowed"], facts["kinds"], facts["hasRoom"]) == (True, [], None)
+
+
+def test_cards_of_a_custom_driver_are_read_by_the_names_of_the_policy(explain):
+    found = model(40, "gpu-0", driver="cards.example.com")
+    found["capacity"] = {"vram": {"value": "40Gi"}}
+    policy = "{mode: dra, driver: custom, custom: {driver: cards.example.com, capacity: vram}}"
+    facts = facts_of(explain(offered(found, driver="cards.example.com"), resources=policy, output="json"))
+    assert facts["kinds"] == [{"model": A40, "memoryMiB": 40960, "cards": 1}]
+    assert facts["hasRoom"] is True
+    assert facts["memoryMiB"] == 20480
+
+
+def test_of_containers_that_may_part_it_is_not_known_whether_there_is_room(explain):
+    names = [{"name": name, "image": "i"} for name in ("one", "two")]
+    annotations = {"clearml-injector/containers": "one=0.500,two=0.250"}
+    found = pod(fraction="0.750", containers=names, metadata={"annotations": annotations})
+    assert facts_of(explain(*SLICES, found=found, output="json"))["hasRoom"] is True
+    apart = facts_of(
+        explain(*SLICES, found=found, resources="{mode: dra}\ncontainers: any-gpu", output="json")
+    )
+    assert apart["hasRoom"] is None
+    assert [each["cards"] for each in apart["kinds"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (offered(model(80, "gpu-0") | {"attributes": {"memoryMiB": {"int": "x"}}}), "ResourceSlice of-a: "),
+        (held("gpu-0", "much"), "ResourceClaim of-gpu-0: "),
+    ],
+)
+def test_a_slice_or_claim_that_cannot_be_read_is_named(explain, tmp_path, wrong, named):
+    assert error_line(explain(wrong)).startswith(f"{tmp_path / 'nodes.yaml'}: {named}")
