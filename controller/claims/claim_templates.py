@@ -198,7 +198,7 @@ class ClaimTemplates:
     async def _make(self, key: ObjectKey, spec: Any) -> str | None:
         """Create a template and read back what the API server keeps of it."""
         try:
-            stored = await self._create(key, spec)
+            stored, is_new = await self._create(key, spec)
         except ApiError as error:
             return _refused(error)
         except _NO_ANSWER as error:
@@ -206,13 +206,15 @@ class ClaimTemplates:
         if stored.spec == spec:
             self._remember(key, spec)
             return None
-        if _asks_capacity(spec) and not _asks_capacity(stored.spec):
+        if is_new and _asks_capacity(spec) and not _asks_capacity(stored.spec):
             await self._delete(key)
             return GATE_IS_OFF
         return _somebody_elses(key)
 
-    async def _create(self, key: ObjectKey, spec: Any) -> SeenTemplate:
+    async def _create(self, key: ObjectKey, spec: Any) -> tuple[SeenTemplate, bool]:
+        """Return the template of that name, and whether it was made now."""
         namespace, name = key
+        is_new = True
         try:
             body = manifest(namespace, name, spec)
             path = path_of(namespace)
@@ -220,8 +222,9 @@ class ClaimTemplates:
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
+            is_new = False
             data = await self._api.request("GET", path_of(namespace, name), seconds=WRITE_SECONDS)
-        return read_template(data)
+        return read_template(data), is_new
 
     async def _delete(self, key: ObjectKey) -> None:
         try:

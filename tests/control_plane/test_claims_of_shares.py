@@ -27,8 +27,10 @@ from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.cli.running import run
 from tests.control_plane.test_why import viewer
+from tests.product import ROOT
 
 API = "resource.k8s.io/v1"
+DEVICE_CLASS = ROOT / "charts/fraction-injector/templates/agent/device-class.yaml"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POLICY = "{kind: Policy, name: default, resources: {mode: dra}, fractions: {'1': 8, '0.125': 1, '0.5': 4,"
 POLICY += " '0.625': 5}, memory: {allowed: true}}"
@@ -48,11 +50,13 @@ def device(number, mib):
 
 @pytest.fixture
 def device_class(control_plane):
+    expression = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].?type.orValue('') == 'gpu'"
+    assert " ".join(DEVICE_CLASS.read_text().split()).count(expression) == 1, "as in the chart"
     body = {
         "apiVersion": API,
         "kind": "DeviceClass",
         "metadata": {"name": DRIVER},
-        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
     }
     try:
         control_plane.api.call("POST", CLASSES, body)
@@ -73,7 +77,10 @@ def offer(control_plane, nodes, device_class):
                 "driver": DRIVER,
                 "nodeName": name,
                 "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-                "devices": [device(number, mib) for number, mib in enumerate(sizes)],
+                "devices": [
+                    each if isinstance(each, dict) else device(number, each)
+                    for number, each in enumerate(sizes)
+                ],
             }
             metadata = {"name": f"{name}-claims"}
             api.call(
@@ -273,6 +280,28 @@ def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, n
         control_plane.api.delete("Pod", name, namespace)
     eventually(lambda: "whole" in running(control_plane, namespace), "a card is empty")
     assert small  # its card was taken in part, too
+
+
+def test_a_card_without_its_attributes_stops_no_pod(control_plane, namespace, offer, webhook):
+    """A slice of another node that says too little, as a node that nobody trusts may write it."""
+    broken = [{**device(0, 81920), "attributes": each} for each in ({}, {"type": {"string": "gpu"}})]
+    [node, *_] = offer([81920], *[[each] for each in broken])
+    create(control_plane, namespace, ["first"])
+    pod = labelled_pod("memory", terminationGracePeriodSeconds=0)
+    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "60Gi"}
+    pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
+
+    def created():
+        try:
+            return control_plane.api.create(pod, namespace)
+        except ApiError as error:
+            if "try again" in str(error):
+                return None
+            raise
+
+    eventually(created, "the controller knows the cards")
+    eventually(lambda: len(running(control_plane, namespace)) == 2, "both run")
+    assert node in {part[0] for part in allocated(control_plane, namespace)}
 
 
 def sharing(name, parts, fraction="0.625"):

@@ -116,6 +116,15 @@ def test_somebody_elses_template_is_not_taken(api, templates):
     assert "exists with other content" in said
 
 
+def test_somebody_elses_template_without_an_amount_is_not_deleted_as_if_a_gate_had_dropped_it(api, templates):
+    ensure(templates, request())
+    [path] = api.stored
+    del api.stored[path]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"]
+    [said] = ensure(ClaimTemplates(api, lambda: True, lambda: 0.0), request())
+    assert "exists with other content" in said
+    assert list(api.stored) == [path]
+
+
 def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
     def dropped(spec):
         spec = copy.deepcopy(spec)
