@@ -152,6 +152,21 @@ AT_ODDS = {
 }
 
 
+def test_claims_are_refused_on_a_kubernetes_that_cannot_share_a_device(helm):
+    values = helm.values(
+        {
+            "agent": {"enabled": True, "offer": "dra"},
+            "policies": {"default": {"resources": {"mode": "dra"}}},
+        }
+    )
+    refused = helm.run("template", RELEASE, str(CHART), "--kube-version=1.33.9", values)
+    assert (
+        "policies.default.resources.mode: dra needs Kubernetes 1.36, or 1.34 with the feature"
+        in refused.stderr
+    )
+    assert helm.run("template", RELEASE, str(CHART), "--kube-version=1.36.0", values).code == 0
+
+
 @pytest.mark.parametrize("values", AT_ODDS.values(), ids=AT_ODDS)
 def test_values_at_odds_are_refused_with_what_to_do(helm, values):
     given, message = values

@@ -385,6 +385,9 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (not (and $.Values.agent.enabled (eq $.Values.agent.offer "dra"))) -}}
 {{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for another driver set resources.driver" $name) -}}
 {{- end -}}
+{{- if and (not (contains "/" (include "fraction-injector.resource" $policy))) (semverCompare "<1.34.0-0" $.Capabilities.KubeVersion.Version) -}}
+{{- fail (printf "policies.%s.resources.mode: %s needs Kubernetes 1.36, or 1.34 with the feature gate DRAConsumableCapacity" $name $policy.resources.mode) -}}
+{{- end -}}
 {{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
 {{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled, because only that checks the class of claims" $name) -}}
 {{- end -}}
