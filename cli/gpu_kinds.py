@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kube.names import GPU_MODEL_ANNOTATION, MEMORY_LABEL, MIN_GPU_MEMORY_ANNOTATION
-from ledger.claim_room import ClaimAlternative, room_of
+from ledger.claim_room import ClaimAsk, room_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 from ledger.placement_request import Placement
@@ -51,10 +51,10 @@ def claimable_cards(
     from controller.watch.resources import SeenNode  # noqa: PLC0415
 
     template = msgspec.json.encode({"spec": template_spec(share)})
-    asked = claim_of_template(template_name(share), template).alternatives
+    asked = claim_of_template(template_name(share), template).asked
     cards, kinds = ledger.cards, Counter[tuple[str, int]]()
     for use in [use for node in cards.nodes() for use in cards.on(node) if use.key.driver == share.driver]:
-        if any(each.accepts(use, share.kinds) for each in asked or (ClaimAlternative(),)):
+        if (asked or ClaimAsk()).accepts(use, share.kinds):
             kinds[use.card.model.replace(" ", "-"), use.card.mib] += 1
     found = [
         {"model": model or None, "memoryMiB": mib, "cards": number}
@@ -64,8 +64,7 @@ def claimable_cards(
     known = {fact.name: SeenNode(fact, uid="") for fact in facts}
     stored = msgspec.convert({"metadata": {}, "spec": pod["spec"]}, StoredPod)
     why_not = refusals(known, OwnDemands(stored.constraints))
-    room = room_of(share.driver, asked, share.kinds, cards, why_not)
-    return found, room.has_room if asked else None
+    return found, room_of(share.driver, asked, share.kinds, cards, why_not).has_room if asked else None
 
 
 def asks_for_kinds(pod: dict[str, Any]) -> bool:

@@ -65,7 +65,7 @@ async def read_cards(api: ApiServer) -> list[CardView]:
 async def read_room(
     api: ApiServer, claim: ShareClaim, kinds: GpuKinds, why_not: Callable[[str], str], note: Note
 ) -> ClaimRoom | None:
-    """Return the cards that a claim could take; None if the offered cards cannot be read.
+    """Return the cards that a claim could take; None if it or the offered cards cannot be read.
 
     Args:
         api: the API server.
@@ -75,6 +75,8 @@ async def read_room(
         note: gets what cannot be read.
     """
     cards = ClaimedCards()
+    if claim.asked is None:
+        return None
     try:
         await put_slices(api, cards, claim.driver, claim.custom)
     except UNANSWERED as error:
@@ -87,4 +89,4 @@ async def read_room(
         known = False
     else:
         known = True
-    return replace(room_of(claim.driver, claim.alternatives, kinds, cards, why_not), claims_are_known=known)
+    return replace(room_of(claim.driver, claim.asked, kinds, cards, why_not), claims_are_known=known)

@@ -17,8 +17,8 @@ MAX_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimAlternative:
-    """One of the alternatives that a claim accepts."""
+class ClaimAsk:
+    """What a claim asks for."""
 
     memory_mib: int = 0
     """0 if a share of the card is asked for."""
@@ -61,10 +61,19 @@ class ClaimAlternative:
 
 
 @dataclass(frozen=True, slots=True)
-class AlternativeRoom:
-    """The cards for one alternative."""
+class LeftOut:
+    """A card, or all cards of a node, that new pods do not get."""
 
-    alternative: ClaimAlternative
+    node: str
+    device: str
+    """Empty for all cards of the node."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRoom:
+    """The cards for a claim."""
+
     cards: int = 0
     """Cards of the size and kind."""
     usable: int = 0
@@ -79,23 +88,6 @@ class AlternativeRoom:
     """MiB of that card."""
     most_free_on: str = ""
     """Node of that card."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A card, or all cards of a node, that new pods do not get."""
-
-    node: str
-    device: str
-    """Empty for all cards of the node."""
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimRoom:
-    """Cards for a claim, by alternative in the order of its preference."""
-
-    alternatives: tuple[AlternativeRoom, ...]
     left_out: tuple[LeftOut, ...] = ()
     """The first MAX_NAMED."""
     more_left_out: int = 0
@@ -105,29 +97,25 @@ class ClaimRoom:
     @property
     def has_room(self) -> bool:
         """Whether a node has room for the claim now."""
-        return any(each.nodes_with_room for each in self.alternatives)
+        return self.nodes_with_room > 0
 
 
 def room_of(
-    driver: str,
-    alternatives: Iterable[ClaimAlternative],
-    kinds: GpuKinds,
-    cards: ClaimedCards,
-    why_not: Callable[[str], str],
+    driver: str, asked: ClaimAsk, kinds: GpuKinds, cards: ClaimedCards, why_not: Callable[[str], str]
 ) -> ClaimRoom:
     """Search the offered cards for a claim.
 
     Args:
         driver: the driver that the claim names.
-        alternatives: its alternatives.
+        asked: what it asks for.
         kinds: kinds of GPU that the pod accepts.
         cards: offers and claims.
         why_not: why the pod cannot run on a node, by its name; empty if it can.
     """
-    search = ClaimRoomSearch(driver, alternatives, kinds, why_not)
+    search = ClaimRoomSearch(driver, asked, kinds, why_not)
     for node in sorted(cards.nodes()):
         search.look_at(node, cards.on(node))
-    return search.found()
+    return search.found
 
 
 class ClaimRoomSearch:
@@ -136,63 +124,40 @@ class ClaimRoomSearch:
     Its arguments are those of `room_of`.
     """
 
-    def __init__(
-        self,
-        driver: str,
-        alternatives: Iterable[ClaimAlternative],
-        kinds: GpuKinds,
-        why_not: Callable[[str], str],
-    ) -> None:
+    def __init__(self, driver: str, asked: ClaimAsk, kinds: GpuKinds, why_not: Callable[[str], str]) -> None:
         self._driver = driver
+        self._asked = asked
         self._kinds = kinds
         self._why_not = why_not
-        self._rooms = [AlternativeRoom(alternative) for alternative in alternatives]
-        self._left_out: list[LeftOut] = []
-        self._more_left_out = 0
+        self.found = ClaimRoom()
+        """What was found so far."""
 
     def look_at(self, node: str, uses: Iterable[CardUse]) -> None:
         """Add the cards of a node, if the claim accepts some of them."""
-        wanted = [use for use in uses if use.key.driver == self._driver and self._is_accepted(use)]
-        if not wanted:
+        of_driver = [use for use in uses if use.key.driver == self._driver]
+        accepted = [use for use in of_driver if self._asked.accepts(use, self._kinds)]
+        if not accepted:
             return
         why_not = self._why_not(node)
-        self._rooms = [self._with(room, node, wanted, is_usable=not why_not) for room in self._rooms]
-        if why_not:
-            self._leave_out(LeftOut(node, "", why_not))
-            return
-        for use in wanted:
-            if use.card.taint:
-                self._leave_out(LeftOut(node, use.card.device, f"taint {use.card.taint}"))
+        usable = [use for use in accepted if not (why_not or use.card.taint)]
+        tainted = [use.card for use in accepted if use.card.taint]
+        left_out = [LeftOut(node, card.device, f"taint {card.taint}") for card in tainted]
+        self._add(node, len(accepted), usable, [LeftOut(node, "", why_not)] if why_not else left_out)
 
-    def found(self) -> ClaimRoom:
-        """Return what was found so far."""
-        return ClaimRoom(tuple(self._rooms), tuple(self._left_out), self._more_left_out)
-
-    def _is_accepted(self, use: CardUse) -> bool:
-        return any(room.alternative.accepts(use, self._kinds) for room in self._rooms)
-
-    def _leave_out(self, left_out: LeftOut) -> None:
-        if len(self._left_out) < MAX_NAMED:
-            self._left_out.append(left_out)
-        else:
-            self._more_left_out += 1
-
-    def _with(
-        self, room: AlternativeRoom, node: str, uses: list[CardUse], *, is_usable: bool
-    ) -> AlternativeRoom:
-        alternative = room.alternative
-        accepted = [use for use in uses if alternative.accepts(use, self._kinds)]
-        usable = [use for use in accepted if is_usable and not use.card.taint]
-        with_room = sum(map(alternative.has_room, usable))
-        most = room.most_free_mib, room.most_free_of, room.most_free_on
+    def _add(self, node: str, cards: int, usable: list[CardUse], left_out: list[LeftOut]) -> None:
+        known, asked = self.found, self._asked
+        with_room = sum(map(asked.has_room, usable))
+        most = known.most_free_mib, known.most_free_of, known.most_free_on
         for use in usable:
-            if alternative.is_more(use.free_mib, use.card.mib, *most[:2]):
+            if asked.is_more(use.free_mib, use.card.mib, *most[:2]):
                 most = use.free_mib, use.card.mib, node
-        return AlternativeRoom(
-            alternative,
-            room.cards + len(accepted),
-            room.usable + len(usable),
-            room.with_room + with_room,
-            room.nodes_with_room + (with_room >= alternative.count),
+        named = (*known.left_out, *left_out)
+        self.found = ClaimRoom(
+            known.cards + cards,
+            known.usable + len(usable),
+            known.with_room + with_room,
+            known.nodes_with_room + (with_room >= asked.count),
             *most,
+            named[:MAX_NAMED],
+            known.more_left_out + len(named[MAX_NAMED:]),
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kube.dra import SHARES_OF_CARD, CustomCards, part_of_card
-from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom
+from ledger.claim_room import ClaimAsk, ClaimRoom
 from ledger.claimed_cards import ClaimedPart
 from ledger.quoted_text import closed, quoted
 
@@ -15,8 +15,6 @@ ClaimState = Literal["allocated", "waiting", "not created", "deleted", "no templ
 """`deleted` and `no template` were, or should have been, there. `unread`: the user may not read them."""
 
 
-MAX_ASKED = 2
-"""Alternatives in the cause of a wait, which is short."""
 _CAUSES: dict[ClaimState, str] = {
     "not created": "Kubernetes has not created its claim yet",
     "deleted": "its claim was deleted",
@@ -38,8 +36,8 @@ class ShareClaim:
     """Name of the driver; empty if neither claim nor template could be read."""
     custom: CustomCards | None = None
     """The cards of the driver if it is a custom one."""
-    alternatives: tuple[ClaimAlternative, ...] = ()
-    """What it asks for, the preferred alternative first; empty if that is unknown."""
+    asked: ClaimAsk | None = None
+    """What it asks for; None if that is unknown."""
     parts: tuple[ClaimedPart, ...] = ()
     """What it holds."""
     room: ClaimRoom | None = None
@@ -50,10 +48,9 @@ class ShareClaim:
 
 def request_of(claim: ShareClaim) -> str:
     """Return what a claim asks for."""
-    if not claim.alternatives:
+    if claim.asked is None:
         return f"a claim by template {quoted(claim.template)}"
-    asked = " or ".join(map(_alternative, claim.alternatives))
-    return f"a claim of {asked}, offered by driver {quoted(claim.driver)}"
+    return f"a claim of {_asked(claim.asked)}, offered by driver {quoted(claim.driver)}"
 
 
 def held_by(claim: ShareClaim) -> str:
@@ -85,9 +82,7 @@ def waiting_cause(claim: ShareClaim) -> str:
         return "the scheduler is binding its node"
     if claim.state != "waiting":
         return _CAUSES[claim.state]
-    room, asked = claim.room, list(map(_alternative, claim.alternatives))
-    more = f" or {len(asked) - MAX_ASKED} more sizes" if len(asked) > MAX_ASKED else ""
-    return f"{' or '.join(asked[:MAX_ASKED]) or 'a claim'}{more}: {_lack(room)}"
+    return f"{_asked(claim.asked) if claim.asked is not None else 'a claim'}: {_lack(claim.room)}"
 
 
 def _lack(room: ClaimRoom | None) -> str:
@@ -95,26 +90,22 @@ def _lack(room: ClaimRoom | None) -> str:
         return "it is not known which cards have room"
     if room.has_room:
         return "a node has room, the scheduler tries again or has another reason"
-    if not any(each.cards for each in room.alternatives):
+    if not room.cards:
         return "no such card is offered"
-    if not any(each.usable for each in room.alternatives):
+    if not room.usable:
         return "no such card can be used"
-    return (
-        "too few of one node have room"
-        if any(each.with_room for each in room.alternatives)
-        else "none has enough room"
-    )
+    return "too few of one node have room" if room.with_room else "none has enough room"
 
 
-def _alternative(alternative: ClaimAlternative) -> str:
-    size = f"with {alternative.card_mib} MiB" if alternative.card_mib is not None else ""
-    each = part_of_card(alternative.share) if alternative.share else f"{alternative.memory_mib} MiB"
-    if alternative.is_whole:
-        what = "1 whole card" if alternative.count == 1 else f"{alternative.count} whole cards of one node"
-    elif alternative.count == 1:
+def _asked(asked: ClaimAsk) -> str:
+    size = f"with {asked.card_mib} MiB" if asked.card_mib is not None else ""
+    each = part_of_card(asked.share) if asked.share else f"{asked.memory_mib} MiB"
+    if asked.is_whole:
+        what = "1 whole card" if asked.count == 1 else f"{asked.count} whole cards of one node"
+    elif asked.count == 1:
         what = f"{each} of a card"
     else:
-        what = f"{each} of each of {alternative.count} cards of one node"
+        what = f"{each} of each of {asked.count} cards of one node"
     return f"{what} {size}".rstrip()
 
 
@@ -139,43 +130,40 @@ def _missing(claim: ShareClaim, again: str) -> str:
 
 
 def _waits(claim: ShareClaim) -> Iterator[str]:
-    room = claim.room
-    if room is None:
+    room, asked = claim.room, claim.asked
+    if room is None or asked is None:
         yield "It waits for room on a card. Users that may list ResourceSlices see which cards there are."
         return
-    if not any(each.cards for each in room.alternatives):
+    if not room.cards:
         yield "No such card is offered: ask the admin whether the driver runs on the nodes with such cards."
         return
-    for each in room.alternatives:
-        yield _cards(each, is_free_known=room.claims_are_known)
+    yield _cards(asked, room)
     if room.left_out:
         yield _left_out(room)
     if not room.claims_are_known:
         yield "Users that may list ResourceClaims of all namespaces see how much of them is free."
     elif room.has_room:
         yield "It waits for the scheduler to try again, or for something else that nodes with room lack."
-    elif any(each.usable for each in room.alternatives):
+    elif room.usable:
         yield "It starts when pods that hold parts of these cards end."
     else:
         yield "Ask the admin when these cards can be used again."
 
 
-def _cards(room: AlternativeRoom, *, is_free_known: bool) -> str:
-    alternative, are = room.alternative, "is" if room.usable == 1 else "are"
-    size = f" with {alternative.card_mib} MiB" if alternative.card_mib is not None else " that it accepts"
+def _cards(asked: ClaimAsk, room: ClaimRoom) -> str:
+    are = "is" if room.usable == 1 else "are"
+    size = f" with {asked.card_mib} MiB" if asked.card_mib is not None else " that it accepts"
     total = f"Cards{size}: {room.cards}"
-    if not room.cards:
-        return f"{total}."
     if not room.usable:
         return f"{total}, none of which can be used."
     if room.usable < room.cards:
         total += f", {room.usable} of which {are} usable"
-    if not is_free_known:
+    if not room.claims_are_known:
         return f"{total}."
     has = f"{room.with_room} have" if room.with_room > 1 else f"{room.with_room or 'none'} has"
     said = f"{total}; {has} enough room"
-    if room.with_room and alternative.count > 1 and not room.nodes_with_room:
-        said += f", but no node has {alternative.count} of them"
+    if room.with_room and asked.count > 1 and not room.nodes_with_room:
+        said += f", but no node has {asked.count} of them"
     if not room.most_free_mib:
         return f"{said}, all are claimed."
     most = f"{room.most_free_mib} of {room.most_free_of} MiB"

@@ -16,7 +16,7 @@ from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import DRIVERS, cards_by_driver
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD, CustomCards
 from kube.quantity import whole
-from ledger.claim_room import ClaimAlternative
+from ledger.claim_room import ClaimAsk
 from ledger.why_claim import ClaimState, ShareClaim
 from modes.claim import custom_cards_of
 from modes.claim_name import MAX_SIZES, sizes_of_name
@@ -191,15 +191,15 @@ def claim_of_template(name: str, data: bytes) -> ShareClaim:
 
 
 def _with_asked(found: ShareClaim, claim: _Claim, custom: CustomCards | None) -> ShareClaim:
-    """Return it with driver and alternatives of the request for a share.
+    """Return it with its driver and what it asks for.
 
     Raises:
         ValueError: an amount is not a quantity.
     """
-    driver, alternatives = _asked(claim, custom)
-    if driver != DRIVER and (sizes := sizes_of_name(found.template)):
-        alternatives = tuple([replace(each, card_mib=sizes[0]) for each in alternatives])
-    return replace(found, driver=driver, alternatives=alternatives, custom=custom)
+    driver, asked = _asked(claim, custom)
+    if asked is not None and driver != DRIVER and (sizes := sizes_of_name(found.template)):
+        asked = replace(asked, card_mib=sizes[0])
+    return replace(found, driver=driver, asked=asked, custom=custom)
 
 
 def _custom_of(claim: _Claim) -> CustomCards | None:
@@ -213,27 +213,26 @@ def _requests(claim: _Claim) -> list[_Request]:
     return [each for each in requests if _REQUEST.fullmatch(each.name)][:MAX_CONTAINERS]
 
 
-def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, tuple[ClaimAlternative, ...]]:
+def _asked(claim: _Claim, custom: CustomCards | None) -> tuple[str, ClaimAsk | None]:
     devices, requests = claim.spec.devices, _requests(claim)
     classes = {each.device_class_name for request in requests for each in _alternatives(request)}
     if len(classes) != 1 or not (custom or classes <= DRIVERS):
-        return "", ()
+        return "", None
     names = cards_by_driver([custom] if custom is not None else [])[
         custom.driver if custom else classes.pop()
     ]
-    asked = [[_alternative(each, names) for each in _alternatives(request)] for request in requests]
-    if len(set(map(len, asked))) != 1:
-        return "", ()
-    if len(requests) > 1 and not devices.constraints:
-        # Parts may be on different cards: no amount of one card says whether they have room.
-        return "", ()
-    together = tuple(map(_together, zip(*asked, strict=True)))
+    of_each = [[_alternative(each, names) for each in _alternatives(request)] for request in requests]
+    # Parts that may be on different cards: no amount of one card says whether they have room.
+    is_apart = len(requests) > 1 and not devices.constraints
+    if is_apart or len(set(map(len, of_each))) != 1:
+        return "", None
+    first, *others = map(_together, zip(*of_each, strict=True))
     if names.driver == DRIVER and (mib := _exact_mib(devices)):
         sizes = [_SIZE.fullmatch(each.name) for each in _alternatives(requests[0])]
-        known = zip(sizes, together, strict=True)
+        known = zip(sizes, [first, *others], strict=True)
         shares = sorted([(int(size[1]), each.share) for size, each in known if size is not None])
-        return DRIVER, (ClaimAlternative(mib, shares=tuple(shares), count=together[0].count),)
-    return names.driver, together
+        return DRIVER, ClaimAsk(mib, shares=tuple(shares), count=first.count)
+    return (names.driver, first) if not others else ("", None)
 
 
 def _exact_mib(devices: _Devices) -> int:
@@ -246,15 +245,15 @@ def _alternatives(request: _Request) -> list[_Asked]:
     return [request.exactly] if request.exactly is not None else (request.first_available or [])[:MAX_SIZES]
 
 
-def _together(parts: tuple[ClaimAlternative, ...]) -> ClaimAlternative:
+def _together(parts: tuple[ClaimAsk, ...]) -> ClaimAsk:
     """Return what the requests of several containers ask of one card."""
     mib, share = sum([each.memory_mib for each in parts]), sum([each.share for each in parts])
     return replace(parts[0], memory_mib=mib, share=min(share, SHARES_OF_CARD))
 
 
-def _alternative(asked: _Asked, names: CustomCards) -> ClaimAlternative:
+def _alternative(asked: _Asked, names: CustomCards) -> ClaimAsk:
     text = (asked.capacity.requests or {}).get(names.capacity) if asked.capacity is not None else None
     count = asked.count or 1
     if text is None or names.driver == DRIVER:
-        return ClaimAlternative(share=SHARES_OF_CARD if text is None else whole(text), count=count)
-    return ClaimAlternative(-(-whole(text) // _MIB), count=count)
+        return ClaimAsk(share=SHARES_OF_CARD if text is None else whole(text), count=count)
+    return ClaimAsk(-(-whole(text) // _MIB), count=count)

@@ -113,7 +113,7 @@ def waiting_for_card(claim: ShareClaim) -> str | None:
     None if it does not wait for a card: it holds one, a node has room, so the scheduler has another reason,
     or its cards are not known.
     """
-    if claim.state != "waiting" or claim.room is None or claim.room.has_room or not claim.alternatives:
+    if claim.state != "waiting" or claim.room is None or claim.room.has_room or claim.asked is None:
         return None
     # A waiting claim needs no new pod, so no sentence says how to replace it.
     return " ".join([f"needs {request_of(claim)}.", *waiting_claim(claim, "")])[:MAX_MESSAGE]

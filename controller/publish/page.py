@@ -146,7 +146,7 @@ class WaitingReasons:
         if asked.of_node == "too long":
             return WaitingReason(f"its own {OWN_DEMANDS} are too long to compare")
         claim = await self._with_room(seen, asked, asked.of_node)
-        if claim.state == "waiting" and claim.alternatives and claim.room is None:
+        if claim.state == "waiting" and claim.asked is not None and claim.room is None:
             return WaitingReason(_UNKNOWN_CARDS)
         cause, injected = waiting_cause(claim), seen.injected
         if claim.state == "waiting" and injected is not None and not injected.lacks_cards:
@@ -161,7 +161,7 @@ class WaitingReasons:
         held = self._state.ledger.cards.claim((seen.fact.namespace, claim.name))
         if held is not None:
             return replace(claim, state="allocated", parts=held.parts)
-        if not claim.alternatives:
+        if claim.asked is None:
             return replace(claim, state="waiting", parts=())
         kind = kind_of_claim(claim, asked.kinds, of_node)
         walk = partial(self._rooms.find, claim, asked.kinds, of_node)

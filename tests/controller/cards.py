@@ -1,7 +1,7 @@
 """A ledger with a node whose cards a DRA driver offers."""
 
 from controller.watch.resources import SeenNode
-from kube.dra import DRIVER
+from kube.dra import DRIVER, SHARES_OF_CARD
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from modes.facts import NodeFact
 
@@ -9,7 +9,9 @@ TAINT = f"{DRIVER}/xid=79"
 
 
 def part(device, mib, pool="cards", request=""):
-    return ClaimedPart(CardKey(DRIVER, pool, device), mib, request=request)
+    """The share of a card of 81920 MiB that so many MiB are."""
+    share = mib * SHARES_OF_CARD // 81920
+    return ClaimedPart(CardKey(DRIVER, pool, device), share=share, request=request)
 
 
 def offer(node="cards", *, mib=81920):

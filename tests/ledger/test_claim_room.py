@@ -1,12 +1,12 @@
 """Which cards a waiting claim could take, and what is free of them."""
 
 from kube.dra import DRIVER, NVIDIA_DRIVER, SHARES_OF_CARD
-from ledger.claim_room import MAX_NAMED, AlternativeRoom, ClaimAlternative, LeftOut, room_of
+from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut, room_of
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 
-HALF_OF_40 = ClaimAlternative(20480, card_mib=40960)
-HALF_OF_80 = ClaimAlternative(40960, card_mib=81920)
+HALF_OF_40 = ClaimAsk(20480, card_mib=40960)
+HALF_OF_80 = ClaimAsk(40960, card_mib=81920)
 
 
 def offered(**nodes):
@@ -26,36 +26,33 @@ def hold(kept, node, device, mib=0, share=0):
     kept.put_claim(CardClaim(node, f"of-{device}", parts=(part,)))
 
 
-def search(kept, *alternatives, kinds=EVERY_KIND, driver=DRIVER, **refused):
-    return room_of(driver, alternatives, kinds, kept, lambda node: refused.get(node, ""))
+def search(kept, asked, kinds=EVERY_KIND, driver=DRIVER, **refused):
+    return room_of(driver, asked, kinds, kept, lambda node: refused.get(node, ""))
 
 
-def test_each_size_of_card_is_counted_for_itself():
+def test_cards_of_the_size_are_counted_with_what_is_free_of_them():
     kept = offered(a=[40960, 81920], b=[81920, 24576])
     hold(kept, "a", "gpu-0", 30000)
     hold(kept, "a", "gpu-1", 41960)
-    found = search(kept, HALF_OF_40, HALF_OF_80)
-    assert found.alternatives == (
-        AlternativeRoom(HALF_OF_40, 1, 1, 0, 0, 10960, 40960, "a"),
-        AlternativeRoom(HALF_OF_80, 2, 2, 1, 1, 81920, 81920, "b"),
-    )
+    assert search(kept, HALF_OF_40) == ClaimRoom(1, 1, 0, 0, 10960, 40960, "a")
+    found = search(kept, HALF_OF_80)
+    assert found == ClaimRoom(2, 2, 1, 1, 81920, 81920, "b")
     assert found.has_room
 
 
 def test_a_whole_card_is_one_that_nobody_claims():
     kept = offered(a=[81920, 81920])
     hold(kept, "a", "gpu-0", 1)
-    found = search(
-        kept, ClaimAlternative(share=SHARES_OF_CARD), ClaimAlternative(share=SHARES_OF_CARD, count=2)
-    )
-    assert [(each.with_room, each.nodes_with_room) for each in found.alternatives] == [(1, 1), (1, 0)]
+    for count, nodes in ((1, 1), (2, 0)):
+        found = search(kept, ClaimAsk(share=SHARES_OF_CARD, count=count))
+        assert (found.with_room, found.nodes_with_room) == (1, nodes)
 
 
 def test_a_share_has_room_by_the_part_of_each_card_that_is_free():
     kept = offered(a=[40960], b=[81920])
     hold(kept, "a", "gpu-0", share=500_000)
     hold(kept, "b", "gpu-0", share=625_000)
-    [found] = search(kept, ClaimAlternative(share=500_000)).alternatives
+    found = search(kept, ClaimAsk(share=500_000))
     assert (found.cards, found.with_room) == (2, 1)
     assert (found.most_free_mib, found.most_free_of, found.most_free_on) == (20480, 40960, "a")
 
@@ -64,33 +61,33 @@ def test_memory_is_the_share_that_the_claim_asks_of_a_card_of_that_size():
     kept = offered(a=[24563], b=[143771], c=[5000])
     hold(kept, "a", "gpu-0", share=800_000)
     hold(kept, "b", "gpu-0", share=850_000)
-    [found] = search(kept, ClaimAlternative(5120, shares=((5120, 1_000_000), (24563, 208_444)))).alternatives
+    found = search(kept, ClaimAsk(5120, shares=((5120, 1_000_000), (24563, 208_444))))
     assert (found.cards, found.with_room, found.most_free_mib) == (2, 0, 21566)
 
 
 def test_several_cards_are_of_one_node():
     kept = offered(a=[81920], b=[81920])
-    found = search(kept, ClaimAlternative(40960, card_mib=81920, count=2))
-    assert (found.alternatives[0].with_room, found.has_room) == (2, False)
+    found = search(kept, ClaimAsk(40960, card_mib=81920, count=2))
+    assert (found.with_room, found.has_room) == (2, False)
 
 
 def test_memory_may_be_of_any_card_that_has_as_much():
-    found = search(offered(a=[24576, 81920]), ClaimAlternative(30000))
-    assert (found.alternatives[0].cards, found.alternatives[0].with_room) == (1, 1)
+    found = search(offered(a=[24576, 81920]), ClaimAsk(30000))
+    assert (found.cards, found.with_room) == (1, 1)
 
 
 def test_model_and_least_memory_narrow_the_cards():
     kept = offered(a=[24576, 81920, ClaimableCard("gpu-2", 81920, model="NVIDIA H100 80GB HBM3")])
-    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(("A100-80",))).alternatives[0].cards == 2
-    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(("H100",))).alternatives[0].cards == 1
-    assert search(kept, ClaimAlternative(5), kinds=GpuKinds(min_mib=40960)).alternatives[0].cards == 2
+    assert search(kept, ClaimAsk(5), kinds=GpuKinds(("A100-80",))).cards == 2
+    assert search(kept, ClaimAsk(5), kinds=GpuKinds(("H100",))).cards == 1
+    assert search(kept, ClaimAsk(5), kinds=GpuKinds(min_mib=40960)).cards == 2
 
 
 def test_tainted_cards_and_nodes_that_the_pod_cannot_use_are_left_out():
     tainted = ClaimableCard("gpu-0", 81920, taint=f"{DRIVER}/xid=79")
     kept = offered(a=[tainted, 81920], b=[81920], c=[24576])
     found = search(kept, HALF_OF_80, b="cordoned or not ready", c="cordoned or not ready")
-    assert found.alternatives == (AlternativeRoom(HALF_OF_80, 3, 1, 1, 1, 81920, 81920, "a"),)
+    assert (found.cards, found.usable, found.with_room, found.most_free_on) == (3, 1, 1, "a")
     assert found.left_out == (
         LeftOut("a", "gpu-0", f"taint {DRIVER}/xid=79"),
         LeftOut("b", "", "cordoned or not ready"),
@@ -104,4 +101,4 @@ def test_only_some_are_named_as_left_out():
 
 
 def test_cards_of_another_driver_do_not_count():
-    assert search(offered(a=[81920]), HALF_OF_80, driver=NVIDIA_DRIVER).alternatives[0].cards == 0
+    assert search(offered(a=[81920]), HALF_OF_80, driver=NVIDIA_DRIVER).cards == 0

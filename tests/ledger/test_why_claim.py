@@ -3,20 +3,20 @@
 import pytest
 
 from kube.dra import DRIVER, SHARES_OF_CARD
-from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom, LeftOut
+from ledger.claim_room import ClaimAsk, ClaimRoom, LeftOut
 from ledger.claimed_cards import CardKey, ClaimedPart
 from ledger.quoted_text import MAX_QUOTED
 from ledger.why import PodSummary, why
 from ledger.why_claim import ShareClaim, waiting_cause
 from modes.facts import PodFact
 
-HALVES = (ClaimAlternative(20480, card_mib=40960), ClaimAlternative(40960, card_mib=81920))
+HALF = ClaimAsk(20480, card_mib=40960)
 PART = ClaimedPart(CardKey(DRIVER, "gpu-0", "gpu-3"), 40960)
 TEMPLATE = "gpu-fraction-4of8-m40960-m81920-0123456789abcdef"
 
 
 def claim_of(state="waiting", **changes):
-    known = {"template": TEMPLATE, "name": "train-x", "driver": DRIVER, "alternatives": HALVES}
+    known = {"template": TEMPLATE, "name": "train-x", "driver": DRIVER, "asked": HALF}
     return ShareClaim(state=state, **known | changes)
 
 
@@ -25,64 +25,45 @@ def explained(claim, node=None, **changes):
     return why(PodSummary(fact=fact, asked="0.500", policy="default", claim=claim, **changes))
 
 
-def waiting(*alternatives, **changes):
-    return explained(claim_of(room=ClaimRoom(alternatives, **changes)))
+def waiting(*numbers, asked=HALF, **changes):
+    return explained(claim_of(asked=asked, room=ClaimRoom(*numbers, **changes)))
 
 
 def test_it_says_what_is_asked_of_which_card_and_which_have_room():
-    rooms = (
-        AlternativeRoom(HALVES[0], 2, 2, 0, 0, 10240, 40960, "b"),
-        AlternativeRoom(HALVES[1], 4, 3, 1, 1, 81920, 81920, "a"),
-    )
     left_out = (LeftOut("a", "gpu-1", f"taint {DRIVER}/xid=79"), LeftOut("c", "", "cordoned or not ready"))
-    said = explained(claim_of(room=ClaimRoom(rooms, left_out, 2)), waited_seconds=90)
+    room = ClaimRoom(4, 3, 1, 1, 40960, 40960, "a", left_out, 2)
+    said = explained(claim_of(room=room), waited_seconds=90)
     assert said == (
         'Pod team/train requested clearml-injector/fraction "0.500". Policy "default" gives it a claim of'
-        " 20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB, offered by driver"
-        f" {DRIVER}. It has waited for 90 seconds and has no node yet. Cards with 40960 MiB: 2; none has"
-        " enough room, the most free is 10240 of 40960 MiB on b. Cards with 81920 MiB: 4, 3 of which are"
-        " usable; 1 has enough room, the most free is 81920 of 81920 MiB on a. Left out: gpu-1 of a (taint"
-        f" {DRIVER}/xid=79), c (cordoned or not ready) and 2 more. It waits for the scheduler to try again,"
-        " or for something else that nodes with room lack."
+        f" 20480 MiB of a card with 40960 MiB, offered by driver {DRIVER}. It has waited for 90 seconds and"
+        " has no node yet. Cards with 40960 MiB: 4, 3 of which are usable; 1 has enough room, the most free"
+        f" is 40960 of 40960 MiB on a. Left out: gpu-1 of a (taint {DRIVER}/xid=79), c (cordoned or not"
+        " ready) and 2 more. It waits for the scheduler to try again, or for something else that nodes with"
+        " room lack."
     )
 
 
 @pytest.mark.parametrize(
-    ("room", "fragment"),
+    ("asked", "numbers", "fragment"),
     [
-        (AlternativeRoom(HALVES[0]), "No such card is offered: ask the admin"),
-        (AlternativeRoom(HALVES[0], 1, 0), "40960 MiB: 1, none of which can be used. Ask the admin when"),
+        (HALF, (0,), "No such card is offered: ask the admin"),
+        (HALF, (1, 0), "40960 MiB: 1, none of which can be used. Ask the admin when"),
+        (HALF, (2, 1, 0, 0, 5, 40960, "a"), "40960 MiB: 2, 1 of which is usable; none has"),
+        (HALF, (1, 1), "none has enough room, all are claimed. It starts when pods that hold"),
+        (ClaimAsk(5), (3, 3, 2, 2, 9, 10, "a"), "Cards that it accepts: 3; 2 have enough room"),
         (
-            AlternativeRoom(HALVES[0], 2, 1, 0, 0, 5, 40960, "a"),
-            "40960 MiB: 2, 1 of which is usable; none has",
-        ),
-        (
-            AlternativeRoom(HALVES[0], 1, 1),
-            "none has enough room, all are claimed. It starts when pods that hold",
-        ),
-        (
-            AlternativeRoom(ClaimAlternative(5), 3, 3, 2, 2, 9, 10, "a"),
-            "Cards that it accepts: 3; 2 have enough room",
-        ),
-        (
-            AlternativeRoom(ClaimAlternative(5, card_mib=10, count=2), 3, 3, 2, 0, 9, 10, "a"),
+            ClaimAsk(5, card_mib=10, count=2),
+            (3, 3, 2, 0, 9, 10, "a"),
             "2 have enough room, but no node has 2 of them, the most free is 9 of 10 MiB on a. It starts",
         ),
     ],
 )
-def test_room_of_cards(room, fragment):
-    assert fragment in waiting(room)
-
-
-def test_a_size_that_nobody_offers_is_named_among_others():
-    said = waiting(AlternativeRoom(HALVES[0]), AlternativeRoom(HALVES[1], 1, 1, 1, 1, 81920, 81920, "a"))
-    assert "Cards with 40960 MiB: 0. Cards with 81920 MiB: 1; 1 has enough room" in said
+def test_room_of_cards(asked, numbers, fragment):
+    assert fragment in waiting(*numbers, asked=asked)
 
 
 def test_what_is_not_known_is_not_said():
-    without_claims = waiting(
-        AlternativeRoom(HALVES[0], 2, 2, 2, 2, 40960, 40960, "a"), claims_are_known=False
-    )
+    without_claims = waiting(2, 2, 2, 2, 40960, 40960, "a", claims_are_known=False)
     assert "Cards with 40960 MiB: 2. Users that may list ResourceClaims" in without_claims
     assert "free is" not in without_claims
     assert "It waits for room on a card. Users that may list ResourceSlices" in explained(claim_of())
@@ -91,19 +72,19 @@ def test_what_is_not_known_is_not_said():
 @pytest.mark.parametrize(
     ("demand", "asked"),
     [
-        (ClaimAlternative(share=SHARES_OF_CARD), "1 whole card, offered"),
-        (ClaimAlternative(share=SHARES_OF_CARD, count=2), "2 whole cards of one node, offered"),
-        (ClaimAlternative(5120), "5120 MiB of a card, offered"),
-        (ClaimAlternative(share=500_000), "0.5 of a card, offered"),
-        (ClaimAlternative(share=333_333, count=2), "0.333333 of each of 2 cards of one node, offered"),
+        (ClaimAsk(share=SHARES_OF_CARD), "1 whole card, offered"),
+        (ClaimAsk(share=SHARES_OF_CARD, count=2), "2 whole cards of one node, offered"),
+        (ClaimAsk(5120), "5120 MiB of a card, offered"),
+        (ClaimAsk(share=500_000), "0.5 of a card, offered"),
+        (ClaimAsk(share=333_333, count=2), "0.333333 of each of 2 cards of one node, offered"),
         (
-            ClaimAlternative(40960, card_mib=81920, count=2),
+            ClaimAsk(40960, card_mib=81920, count=2),
             "40960 MiB of each of 2 cards of one node with 81920 MiB, offered",
         ),
     ],
 )
 def test_what_a_claim_asks_for(demand, asked):
-    assert f"a claim of {asked} by driver {DRIVER}." in explained(claim_of(alternatives=(demand,)))
+    assert f"a claim of {asked} by driver {DRIVER}." in explained(claim_of(asked=demand))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +139,7 @@ def test_a_pod_whose_card_could_not_be_prepared_says_why():
 
 
 def test_the_scheduler_and_gates_are_named_as_for_other_pods():
-    room = ClaimRoom((AlternativeRoom(HALVES[0], 1, 1, 0, 0, 5, 40960, "a"),))
+    room = ClaimRoom(1, 1, 0, 0, 5, 40960, "a")
     said = explained(claim_of(room=room), scheduler_says="cannot allocate all claims")
     assert said.endswith("The scheduler reports: cannot allocate all claims.")
     assert "scheduling gates (a.example/b)" in explained(claim_of(room=room), gates=("a.example/b",))
@@ -168,7 +149,7 @@ def test_a_pod_that_is_deleted_holds_its_claim_until_then():
     assert "and holds its claim until then" in explained(claim_of(), is_terminating=True)
 
 
-ASKED = "20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 MiB"
+ASKED = "20480 MiB of a card with 40960 MiB"
 
 
 @pytest.mark.parametrize(
@@ -182,17 +163,8 @@ ASKED = "20480 MiB of a card with 40960 MiB or 40960 MiB of a card with 81920 Mi
     ],
 )
 def test_the_cause_of_a_wait_is_what_cards_lack(numbers, cause):
-    claim = claim_of(room=ClaimRoom((AlternativeRoom(HALVES[0], *numbers), AlternativeRoom(HALVES[1]))))
+    claim = claim_of(room=ClaimRoom(*numbers))
     assert waiting_cause(claim) == f"{ASKED}: {cause}"
-
-
-def test_the_cause_stays_short_with_many_sizes():
-    sizes = tuple(ClaimAlternative(size // 2, card_mib=size) for size in range(1000, 17000, 1000))
-    room = ClaimRoom(tuple(AlternativeRoom(each, 1, 1) for each in sizes))
-    assert waiting_cause(claim_of(alternatives=sizes, room=room)) == (
-        "500 MiB of a card with 1000 MiB or 1000 MiB of a card with 2000 MiB or 14 more sizes:"
-        " none has enough room"
-    )
 
 
 @pytest.mark.parametrize(

@@ -113,12 +113,8 @@ def test_the_claim_is_there_for_scripts(ask):
         TEMPLATE,
         "train-x",
     )
-    assert said["alternatives"] == [
-        {"memoryMiB": 0, "share": 500_000, "shares": [], "cardMiB": None, "count": 1}
-    ]
-    assert [(room["cards"], room["usable"], room["withRoom"]) for room in said["room"]["alternatives"]] == [
-        (4, 3, 0),
-    ]
+    assert said["asked"] == {"memoryMiB": 0, "share": 500_000, "shares": [], "cardMiB": None, "count": 1}
+    assert (said["room"]["cards"], said["room"]["usable"], said["room"]["withRoom"]) == (4, 3, 0)
     assert said["room"]["leftOut"][0]["device"] == "gpu-1"
     assert json.loads(ask({POD: waiting()}, "-o", "json").stdout)[0]["claim"] is None
 

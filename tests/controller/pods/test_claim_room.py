@@ -8,14 +8,14 @@ from controller.pods.claim_room import KEPT_SECONDS, ClaimRoomFinder
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.scheduling import Constraints
-from ledger.claim_room import ClaimAlternative, room_of
+from ledger.claim_room import ClaimAsk, room_of
 from ledger.claimed_cards import CardClaim
 from ledger.why_claim import ShareClaim
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from service.yielding import NODES_AT_ONCE
 from tests.controller.cards import TAINT, offer, part, with_cards
 
-CLAIM = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(60000, card_mib=81920),))
+CLAIM = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(60000, card_mib=81920))
 ANY = Constraints()
 
 
@@ -40,8 +40,8 @@ def find(state, demands=ANY, kinds=EVERY_KIND, finder=None):
 
 def test_it_finds_what_a_search_of_all_cards_finds(state):
     found = find(state)
-    assert found == room_of(DRIVER, CLAIM.alternatives, EVERY_KIND, state.ledger.cards, lambda _node: "")
-    assert (found.alternatives[0].most_free_mib, found.has_room) == (51200, False)
+    assert found == room_of(DRIVER, CLAIM.asked, EVERY_KIND, state.ledger.cards, lambda _node: "")
+    assert (found.most_free_mib, found.has_room) == (51200, False)
     assert [(each.device, each.reason) for each in found.left_out] == [("gpu-1", f"taint {TAINT}")]
 
 
@@ -85,5 +85,5 @@ def test_a_walk_over_many_nodes_is_divided_into_steps(state, monkeypatch):
         await step()
 
     monkeypatch.setattr(state.yielding, "step", counted)
-    assert find(state).alternatives[0].cards == 2 + 2 * 3 * NODES_AT_ONCE
+    assert find(state).cards == 2 + 2 * 3 * NODES_AT_ONCE
     assert len(steps) == 4

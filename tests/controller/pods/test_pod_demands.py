@@ -11,7 +11,7 @@ from controller.pods.pod_demands import MAX_KEPT, READS_PER_SECOND, PodClaims, P
 from controller.watch.resources import InjectedPod
 from kube.dra import CLAIM_NAME, NVIDIA_DRIVER, REQUEST_NAME
 from kube.scheduling import Constraints
-from ledger.claim_room import ClaimAlternative
+from ledger.claim_room import ClaimAsk
 from tests.cluster.objects import listed, pod
 from tests.controller.watch.test_ledger_store import seen_pod
 
@@ -151,7 +151,7 @@ def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
     claims = PodClaims(api, clock)
     first, second = of(claims, "x", "x")
     assert first is second
-    assert (first.claim.name, first.claim.alternatives) == ("x-claim", (ClaimAlternative(60000),))
+    assert (first.claim.name, first.claim.asked) == ("x-claim", ClaimAsk(60000))
     assert first.of_node == Constraints({"zone": "a"})
     assert len(api.asked) == 2
 

@@ -12,7 +12,7 @@ from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
 from kube.dra import CLAIM_NAME, DRIVER
-from ledger.claim_room import AlternativeRoom, ClaimAlternative, ClaimRoom
+from ledger.claim_room import MAX_NAMED, ClaimAsk, ClaimRoom, LeftOut
 from ledger.from_kubernetes import node_from_object
 from ledger.why_claim import ShareClaim
 from modes.facts import PodFact
@@ -73,18 +73,12 @@ def test_whether_cards_are_lacking_is_what_the_scheduler_says_of_claims(said, la
     assert read_object(pods(ResourceNames()), found).injected.lacks_cards is lacks
 
 
-HALF = ClaimAlternative(40960, card_mib=81920)
-SHARE = ShareClaim(state="waiting", driver=DRIVER, alternatives=(HALF,))
+HALF = ClaimAsk(40960, card_mib=81920)
+SHARE = ShareClaim(state="waiting", driver=DRIVER, asked=HALF)
 
 
 def room(**more):
-    return ClaimRoom(
-        (
-            AlternativeRoom(
-                HALF, **{"cards": 2, "usable": 2, "most_free_mib": 30720, "most_free_of": 81920, **more}
-            ),
-        )
-    )
+    return ClaimRoom(**{"cards": 2, "usable": 2, "most_free_mib": 30720, "most_free_of": 81920, **more})
 
 
 def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
@@ -102,7 +96,7 @@ def test_who_waits_for_a_card_is_told_the_amount_and_what_is_free():
         {"state": "allocated"},
         {"room": None},
         {"room": room(with_room=1, nodes_with_room=1)},
-        {"alternatives": ()},
+        {"asked": None},
     ],
 )
 def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
@@ -110,9 +104,8 @@ def test_nothing_is_said_of_cards_that_are_unknown_or_have_room(change):
 
 
 def test_what_is_said_of_cards_fits_into_an_event():
-    alternatives = tuple(ClaimAlternative(40960 + number, card_mib=81920 + number) for number in range(8))
-    rooms = ClaimRoom(tuple(AlternativeRoom(each, 2, 2, most_free_on="n" * 253) for each in alternatives))
-    found = dataclasses.replace(SHARE, alternatives=alternatives, room=rooms)
+    left_out = tuple(LeftOut("n" * 253, "d" * 253, "r" * 253) for _ in range(MAX_NAMED))
+    found = dataclasses.replace(SHARE, room=room(most_free_on="n" * 253, left_out=left_out))
     assert len(waiting_for_card(found)) <= MAX_MESSAGE
 
 

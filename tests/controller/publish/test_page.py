@@ -13,7 +13,7 @@ from controller.watch.resources import InjectedPod, Owner
 from kube.dra import DRIVER
 from kube.names import AGENT_TAINT
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint
-from ledger.claim_room import ClaimAlternative
+from ledger.claim_room import ClaimAsk
 from ledger.claimed_cards import CardClaim
 from ledger.placement_request import Quota
 from ledger.why_claim import ShareClaim
@@ -195,9 +195,7 @@ def test_of_many_nodes_so_many_are_named_and_all_are_counted():
     assert (len(found), count) == (page.MAX_UNLIMITED, 1600)
 
 
-CLAIM = ShareClaim(
-    state="waiting", name="y-claim", driver=DRIVER, alternatives=(ClaimAlternative(60000, card_mib=81920),)
-)
+CLAIM = ShareClaim(state="waiting", name="y-claim", driver=DRIVER, asked=ClaimAsk(60000, card_mib=81920))
 LACKS = InjectedPod(uid="1", asked="60000Mi", injected="default@1", has_claim=True, lacks_cards=True)
 
 
@@ -245,11 +243,11 @@ def test_a_claim_waits_for_the_scheduler_if_a_card_has_room_or_it_has_not_tried(
 
 def test_a_claim_that_got_its_card_since_it_was_read_does_not_wait_for_one():
     def allocate(state):
-        state.watched_claims.set(CardClaim("team", "y-claim", "y", (part("gpu-0", 100),)))
+        state.watched_claims.set(CardClaim("team", "y-claim", "y", (part("gpu-0", 40960),)))
 
     found = reason_of_a_claim(change=allocate)
     assert found.cause == "the scheduler is binding its node"
-    assert "Its claim holds 100 MiB of gpu-0" in found.text
+    assert "Its claim holds 0.5 of gpu-0" in found.text
 
 
 def test_a_claim_that_is_not_known_yet_is_reported():
@@ -297,7 +295,7 @@ def test_cards_are_searched_once_for_claims_of_the_same_and_not_too_often_for_ot
 
     async def claim_of(pod):
         mib = 70000 if pod.fact.name == "z" else 60000
-        claim = ShareClaim(state="waiting", driver=DRIVER, alternatives=(ClaimAlternative(mib),))
+        claim = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(mib))
         return ClaimDemands(claim, EVERY_KIND, Constraints())
 
     made = page.WaitingReasons(state, ResourceNames(), nothing, claim_of, clock=clock)
