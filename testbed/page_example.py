@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import uvloop
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, SHARES_OF_CARD
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
 from ledger.ledger import Ledger
@@ -45,8 +45,12 @@ QUEUES = ("half-gpu", "nightly", "interactive", "research", "")
 TEAMS = ("vision", "speech", "clearml")
 CORDONED, UNHEALTHY, HELD, OFF = "a100-03", "h100-05", "a100-07", "l40s-02"
 CARD, XID = "NVIDIA-H100-80GB-HBM3", f"{DRIVER}/xid=79"
-CLAIMS = (("train", "vision", 0, 40779), ("notebook", "speech", 0, 5120), ("all", "vision", 1, None))
-"""Pod, namespace, number of the card, and MiB; None for the whole card."""
+CLAIMS = (
+    ("train", "vision", 0, SHARES_OF_CARD // 2),
+    ("notebook", "speech", 0, 62_777),
+    ("all", "vision", 1, SHARES_OF_CARD),
+)
+"""Pod, namespace, number of the card, and share of it."""
 ROOM = "needs 8 slices of GPU 3 on a node with GPUs of 81920 MiB"
 
 
@@ -83,9 +87,9 @@ class Example:
                 for number in range(4)
             ]
             changed = cards.put_slice(OfferedSlice(name, DRIVER, name, name, cards=tuple(offered)))
-            for pod, namespace, number, mib in CLAIMS:
+            for pod, namespace, number, share in CLAIMS:
                 self._created[namespace, pod] = self._ago(600)
-                part = ClaimedPart(CardKey(DRIVER, name, f"gpu-{number}"), mib)
+                part = ClaimedPart(CardKey(DRIVER, name, f"gpu-{number}"), share=share)
                 changed |= cards.put_claim(CardClaim(namespace, f"{pod}-{name}", pod, (part,)))
             self.source.ledger.note_cards(changed)
         waiting = PodFact(namespace="vision", name="eval", claimed=(NamedShare(gpus=2),))
