@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from _pytest.terminal import TerminalReporter
 from hypothesis import given, settings
-from hypothesis.strategies import just
+from hypothesis.strategies import text
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 ROOT = Path(__file__).parents[1]
@@ -74,9 +74,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let hypothesis read the product's modules once: else the first property test of a worker would."""
+    """Let hypothesis read modules and Unicode once: else the first property tests of a worker would."""
     if any(item.get_closest_marker("hypothesis") for item in session.items):
-        settings(max_examples=1, database=None)(given(just(None))(lambda _: None))()
+        settings(max_examples=1, database=None)(given(text())(lambda _: None))()
 
 
 def scope(nodeid: str) -> str:
