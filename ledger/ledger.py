@@ -75,7 +75,7 @@ class Ledger(LedgerWriter):
                     return stays
                 self._release_former(request)
             elif existing.cards:
-                # Whoever wrote the pod may have invented them: a claim of such sizes takes whole cards.
+                # The pod's author may have invented them: a claim of such sizes takes whole cards.
                 stays = None
         result = self._chosen(request) if stays is None else self._kept(request, stays)
         if not isinstance(result, AllocatedShare):

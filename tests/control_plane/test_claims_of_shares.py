@@ -31,6 +31,7 @@ from tests.product import ROOT
 
 API = "resource.k8s.io/v1"
 DEVICE_CLASS = ROOT / "charts/fraction-injector/templates/agent/device-class.yaml"
+UNKNOWN = "offers no card yet", "no card has one of its models", "try again"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 POLICY = "{kind: Policy, name: default, resources: {mode: dra}, fractions: {'1': 8, '0.125': 1, '0.5': 4,"
 POLICY += " '0.625': 5}, memory: {allowed: true}}"
@@ -140,20 +141,24 @@ def create(control_plane, namespace, names, fraction="0.125", **spec):
     spec = {"terminationGracePeriodSeconds": 0, **spec}
 
     def one(name):
-        pod = labelled_pod(name, fraction, **spec)
-
-        def created():
-            try:
-                return control_plane.api.create(pod, namespace)
-            except ApiError as error:
-                if "offers no card yet" in str(error) or "try again" in str(error):
-                    return None
-                raise
-
-        return eventually(created, f"{name} is created")
+        return admitted(control_plane, namespace, labelled_pod(name, fraction, **spec))
 
     with ThreadPoolExecutor(4) as clients:
         return list(clients.map(one, names))
+
+
+def admitted(control_plane, namespace, pod):
+    """Create a pod, again and again until the controller knows the cards that are offered."""
+
+    def created():
+        try:
+            return control_plane.api.create(pod, namespace)
+        except ApiError as error:
+            if any(each in str(error) for each in UNKNOWN):
+                return None
+            raise
+
+    return eventually(created, f"{pod['metadata']['name']} is created")
 
 
 def running(control_plane, namespace):
@@ -228,7 +233,7 @@ def test_pods_that_wait_take_a_card_of_a_size_that_joins_later(control_plane, na
     assert second["spec"]["resourceClaims"] == [claim]
     eventually(lambda: running(control_plane, namespace) == {"one", "two"}, "the card is full")
     create(control_plane, namespace, ["late"], "0.5")
-    control_plane.api.create(memory, namespace)
+    admitted(control_plane, namespace, memory)
     waiting = {"late", "memory"}
     eventually(lambda: unschedulable(control_plane, namespace) == waiting, "two wait")
     [large] = offer([147456])
@@ -244,16 +249,7 @@ def test_a_smaller_card_that_joins_later_is_taken_whole_for_memory(control_plane
     create(control_plane, namespace, ["holder"], "1")
     memory = labelled_pod("memory", terminationGracePeriodSeconds=0)
     memory["metadata"]["labels"] = {"clearml-injector/gpu-memory": "10Gi"}
-
-    def created():
-        try:
-            return control_plane.api.create(memory, namespace)
-        except ApiError as error:
-            if "offers no card yet" in str(error):
-                return None
-            raise
-
-    eventually(created, "the controller knows the card")
+    admitted(control_plane, namespace, memory)
     eventually(lambda: unschedulable(control_plane, namespace) == {"memory"}, "it waits")
     [small] = offer([24576])
     eventually(lambda: "memory" in running(control_plane, namespace), "it runs")
@@ -266,7 +262,7 @@ def test_memory_models_and_whole_cards_are_claimed_as_requested(control_plane, n
     pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "1431Mi"}
     pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
     create(control_plane, namespace, ["first"])
-    control_plane.api.create(pod, namespace)
+    admitted(control_plane, namespace, pod)
     several = labelled_pod("several", "0.5")
     several["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
     control_plane.api.create(several, namespace)
@@ -290,16 +286,7 @@ def test_a_card_without_its_attributes_stops_no_pod(control_plane, namespace, of
     pod = labelled_pod("memory", terminationGracePeriodSeconds=0)
     pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "60Gi"}
     pod["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80"}
-
-    def created():
-        try:
-            return control_plane.api.create(pod, namespace)
-        except ApiError as error:
-            if "try again" in str(error):
-                return None
-            raise
-
-    eventually(created, "the controller knows the cards")
+    admitted(control_plane, namespace, pod)
     eventually(lambda: len(running(control_plane, namespace)) == 2, "both run")
     assert node in {part[0] for part in allocated(control_plane, namespace)}
 
