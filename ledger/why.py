@@ -294,6 +294,8 @@ def _without_nodes(pod: PodSummary, free: FreeNodes, needed: str) -> Iterator[st
     divided = "not divided yet" if _of(pod.fact) == _INSTANCES else ""
     reasons = _listed(filter(None, ("cordoned", "not ready", agent, "deleted", divided)))
     yield f"Ask the admin whether such a node is {reasons}."
+    if _of(pod.fact) != _INSTANCES:
+        yield f"If it offers its cards to claims now (mode dra), {_creation(pod.owner)}."
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from modes.dra import ByClaim
 from policies.loading.clearml_chart import ROOT
 from policies.loading.compile import compile_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
@@ -17,6 +19,8 @@ OWN_KEYS = frozenset(
 )
 """Top-level keys of this chart's values; a file with the agent chart's own key is never taken for one."""
 _BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
+_AGENT = {"enabled": False, "offer": "auto", "policy": DEFAULT, "deviceListStrategy": "cdi", "divide": ()}
+"""The chart's own values, as far as they decide the mode."""
 _QUEUES = ("queues", "basePodTemplate")
 
 
@@ -32,11 +36,43 @@ def policies_of_values(documents: Sequence[Document]) -> PolicySet:
     Raises:
         PolicyError: with every problem.
     """
-    made = [each for document in documents for each in _documents(document)]
+    offers_cards = any(map(_offers_cards, documents))
+    found = [each for document in documents for each in _documents(document)]
+    made = [_decided(each, offers_cards=offers_cards) for each in found]
     if not any(each.data["kind"] == "Policy" and each.data["name"] == DEFAULT for each in made):
         # As in the chart's own values, which Helm merges with these.
-        made.append(Document(documents[0].file, {"kind": "Policy", "name": DEFAULT}, _lines({}, (), 1)))
+        default = Document(documents[0].file, {"kind": "Policy", "name": DEFAULT}, _lines({}, (), 1))
+        made.append(_decided(default, offers_cards=offers_cards))
     return compile_policies(parts_of(made))
+
+
+def _offers_cards(values: Document) -> bool:
+    """Whether the agent of these values offers shares of cards, on Kubernetes 1.36 and newer."""
+    data = values.data if isinstance(values.data, dict) else {}
+    agent = _AGENT | _mapping(values, data, ("agent",))
+    if agent["enabled"] is not True or agent["offer"] != "auto":
+        return agent["enabled"] is True and agent["offer"] == "dra"
+    policy = _mapping(values, _mapping(values, data, ("policies",)), ("policies", str(agent["policy"])))
+    is_for_plugins = agent["divide"] or _mapping(values, data, ("devicePlugin",)).get("enabled")
+    return agent["deviceListStrategy"] == "cdi" and not is_for_plugins and _leaves_mode(policy)
+
+
+def _leaves_mode(policy: Mapping[str, Any]) -> bool:
+    """Whether a policy leaves its mode to the chart: nothing in its `resources` is of one mode."""
+    resources = policy.get("resources") or {}
+    if not isinstance(resources, dict):
+        return False
+    return resources.get("mode", "auto") == "auto" and not resources.keys() & {"name", "prefer", "driver"}
+
+
+def _decided(document: Document, *, offers_cards: bool) -> Document:
+    """Return a policy that leaves its mode to the chart with the mode that the chart gives it."""
+    data = document.data
+    if not offers_cards or data["kind"] != "Policy" or not _leaves_mode(data):
+        return document
+    return replace(
+        document, data=data | {"resources": (data.get("resources") or {}) | {"mode": ByClaim.name}}
+    )
 
 
 def _documents(values: Document) -> Iterator[Document]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
@@ -64,11 +64,22 @@ class CustomDriver(Part):
     """Attribute that differs between cards, for containers that share a card by parts of their own."""
 
 
+_MODES: Any = Literal[("auto", *get_args(ModeName))]
+
+
+def _decided(mode: object) -> object:
+    """Return the mode of a policy file for `auto`: the chart writes another if it decides for another."""
+    return DEFAULT_MODE if mode == "auto" else mode
+
+
 class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
-    mode: ModeName = DEFAULT_MODE
-    """`per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
+    mode: Annotated[ModeName, BeforeValidator(_decided, json_schema_input_type=_MODES)] = Field(
+        default="auto", validate_default=True
+    )
+    """`auto`: `dra` where the chart's agent offers shares of cards, else `per-gpu`; \
+`per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
 the scheduler chooses the card (docs/operating/dra.md)."""
     driver: PolicyDriver | None = None

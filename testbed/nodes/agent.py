@@ -46,11 +46,12 @@ HOST_LIBRARIES, HOST_PROGRAMS = "/usr/lib/x86_64-linux-gnu", "/usr/bin"
 
 
 def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
-    """Return values by which the chart runs the agent on nodes whose GPUs are made up."""
+    """Return values by which the chart runs the agent, as a device plugin, on nodes whose GPUs are made up."""
     driver = f"{SAME_EVERYWHERE}/{DRIVER}"
     return {
         "agent": {
             "enabled": True,
+            "offer": "device-plugin",
             "stateDir": f"{SAME_EVERYWHERE}/state",
             "cdiDirs": [f"{SAME_EVERYWHERE}/cdi"],
             "runtimeSocket": runtime_endpoint,

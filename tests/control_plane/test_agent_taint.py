@@ -13,7 +13,7 @@ from tests.control_plane.agent_reports import report
 
 KEY = "clearml-injector.io/agent-not-ready"
 OTHER = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
-ON = {"agent": {"enabled": True}}
+ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 
 def agent_pods(selector):

@@ -3,13 +3,14 @@
 import subprocess
 
 import pytest
+import yaml
 
-from kube.dra import DRIVER
+from kube.dra import DRIVER, NVIDIA_DRIVER
 from policies.loading.loader import load_policies
-from testbed.chart import RELEASE
+from testbed.chart import CHART, RELEASE, objects_of
 from testbed.product import COMMAND
 
-ON = {"agent": {"enabled": True}}
+ON = {"agent": {"enabled": True, "offer": "device-plugin"}}
 
 
 def agent_of(helm, values):
@@ -19,7 +20,7 @@ def agent_of(helm, values):
 
 
 def merged(**agent):
-    return {"agent": {"enabled": True, **agent}}
+    return {"agent": {**ON["agent"], **agent}}
 
 
 def test_it_is_off_unless_the_values_say_otherwise(helm):
@@ -256,3 +257,47 @@ def test_the_limiter_is_that_of_the_agents_policy(helm):
     policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
     pod = agent_of(helm, {"policies": policies, **merged(policy="free")})
     assert [each["name"] for each in pod["initContainers"]] == ["ask-runtime"]
+
+
+NVIDIAS = {"mode": "dra", "driver": NVIDIA_DRIVER}
+NEW, OLD = "--kube-version=1.36.1-gke.1", "--kube-version=1.35.4"
+ON_AUTO = {"agent": {"enabled": True}}
+
+
+@pytest.mark.parametrize(
+    ("version", "values", "offer", "mode"),
+    [
+        (NEW, ON_AUTO, "dra", "dra"),
+        (OLD, ON_AUTO, "device-plugin", "per-gpu"),
+        (NEW, {}, None, "per-gpu"),
+        (NEW, ON, "device-plugin", "per-gpu"),
+        (OLD, {"agent": {"enabled": True, "offer": "dra"}}, "dra", "dra"),
+        (NEW, {"agent": {"enabled": True, "deviceListStrategy": "envvar"}}, "device-plugin", "per-gpu"),
+        (NEW, {"agent": {"enabled": True, "divide": ["0"]}}, "device-plugin", "per-gpu"),
+        (NEW, {**ON_AUTO, "devicePlugin": {"enabled": True}}, "device-plugin", "per-gpu"),
+        (NEW, {**ON_AUTO, "policies": {"default": {"resources": {"mode": "auto"}}}}, "dra", "dra"),
+        (
+            NEW,
+            {**ON_AUTO, "policies": {"default": {"resources": {"mode": "pooled"}}}},
+            "device-plugin",
+            "pooled",
+        ),
+        (OLD, {**ON_AUTO, "policies": {"default": {"resources": {"mode": "dra"}}}}, "dra", "dra"),
+        (NEW, {**ON_AUTO, "policies": {"default": {"resources": NVIDIAS}}}, "device-plugin", "dra"),
+        (
+            NEW,
+            {**ON_AUTO, "policies": {"default": {"resources": {"name": "a.test/gpu-{index}"}}}},
+            "device-plugin",
+            "per-gpu",
+        ),
+    ],
+)
+def test_mode_auto_is_dra_where_the_agent_offers_cards_to_claims(helm, version, values, offer, mode):
+    rendered = helm.run("template", RELEASE, str(CHART), version, helm.values(values))
+    assert rendered.code == 0, rendered.stderr
+    objects = objects_of(rendered.stdout)
+    agents = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "DaemonSet"]
+    options = [option for pod in agents for option in pod["containers"][0]["args"]]
+    assert [option for option in options if "--offer" in option] == ([f"--offer={offer}"] if offer else [])
+    [files] = [each["data"] for each in objects if "policy-default.yaml" in each.get("data", {})]
+    assert yaml.safe_load(files["policy-default.yaml"])["resources"]["mode"] == mode

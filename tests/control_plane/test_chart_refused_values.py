@@ -121,8 +121,18 @@ AT_ODDS = {
         "policies.nics.allow.deviceClasses needs secondLock.enabled, because only that checks the class",
     ),
     "claims that nobody serves": (
-        {"agent": {"enabled": True}, "policies": {"default": {"resources": {"mode": "dra"}}}},
+        {
+            "agent": {"enabled": True, "offer": "device-plugin"},
+            "policies": {"default": {"resources": {"mode": "dra"}}},
+        },
         "policies.default.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that",
+    ),
+    "a place that the scheduler chooses": (
+        {"agent": {"enabled": True}, "policies": {"default": {"place": "spread"}}},
+        (
+            "policies.default.place is not for mode dra, which auto means in this cluster: leave it out, or"
+            " set agent.offer: device-plugin, with which auto means per-gpu"
+        ),
     ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},

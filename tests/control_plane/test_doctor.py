@@ -95,7 +95,7 @@ def node(nodes):
 def installed(control_plane, helm, no_release_left, node, tmp_path):
     """The chart, and what its controller, kubelets and agents would make of it."""
     api = control_plane.api
-    helm.apply({"agent": {"enabled": True}})
+    helm.apply({"agent": {"enabled": True, "offer": "device-plugin"}})
     install_crd(api)
     made = make_authority(datetime.now(UTC))
     tls = write_tls(tmp_path / "tls", made)

@@ -22,7 +22,6 @@ from tests.real_nodes.conftest import WORK, Say
 from tests.real_nodes.installation import READY_S, VALUES, Installation
 
 POLICY = {
-    "resources": {"mode": "dra"},
     "memory": {"allowed": True},
     "fractions": {"1.000": 8, "0.875": 7, "0.625": 5, "0.500": 4, "0.125": 1},
 }
@@ -42,8 +41,11 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     """The chart, whose agent has published both cards and whose webhook admits pods to them."""
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
-    agent = chart_values(SOCKET)["agent"]
-    installation.helm.apply({**VALUES, "agent": {**agent, "offer": "dra"}, "policies": {"default": POLICY}})
+    values = chart_values(SOCKET)
+    # Neither values nor policy name the mode: the chart chooses it.
+    installation.helm.apply(
+        {**VALUES, **values, "agent": {**values["agent"], "offer": "auto"}, "policies": {"default": POLICY}}
+    )
     eventually(lambda: len(cluster.dra_devices(NODE)) == len(GPUS), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation

@@ -79,6 +79,36 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $taken -}}
 {{- end -}}
 
+{{/* How the agent offers cards, `device-plugin` or `dra`; empty without an agent. */}}
+{{- define "fraction-injector.offer" -}}
+{{- $agent := .Values.agent -}}
+{{- $resources := dig $agent.policy "resources" dict .Values.policies -}}
+{{- if not $agent.enabled -}}
+{{- else if ne $agent.offer "auto" -}}{{ $agent.offer }}
+{{- else if eq (include "fraction-injector.resource" (dict "resources" $resources)) "gpu.clearml-injector.io" -}}dra
+{{- else if or $agent.divide .Values.devicePlugin.enabled (ne $agent.deviceListStrategy "cdi") (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
+{{- else -}}{{ ternary "dra" "device-plugin" (eq (include "fraction-injector.leavesMode" $resources) "true") }}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if a policy leaves its mode to the chart: nothing in its `resources` is of one mode. */}}
+{{- define "fraction-injector.leavesMode" -}}
+{{- and (eq (dig "mode" "auto" .) "auto") (not (dig "name" "" .)) (not (dig "prefer" list .)) (not (dig "driver" "" .)) -}}
+{{- end -}}
+
+{{/* JSON: the policies by name, each with the mode that it has in this cluster. */}}
+{{- define "fraction-injector.policies" -}}
+{{- $chosen := ternary "dra" "per-gpu" (eq (include "fraction-injector.offer" .) "dra") -}}
+{{- $out := dict -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- $resources := dig "resources" dict $policy -}}
+{{- $mode := dig "mode" "auto" $resources -}}
+{{- if eq $mode "auto" -}}{{- $mode = ternary $chosen "per-gpu" (eq (include "fraction-injector.leavesMode" $resources) "true") -}}{{- end -}}
+{{- $_ := set $out $name (merge (dict "resources" (merge (dict "mode" $mode) $resources)) $policy) -}}
+{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
+
 {{- define "fraction-injector.mode" -}}
 {{- dig "resources" "mode" "per-gpu" . -}}
 {{- end -}}
@@ -90,13 +120,13 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 
 {{/* Not empty if a policy's pods get claims: its resource is then the driver of these, whose name has no slash. */}}
 {{- define "fraction-injector.claims" -}}
-{{- range $policy := .Values.policies -}}{{- if not (contains "/" (include "fraction-injector.resource" $policy)) -}}true{{- end -}}{{- end -}}
+{{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}{{- if not (contains "/" (include "fraction-injector.resource" $policy)) -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
 {{/* JSON: the custom drivers of policies, as the controller reads their ResourceSlices, each as a text of JSON. */}}
 {{- define "fraction-injector.customDrivers" -}}
 {{- $found := list -}}
-{{- range $policy := .Values.policies -}}
+{{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}
 {{- with dig "resources" "custom" dict $policy -}}{{- $found = append $found (omit . "deviceClass" "uuid" | toJson) -}}{{- end -}}
 {{- end -}}
 {{- $found | uniq | toJson -}}
@@ -105,7 +135,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
 {{- define "fraction-injector.perGpuResource" -}}
 {{- $names := list -}}
-{{- range $policy := .Values.policies -}}
+{{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}
 {{- $name := include "fraction-injector.resource" $policy -}}
 {{- if contains "{index}" $name -}}{{- $names = append $names $name -}}{{- end -}}
 {{- end -}}
@@ -128,7 +158,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{/* Regular expression of every resource name that can request a share. */}}
 {{- define "fraction-injector.namePattern" -}}
 {{- $names := list -}}
-{{- range $policy := .Values.policies -}}
+{{- range $policy := (include "fraction-injector.policies" . | fromJson) -}}
 {{- $names = append $names (include "fraction-injector.resource" $policy | include "fraction-injector.namePatternOf") -}}
 {{- if dig "resources" "prefer" list $policy -}}
 {{- $names = append $names (include "fraction-injector.namePatternOf" "nvidia.com/mig-{profile}") -}}
@@ -149,7 +179,7 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{/* CEL: policy to the template of its resource name. */}}
 {{- define "fraction-injector.celResources" -}}
 {{- $out := dict -}}
-{{- range $name, $policy := .Values.policies -}}{{- $_ := set $out $name (include "fraction-injector.resource" $policy) -}}{{- end -}}
+{{- range $name, $policy := (include "fraction-injector.policies" . | fromJson) -}}{{- $_ := set $out $name (include "fraction-injector.resource" $policy) -}}{{- end -}}
 {{- $out | toJson -}}
 {{- end -}}
 
@@ -196,7 +226,7 @@ what a queue says for one namespace alone stands under policy/namespace.
 */}}
 {{- define "fraction-injector.celLimits" -}}
 {{- $out := dict -}}
-{{- range $name, $policy := .Values.policies -}}
+{{- range $name, $policy := (include "fraction-injector.policies" . | fromJson) -}}
 {{- $mode := include "fraction-injector.mode" $policy -}}
 {{- $limits := include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" $mode) | fromJsonArray -}}
 {{- $_ := set $out $name (list $limits) -}}
@@ -216,7 +246,7 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{/* CEL: policies with limits by the nodes' agents: their pods have none. */}}
 {{- define "fraction-injector.celLimitedByAgent" -}}
 {{- $out := list -}}
-{{- range $name, $policy := .Values.policies -}}
+{{- range $name, $policy := (include "fraction-injector.policies" . | fromJson) -}}
 {{- if or (eq (dig "limits" "from" "admission" $policy) "agent") (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") -}}{{- $out = append $out $name -}}{{- end -}}
 {{- end -}}
 {{- $out | toJson -}}
@@ -371,19 +401,26 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 Refuse values that the product would refuse when its pods start, as far as Helm can detect them, so that mistakes are reported at once. `fraction-injector check` finds the others.
 */}}
 {{- define "fraction-injector.checkPolicies" -}}
-{{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict .Values.policies)))) -}}
+{{- $policies := include "fraction-injector.policies" . | fromJson -}}
+{{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict $policies)))) -}}
 {{- fail "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool has one name for all cards" -}}
 {{- end -}}
 {{- $owner := dict -}}
 {{- $allowed := list -}}
 {{- $sizes := list -}}
-{{- range $name, $policy := .Values.policies -}}
+{{- range $name, $policy := $policies -}}
 {{- $sizes = append $sizes (dig "slicesPerGpu" 8 $policy) -}}
 {{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
 {{- fail (printf "policies.%s.limits.from: agent needs agent.enabled, because nothing else would limit its pods" $name) -}}
 {{- end -}}
-{{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (not (and $.Values.agent.enabled (eq $.Values.agent.offer "dra"))) -}}
+{{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (ne (include "fraction-injector.offer" $) "dra") -}}
 {{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for another driver set resources.driver" $name) -}}
+{{- end -}}
+{{- $left := dict "place" (ne (dig "place" "pack" $policy) "pack") "sameModel" (dig "sameModel" false $policy) "compute" (ne (toString (dig "compute" "none" $policy)) "none") "memory.reserveMiB" (gt (int (dig "memory" "reserveMiB" 0 $policy)) 0) -}}
+{{- range $key, $isSet := ternary $left dict (and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (eq (dig "resources" "mode" "auto" (index $.Values.policies $name)) "auto")) -}}
+{{- if $isSet -}}
+{{- fail (printf "policies.%s.%s is not for mode dra, which auto means in this cluster: leave it out, or set agent.offer: device-plugin, with which auto means per-gpu" $name $key) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (not (contains "/" (include "fraction-injector.resource" $policy))) (semverCompare "<1.34.0-0" $.Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "policies.%s.resources.mode: %s needs Kubernetes 1.36, or 1.34 with the feature gate DRAConsumableCapacity" $name $policy.resources.mode) -}}

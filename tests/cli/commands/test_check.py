@@ -127,6 +127,21 @@ def test_values_without_policies_have_the_charts_default(tmp_path):
     assert "is fine (policies: 1," in run("check", file)[1]
 
 
+def test_mode_auto_of_values_is_checked_as_the_mode_that_the_newest_kubernetes_gets(tmp_path):
+    file = tmp_path / "values.yaml"
+    spread = "policies: {default: {place: spread}}\n"
+    file.write_text(f"agent: {{enabled: true}}\n{spread}")
+    code, _, err = run("check", file)
+    assert (code, f"{file}:2: policies.default.place: " in err or ":2: place: " in err) == (1, True), err
+    for agent in (
+        "agent: {enabled: true, offer: device-plugin}\n",
+        "agent: {enabled: true, divide: ['0']}\n",
+        "",
+    ):
+        file.write_text(f"{agent}{spread}")
+        assert run("check", file)[0] == 0, agent
+
+
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):
     good = write(tmp_path, good="kind: Policy\nname: default\n") / "good.yaml"
     bad = write(tmp_path, bad="kind: Policy\nnme: x\n") / "bad.yaml"
