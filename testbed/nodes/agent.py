@@ -46,7 +46,7 @@ HOST_LIBRARIES, HOST_PROGRAMS = "/usr/lib/x86_64-linux-gnu", "/usr/bin"
 
 
 def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
-    """Return values by which the chart runs the agent, as a device plugin, on nodes whose GPUs are made up."""
+    """Return values by which the chart runs the agent as a device plugin on nodes with made-up GPUs."""
     driver = f"{SAME_EVERYWHERE}/{DRIVER}"
     return {
         "agent": {

@@ -26,10 +26,10 @@ WHOLE = 8
 
 
 def of_page(policies: Mapping[str, Any] | None = None, **agent: Any) -> Mapping[str, Any]:
-    """The page's values, with this test's images, and without a folder of the machine's own /etc."""
+    """The page's values, for slices, with this test's images and no folder of the machine's own /etc."""
     [block] = re.findall(r"```yaml\n# values.yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     values = yaml.safe_load(block)
-    changed = {"cdiDirs": ["/run/gpu-node/cdi", "/var/run/cdi"], **agent}
+    changed = {"offer": "device-plugin", "cdiDirs": ["/run/gpu-node/cdi", "/var/run/cdi"], **agent}
     policies = policies or values["policies"]
     return {**values, **VALUES, "policies": policies, "agent": {**values["agent"], **changed}}
 

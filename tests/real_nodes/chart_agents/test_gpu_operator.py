@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.api import Object
+from testbed.api import ApiError, Object
 from testbed.chart import Helm
 from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.cluster import RealCluster
@@ -34,6 +34,7 @@ from tests.real_nodes.operator_node import (
     offered,
     pod,
     ready_agents,
+    rolled_out,
     run,
     running,
     serve,
@@ -272,6 +273,49 @@ def test_a_share_through_an_upgrade_of_the_driver_a_reboot_and_opting_out(instal
     assert len(cards(cluster, "neighbour")) == 1
     assert taints(cluster) == []
     cluster.api.delete("Pod", "neighbour", WORK)
+
+
+@pytest.mark.timeout(900, func_only=True)
+def test_moving_to_claims_and_back_leaves_pods_that_run_alone(installation, cluster):
+    set_label(cluster, PLUGIN, "false")
+    serve(installation)
+    eventually(lambda: is_let_in(cluster, share("tried", "0.125")), "labelled pods are let in", READY_S)
+    before = {name: run(cluster, share(name, "0.875")) for name in ("stays", "ends")}
+    cluster.api.create(share("waits", "0.500"), WORK)
+
+    # As the page is written, on this release of Kubernetes.
+    installation.helm.apply(of_page(offer="auto"))
+    eventually(lambda: rolled_out(cluster), "the agent that offers shares is ready", 200)
+    eventually(lambda: gets_claim(cluster), "new pods get claims", READY_S)
+    assert cluster.dra_devices(NODE) == {}
+    assert {name: running(cluster, name) for name in before} == before
+    [freed] = cards(cluster, "ends")
+    cluster.api.delete("Pod", "ends", WORK)
+    eventually(lambda: len(cluster.dra_devices(NODE)) == 1, "its card is offered", READY_S)
+    run(cluster, share("claimed", "0.500"))
+    assert cards(cluster, "claimed") == [freed]
+    has_share(cluster, "claimed", 4)
+    has_share(cluster, "stays", 7)
+    assert running(cluster, "waits") is None
+
+    # Back: the node is drained first.
+    for name in ("claimed", "stays", "waits"):
+        cluster.api.delete("Pod", name, WORK)
+    eventually(lambda: not cluster.api.list("ResourceClaim", WORK, "resource.k8s.io/v1"), "no claim is left")
+    serve(installation)
+    eventually(lambda: gets_claim(cluster) is False, "new pods get slices", READY_S)
+    run(cluster, share("last", "0.500"))
+    has_share(cluster, "last", 4)
+    cluster.api.delete("Pod", "last", WORK)
+
+
+def gets_claim(cluster: RealCluster) -> bool | None:
+    """Whether a labelled pod that is created now would get a claim; None if it is refused."""
+    try:
+        made = cluster.api.create(share("tried", "0.125"), WORK, dry_run=True)
+    except ApiError:
+        return None
+    return "resourceClaims" in made["spec"]
 
 
 def why_pending(cluster: RealCluster, name: str) -> object:
