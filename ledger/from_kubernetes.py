@@ -53,8 +53,23 @@ MAX_MEMORY_VALUES = 64
 MAX_CLAIMED = 16
 """Claims of shares of a pod that are read."""
 _TEMPLATES = f"{CLAIM_NAME}-"
-_LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", AGENT_TAINT)
-"""Kubernetes or our controller removes these taints, so a pod waits and needs no toleration."""
+_LIFE_CYCLE_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    AGENT_TAINT,
+    # Of nodes that join, until what they need is there (cluster autoscaler, Karpenter, node readiness).
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+    "karpenter.sh/",
+    "readiness.k8s.io/",
+    # Of nodes that are about to be deleted: a toleration would put the pod there.
+    "ToBeDeletedByClusterAutoscaler",
+    "DeletionCandidateOfClusterAutoscaler",
+    "cloud.google.com/impending-node-termination",
+)
+"""Something removes these taints, or their node, so a pod waits and needs no toleration."""
+_NOT_READY = "not-ready"
+"""How keys of start-up taints of networks and storage end, such as `node.cilium.io/agent-not-ready`."""
 
 
 def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
@@ -88,7 +103,7 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
     gpus = slices_by_index(allocatable, names)
     capacity = status.capacity or allocatable
     pool, pooled, pooled_gpus = pool_of(allocatable, capacity, labels, names)
-    life_cycle = [taint for taint in spec.taints or () if taint.key.startswith(_LIFE_CYCLE_TAINTS)]
+    life_cycle = [taint for taint in spec.taints or () if _is_passing(taint.key)]
     divided = dict(slices_by_index(capacity, names))
     return NodeFact(
         name=node.metadata.name,
@@ -106,6 +121,10 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
     )
+
+
+def _is_passing(key: str) -> bool:
+    return key.startswith(_LIFE_CYCLE_TAINTS) or key.endswith(_NOT_READY)
 
 
 def _repels(taint: Taint) -> bool:

@@ -26,7 +26,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
-    """Taints that an admin set. Taints of `node.kubernetes.io/` are reflected in `usable`."""
+    """Taints that an admin set. Those that pass, or whose node does, are reflected in `usable`."""
     usable: bool = True
     """Ready, schedulable and without a taint of the node life cycle."""
     gpus: tuple[tuple[int, int], ...] = ()

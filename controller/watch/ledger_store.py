@@ -15,6 +15,7 @@ import msgspec
 from cluster.watched_resource import WatchedResource
 from controller.watch.agent_readiness import why_not_ready
 from controller.watch.gpu_node import AgentReport, with_report
+from controller.watch.kept_labels import KeptLabels
 from controller.watch.resources import SeenNode, SeenPod
 from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.ledger import Ledger
@@ -93,6 +94,7 @@ class LedgerStore:
         """Set once ResourceClaims are listed: until then it is not known what is free of these cards."""
         self._stated: dict[str, SeenNode] = {}
         """Each node by name, without the reports of agents, which `nodes` include."""
+        self._labels = KeptLabels(clock)
         self.agents: dict[str, AgentReport] = {}
         """Report of each node's agent; the node itself may not be known yet."""
         self.agents_listed = False
@@ -195,7 +197,7 @@ class LedgerStore:
         """Add or change a node; the inverse of `remove_node`."""
         name = node.fact.name
         self._stated[name] = node
-        node = self._with_report(node)
+        node = self._with_report(self._labels.kept(node))
         if self.nodes.get(name) == node:
             return
         self.nodes[name] = node
@@ -252,6 +254,7 @@ class LedgerStore:
         """Remove a node."""
         if self.nodes.pop(name, None) is not None:
             del self._stated[name]
+            self._labels.forget(name)
             self.ledger.remove_node(name)
             self.mark(name)
             self._update_totals()

@@ -71,6 +71,9 @@ def test_a_node_is_read() -> None:
         {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
         {"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]}},
         {"spec": {"taints": [{"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}]}},
+        {"spec": {"taints": [{"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}]}},
+        {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}},
+        {"spec": {"taints": [{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]}},
     ],
 )
 def test_a_node_that_takes_no_pods_now_is_not_usable(change: dict[str, Any]) -> None:
