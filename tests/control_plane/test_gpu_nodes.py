@@ -12,6 +12,7 @@ from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
 from agent.kubernetes.resource_slices import Published, ResourceSlices
 from agent.state import HELD, Unlimited
+from kube.dra import DRIVER
 from kube.names import GPU_NODES_PATH, RESOURCE_SLICES_PATH
 from testbed.chart import objects_of
 from testbed.controller_process import install_crd
@@ -199,6 +200,26 @@ def test_an_agent_cannot_put_its_cards_into_the_pool_of_another_node(two_nodes, 
     foreign["spec"]["pool"] |= {"name": other, "generation": 9}
     refused = eventually(lambda: slice_refusal(posted(client, foreign)), "it is refused")
     assert "in the pool of that node" in refused
+
+
+@needs_dra
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"memoryMiB": {"string": "40960"}},
+        {"productName": {"int": 1}},
+        {f"{DRIVER}/memoryMiB": {"string": "40960"}},
+    ],
+)
+def test_an_agent_cannot_stop_claims_on_other_nodes_by_the_type_of_an_attribute(
+    two_nodes, control_plane, tmp_path, wrong
+):
+    (one, token), _ = two_nodes.items()
+    body = slice_manifest(one, "0", offered(), 1)
+    body["spec"]["devices"][0]["attributes"] |= wrong
+    client = client_of(control_plane, token, tmp_path)
+    answer = eventually(lambda: posted(client, body), "it is refused")
+    assert "an agent's card needs the attributes" in answer
 
 
 def posted(client, body):

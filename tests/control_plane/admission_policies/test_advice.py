@@ -12,7 +12,7 @@ ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
     "agent-own-node": 1,
-    "agent-own-slices": 1,
+    "agent-own-slices": 2,
     "bindings": 3,
     "claimed-shares": 1,
     "claims": 1,
