@@ -1,14 +1,77 @@
-"""Counts the slices of each GPU that the kubelet has allocated. Pure."""
+"""The slices that containers hold: their shares, what the kubelet has allocated, and what to withhold."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from agent.containers import ContainerName
 from agent.gpu import Gpu
+from agent.held_shares import HeldShare, HeldShares
 from agent.kubelet import Holder
-from agent.shares import uuid_of
-from agent.state import Held
+from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
+from agent.settings import AgentPolicy
+from agent.shares import RefusedError, shares_of, uuid_of
+from agent.state import AgentState, Held
+from agent.withheld_slices import withheld_ids
+from service.log import get_logger
+
+
+class HeldSlices:
+    """Finds shares by device IDs, and keeps the state of what they take of each GPU.
+
+    Args:
+        policy: policy of the node.
+        state: the GPUs.
+        plugins: the kubelet's folder of device plugins.
+        are_offered: whether new pods get slices; without, pods of before may have some.
+    """
+
+    def __init__(
+        self, policy: AgentPolicy, state: AgentState, plugins: Path, *, are_offered: bool = True
+    ) -> None:
+        self._policy = policy
+        self._state = state
+        self._checkpoint = Checkpoint(plugins)
+        self._are_offered = are_offered
+        self._log = get_logger("usage")
+
+    async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
+        """Return the shares of these containers; None withholds what the kubelet's checkpoint knows."""
+        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        divisions = divisions_of(allocations)
+        if self._are_offered:
+            gpus = self._state.gpus
+            self._state.set_held(held_of(holders, gpus) if holders is not None else None)
+            self._withhold(_given(holders, allocations), divisions)
+        shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
+        names = {name for name, _ in shares}
+        uuids = {gpu.uuid for gpu in self._state.gpus}
+        others = [each.name for each in holders or () if each.name not in names and _holds_gpus(each, uuids)]
+        return HeldShares(shares, others)
+
+    def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
+        of_held = {ids: size for ids, size in divisions.items() if ids in held}
+        every_id = frozenset(each for ids in held for each in ids)
+        withheld = withheld_ids(self._state.gpus, of_held, every_id, self._policy.slices_per_gpu)
+        if len(withheld) != len(self._state.withheld):
+            why = "containers were given larger slices, before the policy changed"
+            self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
+        self._state.set_withheld(withheld)
+
+    def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
+        gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
+        for _, ids in holder.devices:
+            if any(uuid_of(each) in gpus for each in ids):
+                try:
+                    # A running container keeps its limit when the policy changes.
+                    size = divisions.get(frozenset(ids), self._policy.slices_per_gpu)
+                    for share in shares_of(ids, gpus, size, self._policy.reserve_mib):
+                        yield holder.name, share
+                except RefusedError:
+                    continue  # allocated under another policy, and the checkpoint does not state which
 
 
 def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held]:
@@ -21,3 +84,18 @@ def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held
                 ids[uuid].add(each)
                 pods[uuid].add((holder.namespace, holder.pod))
     return {uuid: Held(len(found), len(pods[uuid])) for uuid, found in ids.items()}
+
+
+def _holds_gpus(holder: Holder, uuids: Collection[str]) -> bool:
+    """Whether it has NVIDIA's or our devices: whole GPUs, MIG instances and shares of another policy."""
+    return any(
+        resource.startswith("nvidia.com/") or any(uuid_of(each) in uuids for each in ids)
+        for resource, ids in holder.devices
+    )
+
+
+def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
+    """Return the device IDs of each allocation."""
+    if holders is None:  # The checkpoint also has ended containers, until the next allocation.
+        return {each.ids for each in allocations}
+    return {frozenset(ids) for holder in holders for _, ids in holder.devices}

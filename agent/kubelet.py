@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from agent.containers import ContainerName
 from agent.kubelet_api import deviceplugin_pb2 as plugin
 from agent.kubelet_api import podresources_pb2 as resources
 from agent.kubelet_api.services import Stub
@@ -35,13 +36,20 @@ class KubeletError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A container with its devices."""
+    """A container with its devices and claims."""
 
     namespace: str
     pod: str
     container: str
     devices: tuple[tuple[str, tuple[str, ...]], ...]
     """Resource names with device IDs."""
+    claims: tuple[str, ...] = ()
+    """Names of ResourceClaims of its namespace: the whole claim, also if it uses one request of it."""
+
+    @property
+    def name(self) -> ContainerName:
+        """The container."""
+        return ContainerName(self.namespace, self.pod, self.container)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -89,7 +97,7 @@ class Kubelet:
             raise KubeletError(f"the kubelet does not register it: {error.details()}") from error
 
     async def holders(self) -> list[Holder]:
-        """Return all containers that hold devices.
+        """Return all containers that hold devices or claims, those of a pod in its order.
 
         Raises:
             KubeletError: its pod-resources socket does not answer.
@@ -101,7 +109,7 @@ class Kubelet:
         return holders
 
     async def recent_holders(self, seconds: float) -> list[Holder]:
-        """Return all containers that hold devices, by the last list if it is not older than this.
+        """Return all containers that hold devices or claims, by the last list if it is not older than this.
 
         Raises:
             KubeletError: its pod-resources socket does not answer.
@@ -141,6 +149,7 @@ def _holders(answer: resources.ListPodResourcesResponse) -> Iterator[Holder]:
             devices: defaultdict[str, list[str]] = defaultdict(list)
             for each in container.devices:
                 devices[each.resource_name] += each.device_ids
-            if devices:
+            claims = tuple(each.claim_name for each in container.dynamic_resources)
+            if devices or claims:
                 given = tuple((resource, tuple(ids)) for resource, ids in devices.items())
-                yield Holder(pod.namespace, pod.name, container.name, given)
+                yield Holder(pod.namespace, pod.name, container.name, given, claims)

@@ -16,8 +16,9 @@ from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
 from agent.dra.specifications import claims_with_files
 from agent.gpu import Gpu
+from agent.held_slices import HeldSlices
 from agent.kubelet import Kubelet, KubeletError
-from agent.kubelet_checkpoint import Checkpoint, divisions_of
+from agent.kubelet_checkpoint import Checkpoint
 from agent.metrics import AgentMetrics
 from agent.options import AgentOptions
 from agent.other_plugins import OtherPlugins
@@ -27,7 +28,6 @@ from agent.registration import Registrar, remove_stale_sockets
 from agent.settings import AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
-from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 INDEX = "{index}"
@@ -69,6 +69,7 @@ class DevicePlugins:
         self._metrics = metrics
         self._kubelet = kubelet
         self._preparation = preparation
+        self.held = HeldSlices(policy, state, kubelet.plugins)
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
         self._offers = (
@@ -92,7 +93,7 @@ class DevicePlugins:
     async def _run(self) -> None:
         names = [resource for resource, _ in self._offers]
         allocator, specifications = await self._preparation.until_done(names, self._finish)
-        await self._withhold()
+        await self.held.shares_of(None)  # withholds slices before any is offered
         await self._look_for_others()
         remove_stale_sockets(self._kubelet.plugins)
         registrars = [
@@ -203,14 +204,6 @@ class DevicePlugins:
         found = await self._drivers() if self._drivers is not None else None
         if found is not None:
             self._others.set_drivers(found)
-
-    async def _withhold(self) -> None:
-        """Withhold slices by the kubelet's checkpoint, before any is offered; `Usage` repeats it."""
-        allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)
-        divisions = divisions_of(allocations)
-        held = frozenset(each for allocation in allocations for each in allocation.ids)
-        size = self._policy.slices_per_gpu
-        self._state.set_withheld(withheld_ids(self._state.gpus, divisions, held, size))
 
     async def _drop_unused(self, specifications: SliceSpecifications) -> None:
         """Remove unused devices of other policies and of missing cards, after the registration.

@@ -22,6 +22,7 @@ from agent.divide import is_divided
 from agent.faults import Faults
 from agent.gpu import Gpu, GpuSource
 from agent.health import HealthWatch
+from agent.held_shares import ShareSource
 from agent.kubelet import Kubelet
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
@@ -71,6 +72,10 @@ class Extension:
 
 class Offering(Protocol):
     """What keeps the GPUs offered to the scheduler."""
+
+    @property
+    def held(self) -> ShareSource:
+        """Finds the shares that containers hold."""
 
     async def run(self) -> None:
         """Offer the GPUs, until cancelled."""
@@ -216,7 +221,9 @@ class AgentProcess:
         metrics.set_driver_limits(offered=agent.driver_limits, are_set=preparation.are_limited_by_driver)
         compiled_later = partial(agent.state.until_served, POLL_SECONDS)
         measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
-        usage = Usage(agent.options, agent.policy, agent.state, agent.source, kubelet, agent.registry)
+        usage = Usage(
+            agent.options, agent.policy, agent.state, agent.source, kubelet, offering.held, agent.registry
+        )
         return [
             BackgroundTask.beating("device plugins", _after(health.check_all, offering.run), 30.0),
             BackgroundTask.beating("health", health.run, 30.0),

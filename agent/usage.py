@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -15,17 +15,14 @@ from agent.container_use import ContainerUse, SeenUse, UseHistory
 from agent.containers import Attribution, ContainerId, ContainerName, attribute
 from agent.driver_counters import DriverCounters
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse, ProcessUse
-from agent.held_slices import held_of
+from agent.held_shares import HeldShare, HeldShares, ShareSource
 from agent.kubelet import Holder, Kubelet, KubeletError
-from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
 from agent.limiter_check import LimiterCheck, Process
 from agent.options import AgentOptions
 from agent.recurring_error import RecurringError
 from agent.settings import AgentPolicy
-from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState, Unlimited
 from agent.usage_metrics import UsageMetrics
-from agent.withheld_slices import withheld_ids
 from service.background import beat
 from service.log import get_logger
 
@@ -35,7 +32,6 @@ LIST_SECONDS = 2 * ownership.PERIOD_SECONDS
 _UNMEASURED = -1
 """Number of the GPU of containers whose use is not measured."""
 Uses = Mapping[Gpu, GpuUse]
-HeldShare = tuple[ContainerName, Share]
 
 
 class Usage:
@@ -47,6 +43,7 @@ class Usage:
         state: the GPUs.
         source: reports the use of the GPUs.
         kubelet: the kubelet of this node.
+        held: finds the shares of containers.
         registry: the process's metrics.
     """
 
@@ -57,15 +54,13 @@ class Usage:
         state: AgentState,
         source: GpuSource,
         kubelet: Kubelet,
+        held: ShareSource,
         registry: CollectorRegistry,
     ) -> None:
-        self._policy = policy
-        self._by_claims = options.offer == "dra"
-        """Then there are no slices to count."""
         self._state = state
         self._source = source
         self._kubelet = kubelet
-        self._checkpoint = Checkpoint(self._kubelet.plugins)
+        self._held = held
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
         self._counters: DriverCounters | None = None
         """None where the node's processes are visible, or nothing is to be measured by container."""
@@ -76,7 +71,7 @@ class Usage:
         self._check = LimiterCheck(policy.limiter, self._proc)
         self._log = get_logger("usage")
         self._failed = RecurringError(
-            self._log.warning, "cannot see which containers hold slices", KubeletError
+            self._log.warning, "cannot see which containers hold shares", KubeletError
         )
 
     async def run(self) -> None:
@@ -93,24 +88,18 @@ class Usage:
         processes = [(pid, each.id.id) for pid, each in found.containers.items()]
         with_limiter = await asyncio.to_thread(self._check.has_limiter, processes)
         holders = await self._holders()
-        allocations = await asyncio.to_thread(self._checkpoint.allocations)
-        divisions = divisions_of(allocations)
-        knows_held = holders is not None and not self._by_claims
-        self._state.set_held(held_of(holders or (), self._state.gpus) if knows_held else None)
-        self._withhold(_given(holders, allocations), divisions)
-        shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
-        seen = await asyncio.to_thread(self._seen, shares, uses, found)
+        held = await self._held.shares_of(holders)
+        seen = await asyncio.to_thread(self._seen, held.shares, uses, found)
         # No await from here on, so that the metrics are read completely.
         self._metrics.clear()
         for gpu, use in uses.items():
             self._metrics.set_gpu(gpu, use)
             for name, group in _by_container(use, found).items():
                 self._metrics.set_memory_used(name, gpu.index, sum(each.used_mib for each in group))
-        for name, share in shares:
+        for name, share in held.shares:
             self._metrics.set_share(name, share)
-        unmeasured = _unmeasured(holders or (), {name for name, _ in shares}, self._state.gpus)
-        self._set_uses(shares if holders is not None else None, unmeasured, seen)
-        unlimited = self._find_unlimited(uses, found, with_limiter, shares)
+        self._set_uses(held if holders is not None else None, seen)
+        unlimited = self._find_unlimited(uses, found, with_limiter, held.shares)
         is_known = self._check.can_tell and self._knows_containers and self._counters is None
         self._state.set_unlimited(unlimited if is_known else None)
 
@@ -119,31 +108,17 @@ class Usage:
         """Whether the containers of processes can be found: without the links to logs they cannot."""
         return self._logs.is_dir()
 
-    def _set_uses(
-        self,
-        shares: Sequence[HeldShare] | None,
-        unmeasured: Collection[ContainerName],
-        seen: Iterable[SeenUse],
-    ) -> None:
+    def _set_uses(self, held: HeldShares | None, seen: Iterable[SeenUse]) -> None:
         """Update what containers have used; nothing changes while the kubelet does not list them."""
         if not self._knows_containers:
             self._state.set_uses(None, int(time.time()))
-        elif shares is not None:
-            holders = {(name, share.gpu.index) for name, share in shares}
-            holders |= {(name, _UNMEASURED) for name in unmeasured}
+        elif held is not None:
+            holders = {(name, share.gpu.index) for name, share in held.shares}
+            holders |= {(name, _UNMEASURED) for name in held.unmeasured}
             now = int(time.time())
             measured: list[ContainerUse] = self._history.update(seen, holders, now)
             self._metrics.set_uses(measured)
             self._state.set_uses(measured, now)
-
-    def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
-        of_held = {ids: size for ids, size in divisions.items() if ids in held}
-        every_id = frozenset(each for ids in held for each in ids)
-        withheld = withheld_ids(self._state.gpus, of_held, every_id, self._policy.slices_per_gpu)
-        if len(withheld) != len(self._state.withheld):
-            why = "containers were given larger slices, before the policy changed"
-            self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
-        self._state.set_withheld(withheld)
 
     def _uses(self) -> Uses:
         uses = {}
@@ -192,38 +167,6 @@ class Usage:
             return await self._kubelet.recent_holders(LIST_SECONDS)
         return None
 
-    def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
-        name = ContainerName(holder.namespace, holder.pod, holder.container)
-        gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
-        for _, ids in holder.devices:
-            if any(uuid_of(each) in gpus for each in ids):
-                try:
-                    # A running container keeps its limit when the policy changes.
-                    size = divisions.get(frozenset(ids), self._policy.slices_per_gpu)
-                    for share in shares_of(ids, gpus, size, self._policy.reserve_mib):
-                        yield name, share
-                except RefusedError:
-                    continue  # allocated under another policy, and the checkpoint does not state which
-
-
-def _unmeasured(
-    holders: Iterable[Holder], measured: Collection[ContainerName], gpus: Iterable[Gpu]
-) -> list[ContainerName]:
-    """Return the containers that hold NVIDIA's or our devices, but no share that is measured.
-
-    These are whole GPUs, MIG instances and shares of another policy: their kernels are work of the pod, too.
-    """
-    uuids = {gpu.uuid for gpu in gpus}
-    names = [(ContainerName(each.namespace, each.pod, each.container), each) for each in holders]
-    return [name for name, each in names if name not in measured and _holds_gpus(each, uuids)]
-
-
-def _holds_gpus(holder: Holder, uuids: Collection[str]) -> bool:
-    return any(
-        resource.startswith("nvidia.com/") or any(uuid_of(each) in uuids for each in ids)
-        for resource, ids in holder.devices
-    )
-
 
 def _by_container(use: GpuUse, found: Attribution) -> Mapping[ContainerName, Sequence[ProcessUse]]:
     processes: defaultdict[ContainerName, list[ProcessUse]] = defaultdict(list)
@@ -262,10 +205,3 @@ def _busy_percent(use: GpuUse, processes: Iterable[ProcessUse]) -> int | None:
 
 def _unlimited(name: ContainerName, known: ContainerId, gpu: Gpu, mib: int) -> Unlimited:
     return Unlimited(name.namespace, name.pod, known.pod_uid, name.container, known.id, gpu.index, mib)
-
-
-def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
-    """Return the device IDs of each allocation."""
-    if holders is None:  # The checkpoint also has ended containers, until the next allocation.
-        return {each.ids for each in allocations}
-    return {frozenset(ids) for holder in holders for _, ids in holder.devices}

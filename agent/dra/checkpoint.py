@@ -13,7 +13,9 @@ from pathlib import Path
 import msgspec
 
 from agent.files import UNREADABLE, write_whole
+from agent.gpu import Gpu
 from agent.private_folder import NAME, UntrustedError, private_folder, read_own
+from agent.shares import Share
 from service.log import get_logger
 
 FILE = "claims.json"
@@ -32,6 +34,13 @@ class PreparedDevice(msgspec.Struct, frozen=True):
     """UUID of the card."""
     memory_mib: int | None
     """Its limit; None for a whole card."""
+
+    def share_of(self, gpu: Gpu, slices_per_gpu: int) -> Share:
+        """Return it as a share of its card, in slices rounded up."""
+        if self.memory_mib is None:
+            return Share(gpu, slices_per_gpu, None)
+        slices = -(-self.memory_mib * slices_per_gpu // max(1, gpu.usable_mib))
+        return Share(gpu, min(slices, slices_per_gpu), self.memory_mib)
 
 
 class PreparedClaim(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import grpc
 
 from agent.boot import boot_id
 from agent.cdi import CdiError
-from agent.dra.checkpoint import PreparedClaims
+from agent.dra.checkpoint import PreparedClaim, PreparedClaims
+from agent.dra.claimed_shares import ClaimedShares
 from agent.dra.plugin import REFUSALS, DraPlugin
 from agent.dra.resource_slice import OfferedCard, device_number, devices_of
 from agent.dra.specifications import ClaimSpecifications
 from agent.gpu import CardIdentity, GpuSourceError
+from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
 from agent.kubelet_api import dra_pb2, pluginregistration_pb2
 from agent.kubelet_api.services import serve
@@ -71,6 +73,10 @@ class DraOffer:
         self._metrics = metrics = parts.metrics
         self._preparation = parts.preparation
         self._kubelet = parts.kubelet
+        self._prepared: PreparedClaims | None = None
+        """None until the node is prepared."""
+        slices = HeldSlices(self._policy, self._state, parts.kubelet.plugins, are_offered=False)
+        self.held = ClaimedShares(self._state, slices, self._policy.slices_per_gpu, self._claims)
         self._api = api
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
@@ -112,12 +118,14 @@ class DraOffer:
         specifications = ClaimSpecifications(
             directory, self._policy, options.state_dir, gpus, self._preparation.driver
         )
+        boot = boot_id(Path(options.proc))
+        self._prepared = PreparedClaims(Path(options.state_dir), boot, specifications.uids())
         plugin = DraPlugin(
             str(self._socket),
             self._node,
             self._state,
             ResourceClaims(self._api),
-            PreparedClaims(Path(options.state_dir), boot_id(Path(options.proc)), specifications.uids()),
+            self._prepared,
             specifications,
             self._preparation.names.names,
             self._preparation.before_use,
@@ -127,6 +135,9 @@ class DraOffer:
         self._preparation.show_driver_limits()
         plugin.on_registration = self._take_registration
         return plugin
+
+    def _claims(self) -> Collection[PreparedClaim]:
+        return self._prepared.claims.values() if self._prepared is not None else ()
 
     async def _run(self, plugin: DraPlugin) -> None:
         async with asyncio.TaskGroup() as group:

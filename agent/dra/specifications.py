@@ -122,9 +122,7 @@ class ClaimSpecifications:
         gpu = self._gpus.get(device.gpu)
         if gpu is None or device.memory_mib is None:
             return None
-        size = self._policy.slices_per_gpu
-        slices = -(-device.memory_mib * size // gpu.usable_mib)
-        return Share(gpu, min(slices, size), device.memory_mib)
+        return device.share_of(gpu, self._policy.slices_per_gpu)
 
 
 def claims_with_files(directory: Path) -> frozenset[str]:

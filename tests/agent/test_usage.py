@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
+from agent.held_slices import HeldSlices
 from agent.kubelet import Kubelet
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
@@ -56,7 +57,9 @@ def measured(  # noqa: PLR0913 what a node has
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
             state = AgentState(gpus)
             source = node.open_driver()
-            usage = Usage(options, policy, state, source, Kubelet(node.root), registry)
+            kubelet = Kubelet(node.root)
+            slices = HeldSlices(policy, state, kubelet.plugins)
+            usage = Usage(options, policy, state, source, kubelet, slices, registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)

@@ -32,6 +32,7 @@ class FakeKubelet:
         listings: How often it was asked what containers hold.
         registrations: Endpoints in their order, by resource.
         held: What pod-resources says: (pod, container) to device ids by resource.
+        claims: Likewise, to names of claims.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,6 +48,7 @@ class FakeKubelet:
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
         self.held: dict[tuple[str, str], dict[str, list[str]]] = {}
+        self.claims: dict[tuple[str, str], list[str]] = {}
         self._stubs: dict[str, Stub] = {}
         self._followers: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Condition()
@@ -169,13 +171,17 @@ class FakeKubelet:
                             devices=[
                                 # One entry for each id, as the kubelet writes them.
                                 resources.ContainerDevices(resource_name=resource, device_ids=[each])
-                                for resource, ids in devices.items()
+                                for resource, ids in self.held.get((pod, container), {}).items()
                                 for each in ids
+                            ],
+                            dynamic_resources=[
+                                resources.DynamicResource(claim_name=each)
+                                for each in self.claims.get((pod, container), ())
                             ],
                         )
                     ],
                 )
-                for (pod, container), devices in self.held.items()
+                for pod, container in {**self.held, **self.claims}
             ]
         )
 
