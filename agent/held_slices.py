@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from agent.containers import ContainerName
 from agent.gpu import Gpu
 from agent.held_shares import HeldShare, HeldShares
 from agent.kubelet import Holder
