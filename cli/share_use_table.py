@@ -12,7 +12,7 @@ from ledger.use import time_text
 if TYPE_CHECKING:
     from ledger.use import UsedShare
 
-HEADINGS = ("NODE", "GPU", "POD", "SLICES", "MIB USED", "PEAK", "P95", "GPU TIME")
+HEADINGS = ("NODE", "GPU", "POD", "SHARE", "MIB USED", "PEAK", "P95", "GPU TIME")
 _UNKNOWN = "-"
 
 
@@ -32,9 +32,8 @@ def use_lines(shares: Sequence[UsedShare], now: datetime) -> str:
 
 
 def _row(held: UsedShare, now: datetime) -> tuple[str, ...]:
-    share, use = held.share, held.use
-    slices = f"{share.slices} of {held.slices_per_gpu}" if held.slices_per_gpu else str(share.slices)
-    place = (held.node, held.gpu, f"{share.namespace}/{share.name}", slices)
+    use = held.use
+    place = (held.node, held.gpu, f"{held.namespace}/{held.pod}", held.size.text(held.held))
     if use is None:
         return (*place, *[_UNKNOWN] * 4)
     used = f"{use.used_mib} of {use.memory_mib}"
@@ -43,15 +42,17 @@ def _row(held: UsedShare, now: datetime) -> tuple[str, ...]:
 
 def use_as_json(held: UsedShare) -> dict[str, Any]:
     """Return a share for `-o json`; the figures are null if they are not measured."""
-    share, use = held.share, held.use
+    use = held.use
     return {
         "node": held.node,
         "gpu": held.gpu,
-        "namespace": share.namespace,
-        "pod": share.name,
-        "queue": share.queue,
-        "slices": share.slices,
-        "slicesPerGpu": held.slices_per_gpu,
+        "namespace": held.namespace,
+        "pod": held.pod,
+        "queue": held.queue,
+        "slices": held.size.slices(held.held),
+        "slicesPerGpu": held.size.slices(held.size.amount),
+        "claimedMiB": held.size.mib(held.held),
+        "cardMiB": held.size.mib(held.size.amount),
         "memoryMiB": use.memory_mib if use is not None else None,
         "usedMiB": use.used_mib if use is not None else None,
         "peakMiB": use.peak_mib if use is not None else None,

@@ -8,10 +8,10 @@ from cluster.kube_client import ApiServer
 from cluster.listing import list_all
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import AgentReport, gpu_nodes
-from ledger.use import ShareUse, UsedShare, UseKey, shares_in_use
+from ledger.use import NodeUse, UsedShare, shares_in_use
 from ledger.view import LedgerView
 
-Uses = Mapping[str, Mapping[UseKey, ShareUse]]
+Uses = Mapping[str, NodeUse]
 """What pods use, by node."""
 
 
@@ -28,9 +28,9 @@ async def read_uses(api: ApiServer) -> tuple[LedgerView, Uses]:
 
 def uses_by_node(reports: Sequence[AgentReport]) -> Uses:
     """Return what pods use; nodes whose agent does not measure it are left out."""
-    return {report.node: report.uses.of_pods() for report in reports if report.uses is not None}
+    return {report.node: report.use for report in reports if report.uses is not None}
 
 
 def held_shares(view: LedgerView, uses: Uses) -> list[UsedShare]:
     """Return the shares of bound pods by node, GPU and pod."""
-    return [each for node in view.nodes for each in shares_in_use(node, uses.get(node.name, {}))]
+    return [each for node in view.nodes for each in shares_in_use(node, uses.get(node.name, NodeUse()))]

@@ -16,8 +16,8 @@ from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
 from describe.share_uses import held_shares, read_uses
 from kube.names import USE_HISTORY_KEY
-from ledger.use import HOUR_SECONDS, UsedShare, enough_slices, seconds_since
-from ledger.use_history import OwnerHistory, OwnerUse, workload_text
+from ledger.use import HOUR_SECONDS, GpuSize, UsedShare, enough, seconds_since
+from ledger.use_history import HistoryKey, OwnerHistory, OwnerUse, workload_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Suggestion:
     """Pods with a measured share."""
     unmeasured: int
     """Pods without one."""
-    slices: int
-    """Slices of a GPU of the largest share."""
-    slices_per_gpu: int
+    held: int
+    """The largest share of a GPU."""
+    size: GpuSize
     peak_mib: int
     """The most that one of them was seen to use."""
     p95_mib: int
@@ -42,7 +42,7 @@ class Suggestion:
     busy_percent: int | None
     """The most GPU time that one of them used in the last hour; None if unknown."""
     enough: int | None
-    """Slices that would have held the peak of each; None if nothing was measured."""
+    """The share that would have held the peak of each; None if nothing was measured."""
     hours: float
     """How long its pods were measured, together."""
     last_seen: str | None = None
@@ -105,7 +105,7 @@ async def read_suggestions(
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace is not None else "/api/v1/pods"
     pods = Resource("pods", path, ObjectReader[_Pod, PodOwner](_Pod, _owned, refuse))
     owners = {(of, name): owner for of, name, owner in await list_all(api, pods)}
-    shares = [each for each in held_shares(view, uses) if namespace in {None, each.share.namespace}]
+    shares = [each for each in held_shares(view, uses) if namespace in {None, each.namespace}]
     running = suggest(shares, owners, now)
     try:
         history = await _read_history(api, *config_map)
@@ -125,7 +125,7 @@ async def _read_history(api: ApiServer, namespace: str, name: str) -> list[Owner
 
 def with_history(running: Iterable[Suggestion], history: Iterable[OwnerUse]) -> list[Suggestion]:
     """Return what is known of all owners that were ever measured, and of those that run now unmeasured."""
-    now = {(each.namespace, each.queue, each.owner, each.slices_per_gpu): each for each in running}
+    now = {(each.namespace, each.queue, each.owner, each.size): each for each in running}
     found = {known.key: _of_history(known, now.get(known.key)) for known in history}
     return _sorted([*found.values(), *[each for key, each in now.items() if key not in found]])
 
@@ -137,12 +137,12 @@ def _of_history(known: OwnerUse, running: Suggestion | None) -> Suggestion:
         known.owner,
         pods=known.pods,
         unmeasured=running.unmeasured if running is not None else 0,
-        slices=max(known.slices, running.slices if running is not None else 0),
-        slices_per_gpu=known.slices_per_gpu,
+        held=max(known.held, running.held if running is not None else 0),
+        size=known.size,
         peak_mib=known.peak_mib,
         p95_mib=known.p95_mib,
         busy_percent=known.busy_percent,
-        enough=known.enough_slices,
+        enough=known.enough,
         hours=known.seconds / HOUR_SECONDS,
         last_seen=datetime.fromtimestamp(known.last_seen, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
@@ -158,12 +158,11 @@ def suggest(
         owners: the controller of each pod, by namespace and name.
         now: the time of the question.
     """
-    found: defaultdict[tuple[str, str, str, int], list[UsedShare]] = defaultdict(list)
+    found: defaultdict[HistoryKey, list[UsedShare]] = defaultdict(list)
     for each in shares:
-        share = each.share
-        owner = owners.get((share.namespace, share.name), "")
-        found[share.namespace, share.queue, owner, each.slices_per_gpu].append(each)
-    made = [_of_owner(key[:3], of_owner, now) for key, of_owner in found.items()]
+        owner = owners.get((each.namespace, each.pod), "")
+        found[each.namespace, each.queue, owner, each.size].append(each)
+    made = [_of_owner(key, of_owner, now) for key, of_owner in found.items()]
     return _sorted(made)
 
 
@@ -171,27 +170,26 @@ def _sorted(found: Iterable[Suggestion]) -> list[Suggestion]:
     return sorted(found, key=lambda each: (-_spare(each), each.namespace, each.queue, each.owner))
 
 
-def _spare(found: Suggestion) -> int:
-    return (found.slices - found.enough) * found.pods if found.enough is not None else 0
+def _spare(found: Suggestion) -> float:
+    """Return how many GPUs pods hold beyond their need."""
+    spare = found.held - found.enough if found.enough is not None else 0
+    return spare * found.pods / max(1, found.size.amount)
 
 
-def _of_owner(key: tuple[str, str, str], shares: Sequence[UsedShare], now: datetime) -> Suggestion:
+def _of_owner(key: HistoryKey, shares: Sequence[UsedShare], now: datetime) -> Suggestion:
     measured = [(each, each.use) for each in shares if each.use is not None]
-    names = {each.share.name for each, _ in measured}
+    names = {each.pod for each, _ in measured}
     uses = [use for _, use in measured]
     busy = [use.busy_percent for use in uses if use.busy_percent is not None]
     return Suggestion(
-        *key,
+        *key[:3],
         pods=len(names),
-        unmeasured=len({each.share.name for each in shares} - names),
-        slices=max([each.share.slices for each in shares]),
-        slices_per_gpu=shares[0].slices_per_gpu,
+        unmeasured=len({each.pod for each in shares} - names),
+        held=max([each.held for each in shares]),
+        size=key[3],
         peak_mib=max([use.peak_mib for use in uses], default=0),
         p95_mib=max([use.p95_mib for use in uses], default=0),
         busy_percent=max(busy, default=None),
-        enough=max(
-            [enough_slices(each.share.slices, each.slices_per_gpu, use) for each, use in measured],
-            default=None,
-        ),
+        enough=max([enough(each.held, each.size, use) for each, use in measured], default=None),
         hours=sum([seconds_since(use.since, now) for use in uses]) / HOUR_SECONDS,
     )

@@ -28,7 +28,6 @@ from describe.pod_details import (
     newest_first,
 )
 from describe.pod_groups import count_group, group_of, pods_of
-from describe.share_uses import uses_by_node
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
@@ -107,7 +106,7 @@ class WhyQuery:
             return WhyAnswer(text, is_known=True, unread=self._unread)
         details = details_of(data, self._now)
         summary = await self._summary(found, details, _constraints(data))
-        if details.phase == "Running" and found.fact.node is not None and found.fact.slices:
+        if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
         if found.fact.node is None:
             summary = replace(summary, group=await self._group(found.fact.namespace, data))
@@ -233,7 +232,7 @@ class WhyQuery:
             if getattr(error, "status", None) not in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
                 self._note("the GpuNode, which shows what it uses", error)
             return ()
-        uses = uses_by_node([found] if found is not None else []).get(pod.node or "", {})
+        uses = found.use.by_pod if found is not None else {}
         on_gpus = [(gpu, use) for (namespace, name, gpu), use in uses.items() if (namespace, name) == pod.key]
         return tuple([sentence(gpu, use, self._now) for gpu, use in on_gpus if gpu is not None])
 

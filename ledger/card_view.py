@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from ledger.claimed_cards import CardClaim, CardKey, CardUse, ClaimedCards
+from modes.facts import PodKey
 
 MAX_SHARES = 512
 """Shares of the cards of one node that are listed, equally many for each card."""
@@ -21,6 +22,8 @@ class CardShare:
     pod: str
     """Empty if the claim is reserved for no pod."""
     memory_mib: int
+    queue: str = ""
+    """Key of the pod's ClearML queue; empty for pods without one, or if pods are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,22 +51,35 @@ class CardView:
         return self.free_mib == self.memory_mib > 0
 
 
+def _no_queue(_pod: PodKey) -> str:
+    return ""
+
+
 def card_views(cards: ClaimedCards) -> list[CardView]:
     """Return all cards of nodes, by node and number; whether the nodes take pods is not known."""
     return [card for node in sorted(cards.nodes()) for card in cards_of_node(cards, node, takes_pods=True)]
 
 
-def cards_of_node(cards: ClaimedCards, node: str, *, takes_pods: bool) -> tuple[CardView, ...]:
+def cards_of_node(
+    cards: ClaimedCards, node: str, queue_of: Callable[[PodKey], str] = _no_queue, *, takes_pods: bool
+) -> tuple[CardView, ...]:
     """Return the cards of one node, by number.
 
     Args:
         cards: offers and claims.
         node: the node's name.
+        queue_of: returns the key of a pod's ClearML queue.
         takes_pods: whether the node takes new pods.
     """
     uses = cards.on(node)
     most = max(1, MAX_SHARES // max(1, len(uses)))
-    return tuple([_view(node, use, cards.claims_on(use.key), most, takes_pods=takes_pods) for use in uses])
+    views = [_view(node, use, cards.claims_on(use.key), most, takes_pods=takes_pods) for use in uses]
+    return tuple([_with_queues(view, queue_of) for view in views])
+
+
+def _with_queues(card: CardView, queue_of: Callable[[PodKey], str]) -> CardView:
+    shares = [replace(each, queue=queue_of((each.namespace, each.pod))) for each in card.shares]
+    return replace(card, shares=tuple(shares))
 
 
 def free_mib(use: CardUse, *, takes_pods: bool) -> int:

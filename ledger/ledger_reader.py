@@ -18,7 +18,7 @@ from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
-from modes.facts import NodeFact
+from modes.facts import NodeFact, PodKey
 from modes.units import Unit
 
 MAX_CLAIMS_OF_REPLICAS = 1024
@@ -133,7 +133,19 @@ class LedgerReader:
         account = self._node_index.accounts.get(name)
         if account is None:
             return None
-        return node_view(account, cards_of_node(self.cards, name, takes_pods=self._takes_pods(name)))
+
+        def queue(pod: PodKey) -> str:
+            claim = account.claims.get(pod)
+            return queue_of(claim) if claim is not None else ""
+
+        cards = cards_of_node(self.cards, name, queue, takes_pods=self._takes_pods(name))
+        return node_view(account, cards)
+
+    def counted_slices(self, node: str, pod: PodKey) -> int:
+        """Return the slices of a pod on a node, as quotas count them; 0 if it is unknown."""
+        account = self._node_index.accounts.get(node)
+        claim = account.claims.get(pod) if account is not None else None
+        return claim.counted_slices if claim is not None else 0
 
     def _takes_pods(self, name: str) -> bool:
         account = self._node_index.accounts.get(name)

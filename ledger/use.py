@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from ledger.view import Holding, NodeView
+from ledger.card_view import CardView
+from ledger.view import NodeView
 
 HOUR_SECONDS = 3600
 """The time over which agents average GPU time."""
@@ -60,21 +61,65 @@ class ShareUse:
     """How long no kernel of its containers was seen, as reported; None if one was, or that is unknown."""
 
 
+class GpuSize(NamedTuple):
+    """A GPU, in what shares of it are counted."""
+
+    amount: int
+    """Slices or MiB; 0 if unknown."""
+    in_mib: bool = False
+    """Whether it is a card of which claims take any part, so that shares are MiB."""
+
+    def text(self, share: int) -> str:
+        """Return a share of it for users."""
+        text = f"{share} of {self.amount}" if self.amount else f"{share}"
+        return f"{text} MiB" if self.in_mib else text
+
+    def slices(self, amount: int | None) -> int | None:
+        """Return an amount of slices; None for one of MiB."""
+        return amount if not self.in_mib else None
+
+    def mib(self, amount: int | None) -> int | None:
+        """Return an amount of MiB; None for one of slices."""
+        return amount if self.in_mib else None
+
+
 @dataclass(frozen=True, slots=True)
 class UsedShare:
     """A share of a GPU that a pod holds, and its use."""
 
     node: str
     gpu: str
-    """Number of the GPU, MIG profile, or "pool"."""
-    share: Holding
-    slices_per_gpu: int
+    """Number of the GPU, MIG profile, "pool", or name of a card that a DRA driver offers."""
+    namespace: str
+    pod: str
+    queue: str
+    """Key of the pod's ClearML queue; empty for pods without one."""
+    held: int
+    size: GpuSize
     use: ShareUse | None
     """None if it was not measured."""
 
 
 UseKey = tuple[str, str, int | None]
 """Namespace and pod, and the number of the GPU; None for all GPUs of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What pods use on one node; nothing if that is not measured."""
+
+    by_pod: Mapping[UseKey, ShareUse] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)
+    """Numbers of the cards that its agent offers by DRA, by UUID."""
+
+    def of(self, namespace: str, pod: str, gpu: int | None) -> ShareUse | None:
+        """Return what a pod uses of one GPU, or of all (None)."""
+        return self.by_pod.get((namespace, pod, gpu))
+
+    def of_card(self, namespace: str, pod: str, uuid: str) -> ShareUse | None:
+        """Return what a pod uses of a card that a DRA driver offers."""
+        number = self.numbers.get(uuid)
+        return self.of(namespace, pod, number) if number is not None else None
 
 
 def by_pod(
@@ -121,19 +166,35 @@ def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
     return max(0, now - max([each for each in seconds if each is not None]))
 
 
-def shares_in_use(node: NodeView, uses: Mapping[UseKey, ShareUse]) -> Iterator[UsedShare]:
+def shares_in_use(node: NodeView, uses: NodeUse) -> Iterator[UsedShare]:
     """Yield the shares of a node's bound pods, with what they use of them."""
+    size = GpuSize(node.slices_per_gpu)
     for gpu in node.gpus:
         for share in gpu.shares:
             if share.kind == "holder":
-                use = uses.get((share.namespace, share.name, gpu.index))
-                yield UsedShare(node.name, gpu.name, share, node.slices_per_gpu, use)
+                namespace, pod = share.namespace, share.name
+                use = uses.of(namespace, pod, gpu.index)
+                yield UsedShare(node.name, gpu.name, namespace, pod, share.queue, share.slices, size, use)
+    yield from claimed_shares_in_use(node.cards, uses)
 
 
-def enough_slices(held: int, slices_per_gpu: int, use: ShareUse) -> int:
-    """Return the slices of the same GPU whose memory would have held the peak of `held` slices."""
-    slices = -(-use.peak_mib * held // max(1, use.memory_mib))
-    return max(1, min(slices, slices_per_gpu or slices))
+def claimed_shares_in_use(cards: Iterable[CardView], uses: NodeUse) -> Iterator[UsedShare]:
+    """Yield what pods hold of a node's cards by claims, with what they use of it."""
+    for card in cards:
+        size = GpuSize(card.memory_mib, in_mib=True)
+        for share in card.shares:
+            if share.pod:
+                namespace, pod = share.namespace, share.pod
+                use = uses.of_card(namespace, pod, card.uuid)
+                yield UsedShare(
+                    card.node, card.device, namespace, pod, share.queue, share.memory_mib, size, use
+                )
+
+
+def enough(held: int, size: GpuSize, use: ShareUse) -> int:
+    """Return the smallest share of the same GPU whose memory would have held the peak of the share `held`."""
+    amount = use.peak_mib if size.in_mib else -(-use.peak_mib * held // max(1, use.memory_mib))
+    return max(1, min(amount, size.amount or amount))
 
 
 def memory_text(use: ShareUse) -> str:

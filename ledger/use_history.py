@@ -14,8 +14,7 @@ from typing import Annotated
 import msgspec
 
 from kube.names import MAX_NAME
-from ledger.use import ShareUse, enough_slices
-from ledger.view import Holding
+from ledger.use import GpuSize, ShareUse, UsedShare, enough
 
 MAX_OWNERS = 700
 MAX_PODS = 8192
@@ -34,8 +33,8 @@ _MINUTE = re.compile(r"-[0-9]{8}")
 """Suffix of a Job's name, by which a CronJob tells its Jobs apart."""
 _SUFFIXES = {"ReplicaSet": ("Deployment", _HASH), "Job": ("CronJob", _MINUTE)}
 
-HistoryKey = tuple[str, str, str, int]
-"""Namespace, queue and owner, and slices of one GPU."""
+HistoryKey = tuple[str, str, str, GpuSize]
+"""Namespace, queue and owner, and the size of one GPU."""
 _Text = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -47,9 +46,9 @@ class OwnerUse(msgspec.Struct, rename="camel"):
     queue: _Text
     owner: _Text
     """Kind and name of what created the pods; empty for pods that nothing created."""
-    slices_per_gpu: _Count
-    slices: _Count = 0
-    """Slices of a GPU of the largest share."""
+    size: GpuSize
+    held: _Count = 0
+    """The largest share."""
     pods: _Count = 0
     """Pods that were seen."""
     seconds: _Count = 0
@@ -60,15 +59,15 @@ class OwnerUse(msgspec.Struct, rename="camel"):
     """The most that one of them used in 95 % of its time."""
     busy_percent: _Count | None = None
     """The most GPU time that one of them used in an hour; None if unknown."""
-    enough_slices: _Count = 0
-    """Slices that would have held the peak of each."""
+    enough: _Count = 0
+    """The share that would have held the peak of each."""
     last_seen: _Count = 0
     """When the last of them was seen, in seconds since 1970."""
 
     @property
     def key(self) -> HistoryKey:
         """Unique in the history."""
-        return self.namespace, self.queue, self.owner, self.slices_per_gpu
+        return self.namespace, self.queue, self.owner, self.size
 
 
 class _Stored(msgspec.Struct):
@@ -101,38 +100,29 @@ class OwnerHistory:
         return self._owners
 
     def add(  # noqa: PLR0913 - what is known of one share
-        self,
-        share: Holding,
-        slices_per_gpu: int,
-        use: ShareUse,
-        *,
-        owner: str,
-        uid: str,
-        seconds: int,
-        now: int,
+        self, share: UsedShare, use: ShareUse, *, owner: str, uid: str, seconds: int, now: int
     ) -> None:
         """Add a measurement of what a pod uses of one share.
 
         Args:
             share: what the pod holds of one GPU.
-            slices_per_gpu: slices of that GPU.
-            use: what it uses of them.
+            use: what it uses of it.
             owner: what created the pod, by `workload_text`.
             uid: the pod's.
             seconds: how long the pod was watched since the last call for it.
             now: seconds since 1970.
         """
-        found = self._owner((share.namespace, share.queue[:MAX_QUEUE_TEXT], owner, slices_per_gpu))
+        found = self._owner((share.namespace, share.queue[:MAX_QUEUE_TEXT], owner, share.size))
         digits = uid[:UID_DIGITS].ljust(UID_DIGITS, "0")
         if digits not in self._in_step:
             self._in_step.add(digits)
             found.pods += self._pods.pop(digits, None) is None
             found.seconds += seconds
             self._pods[digits] = now
-        found.slices = max(found.slices, share.slices)
+        found.held = max(found.held, share.held)
         found.peak_mib = max(found.peak_mib, use.peak_mib)
         found.p95_mib = max(found.p95_mib, use.p95_mib)
-        found.enough_slices = max(found.enough_slices, enough_slices(share.slices, slices_per_gpu, use))
+        found.enough = max(found.enough, enough(share.held, share.size, use))
         found.last_seen = now
         if use.busy_percent is not None:
             found.busy_percent = max(found.busy_percent or 0, use.busy_percent)

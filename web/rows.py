@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from ledger.card_view import CardShare, CardView
-from ledger.use import ShareUse, UseKey
+from ledger.use import NodeUse, ShareUse
 from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
 from web.source import About, AdmittedPod, NodeNotes, id_of
@@ -83,11 +82,11 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def node_row(view: NodeView, about: About) -> NodeRow:
     """Return a node as the page shows it."""
-    known = _Known(about, about.uses(view.name), about.notes(view.name))
+    known = _Known(about, about.use(view.name), about.notes(view.name))
     first = view.cards[0] if view.cards else None
     mib = view.gpu_mib or (first.memory_mib if first is not None else 0)
     gpus = [_cell(view, gpu, known) for gpu in view.gpus]
-    cards = [_card_cell(card, mib, about) for card in view.cards]
+    cards = [_card_cell(card, mib, known) for card in view.cards]
     return NodeRow(
         view.name,
         usable=view.usable,
@@ -103,7 +102,7 @@ class _Known:
     """What the process knows of one node besides the ledger."""
 
     about: About
-    uses: Mapping[UseKey, ShareUse]
+    use: NodeUse
     notes: NodeNotes
 
 
@@ -139,8 +138,8 @@ def _cell(view: NodeView, gpu: GpuView, known: _Known) -> GpuCell:
     )
 
 
-def _card_cell(card: CardView, usual_mib: int, about: About) -> GpuCell:
-    shares = [_claimed(share, about) for share in card.shares]
+def _card_cell(card: CardView, usual_mib: int, known: _Known) -> GpuCell:
+    shares = [_claimed(share, card.uuid, known) for share in card.shares]
     unlisted = card.claimed_mib - sum([share.memory_mib for share in card.shares])
     if unlisted > 0:
         shares.append(HeldShare(OTHER, unlisted, mib=unlisted, pods=card.claims - len(card.shares)))
@@ -156,10 +155,17 @@ def _card_cell(card: CardView, usual_mib: int, about: About) -> GpuCell:
     )
 
 
-def _claimed(share: CardShare, about: About) -> HeldShare:
-    created = about.created(share.namespace, share.pod) if share.pod else ""
-    name = share.pod or f"claim {share.claim}"
-    return HeldShare("holder", share.memory_mib, share.namespace, name, mib=share.memory_mib, created=created)
+def _claimed(share: CardShare, uuid: str, known: _Known) -> HeldShare:
+    return HeldShare(
+        "holder",
+        share.memory_mib,
+        share.namespace,
+        share.pod or f"claim {share.claim}",
+        share.queue,
+        share.memory_mib,
+        known.about.created(share.namespace, share.pod) if share.pod else "",
+        **_use_of(known.use.of_card(share.namespace, share.pod, uuid)),
+    )
 
 
 def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Known) -> HeldShare:
@@ -180,7 +186,7 @@ def _share(share: Holding, index: int | None, size: tuple[int, int], known: _Kno
         mib * share.slices // per_gpu,
         pod.created,
         id="" if is_pod else id_of(share.name),
-        **_use_of(known.uses.get((namespace, share.name, index)) if is_pod else None),
+        **_use_of(known.use.of(namespace, share.name, index) if is_pod else None),
     )
 
 

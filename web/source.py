@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ import msgspec
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.use import ShareUse, UseKey
+from ledger.use import NodeUse
 from ledger.view import PendingView
 from service.changes import Changes
 from service.yielding import CooperativeYield
@@ -74,12 +74,12 @@ def _no_age(_namespace: str, _pod: str) -> str:
     return ""
 
 
-UsesOf = Callable[[str], Mapping[UseKey, ShareUse]]
+UseOf = Callable[[str], NodeUse]
 """Returns what pods use of their shares on a node, by its name; nothing if that is not measured."""
 
 
-def _no_uses(_node: str) -> Mapping[UseKey, ShareUse]:
-    return {}
+def _no_use(_node: str) -> NodeUse:
+    return NodeUse()
 
 
 def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:
@@ -187,7 +187,7 @@ class About:
     denials: Denials = no_denials
     unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = _nothing_unlimited
     """Programs without their limiter, by name, and how many containers have some."""
-    uses: UsesOf = _no_uses
+    use: UseOf = _no_use
     notes: Callable[[str], NodeNotes] = _no_notes
     """What is known of a node, by its name."""
     admitted: Callable[[str], AdmittedPod] = _no_pod

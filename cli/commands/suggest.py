@@ -76,13 +76,21 @@ def suggest(
 
 def _row(found: Suggestion) -> tuple[str, ...]:
     pods = f"{found.pods} of {found.pods + found.unmeasured}" if found.unmeasured else str(found.pods)
-    held = f"{found.slices} of {found.slices_per_gpu}"
-    who = (found.namespace, found.queue or _NONE, found.owner or _NONE, pods, held)
+    size = found.size
+    who = (found.namespace, found.queue or _NONE, found.owner or _NONE, pods, size.text(found.held))
     if found.enough is None:
         return (*who, *[_NONE] * 4, "not at all")
     busy = f"{found.busy_percent} %" if found.busy_percent is not None else _NONE
-    enough = f"{found.enough} of {found.slices_per_gpu}"
+    enough = size.text(found.enough)
+    if size.in_mib:
+        enough = f"{enough} ({_fraction(found.enough, size.amount)})"
     return (*who, str(found.peak_mib), str(found.p95_mib), busy, enough, f"{found.hours:.1f} h")
+
+
+def _fraction(mib: int, card_mib: int) -> str:
+    """Return the fraction of a card that holds so many MiB, rounded up to thousandths."""
+    thousandths = -(-1000 * mib // max(1, card_mib))
+    return f"{thousandths // 1000}.{thousandths % 1000:03}"
 
 
 def _as_json(found: Suggestion) -> dict[str, Any]:
@@ -92,12 +100,15 @@ def _as_json(found: Suggestion) -> dict[str, Any]:
         "owner": found.owner,
         "pods": found.pods,
         "unmeasuredPods": found.unmeasured,
-        "slices": found.slices,
-        "slicesPerGpu": found.slices_per_gpu,
+        "slices": found.size.slices(found.held),
+        "slicesPerGpu": found.size.slices(found.size.amount),
+        "claimedMiB": found.size.mib(found.held),
+        "cardMiB": found.size.mib(found.size.amount),
         "peakMiB": found.peak_mib,
         "p95MiB": found.p95_mib,
         "busyPercent": found.busy_percent,
-        "enoughSlices": found.enough,
+        "enoughSlices": found.size.slices(found.enough),
+        "enoughMiB": found.size.mib(found.enough),
         "measuredHours": round(found.hours, 2),
         "lastSeen": found.last_seen,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.ledger_store import LedgerStore
-from ledger.use import ShareUse, UseKey, seconds_of
+from ledger.use import NodeUse, ShareUse, UseKey, seconds_of
 from modes.facts import PodKey
 from policies.model.effective import IdleRule
 
@@ -23,6 +23,7 @@ class IdlePod:
     uid: str
     node: str
     slices: int
+    """As quotas count them."""
     idle_since: int
     """In seconds since 1970."""
     measured: int
@@ -50,7 +51,7 @@ class IdleShares:
         )
         if measured is None:
             return []
-        uses = self._state.uses(node).items()
+        uses = self._state.use(node).by_pod.items()
         found = [self._idle(key, node, use, measured) for key, use in uses if key[2] is None]
         return [pod for pod in found if pod is not None]
 
@@ -66,13 +67,15 @@ class IdleShares:
         since = max(measured - use.idle_seconds, seconds_of(pod.created) or 0, injected.running_since)
         if measured - since < rule.after_seconds:
             return None
-        return IdlePod(key[:2], injected.uid, node, pod.fact.slices, since, measured, rule)
+        slices = self._state.ledger.counted_slices(node, key[:2])
+        return IdlePod(key[:2], injected.uid, node, slices, since, measured, rule)
 
-    def uses(self, node: str) -> Mapping[UseKey, ShareUse]:
+    def use(self, node: str) -> NodeUse:
         """Return what pods use on a node; only those that are idle by their policy have `idle_seconds`."""
         idle = {pod.key: pod.seconds for pod in self.on_node(node)}
-        uses = self._state.uses(node)
-        return {key: replace(use, idle_seconds=idle.get(key[:2])) for key, use in uses.items()}
+        use = self._state.use(node)
+        marked = {key: replace(each, idle_seconds=idle.get(key[:2])) for key, each in use.by_pod.items()}
+        return replace(use, by_pod=marked)
 
 
 def idle_shares(state: LedgerStore, policies: WatchedPolicies | None) -> IdleShares:

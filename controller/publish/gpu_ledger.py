@@ -50,13 +50,14 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     unlisted: Unlisted | None = None
 
 
-class CardShareStatus(msgspec.Struct, frozen=True, rename="camel"):
+class CardShareStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What one claim holds of a card."""
 
     namespace: str
     claim: str
     memory_mib: int = msgspec.field(name="memoryMiB")
     pod: str = ""
+    queue: str = ""
 
 
 class CardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -188,7 +189,7 @@ def _card_sums(cards: Sequence[CardView]) -> CardSums:
 
 def _card_status(card: CardView) -> CardStatus:
     shares = [
-        CardShareStatus(each.namespace, each.claim, _bounded(each.memory_mib), each.pod)
+        CardShareStatus(each.namespace, each.claim, _bounded(each.memory_mib), each.pod, each.queue)
         for each in card.shares
     ]
     return CardStatus(
@@ -283,7 +284,10 @@ def _card_view(node: str, card: CardStatus) -> CardView:
         free_mib=card.free_mib,
         claims=card.claims,
         shares=tuple(
-            [CardShare(each.namespace, each.claim, each.pod, each.memory_mib) for each in card.shares]
+            [
+                CardShare(each.namespace, each.claim, each.pod, each.memory_mib, each.queue)
+                for each in card.shares
+            ]
         ),
     )
 

@@ -77,7 +77,7 @@ def about(
         quotas,
         denials,
         lambda: unlimited(state.agents.values()),
-        idle.uses,
+        idle.use,
         notes,
     )
 

@@ -37,7 +37,7 @@ class IdleEviction:
 
     def tell(self, pod: IdlePod) -> None:
         """Write an Event on a pod that may stay idle, once for each time that it is idle."""
-        message = f"{_idle(pod)} while it holds slices of a GPU: delete it if it is not needed"
+        message = f"{_idle(pod)} while it holds a share of a GPU: delete it if it is not needed"
         self._write(pod, "ShareIdle", message, str(pod.idle_since))
 
     async def warn(self, pod: IdlePod) -> None:
@@ -47,7 +47,7 @@ class IdleEviction:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
         """
         grace = idle_text(pod.rule.grace_seconds)
-        held = f"{_idle(pod)} while it holds slices of a GPU"
+        held = f"{_idle(pod)} while it holds a share of a GPU"
         message = f"{held}: it is evicted after another {grace}, unless one runs"
         if await post_event(self._api, _event(pod, "IdleShareWarning", message, str(pod.idle_since))):
             self._metrics.events.labels("IdleShareWarning").inc()

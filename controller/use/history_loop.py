@@ -78,13 +78,11 @@ class UseHistoryLoop:
         history.end_step(now)
 
     def _add(self, history: OwnerHistory, node: str, seconds: int, now: int) -> None:
-        view, known, uses = self._state.ledger.node(node), self._state.nodes.get(node), self._state.uses(node)
-        if view is None or known is None or known.fact.agent != "serving" or not uses:
+        view, known, use = self._state.ledger.node(node), self._state.nodes.get(node), self._state.use(node)
+        if view is None or known is None or known.fact.agent != "serving" or not use.by_pod:
             return
-        for used in shares_in_use(view, uses):
-            share, pod = used.share, self._state.pods.get((used.share.namespace, used.share.name))
-            if used.use is not None and pod is not None and pod.injected is not None:
+        for share in shares_in_use(view, use):
+            pod = self._state.pods.get((share.namespace, share.pod))
+            if share.use is not None and pod is not None and pod.injected is not None:
                 owner, uid = pod.injected.workload, pod.injected.uid
-                history.add(
-                    share, used.slices_per_gpu, used.use, owner=owner, uid=uid, seconds=seconds, now=now
-                )
+                history.add(share, share.use, owner=owner, uid=uid, seconds=seconds, now=now)

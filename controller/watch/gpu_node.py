@@ -5,7 +5,6 @@ The API server bounds every number, text and list of it by the schema of the res
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
-from ledger.use import ShareUse, UseKey, by_pod
+from ledger.use import NodeUse, by_pod
 from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
@@ -64,10 +63,6 @@ class ReportedUses(msgspec.Struct, frozen=True, gc=False):
     measured: str = ""
     """When that was measured; empty in reports of older agents."""
 
-    def of_pods(self) -> Mapping[UseKey, ShareUse]:
-        """Return what pods use, on each GPU and on all."""
-        return by_pod(self.containers, self.measured, is_cut=self.count > len(self.containers))
-
 
 class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """An agent's report on its node's GPUs, as far as the controller needs it."""
@@ -98,11 +93,23 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """What containers use of their shares; None if the agent does not measure it."""
     offers_by_dra: bool = False
     """Whether the agent is a DRA driver: the kubelet counts nothing of its GPUs."""
+    uuids: tuple[str, ...] = ()
+    """UUID of each of `cards`; empty if the agent is a device plugin, or does not measure use."""
+
+    @property
+    def use(self) -> NodeUse:
+        """What pods use, on each GPU and on all."""
+        if self.uses is None:
+            return NodeUse()
+        containers = self.uses.containers
+        uses = by_pod(containers, self.uses.measured, is_cut=self.uses.count > len(containers))
+        return NodeUse(uses, {uuid: index for uuid, (index, _) in zip(self.uuids, self.cards, strict=False)})
 
 
 class _Card(msgspec.Struct, gc=False):
     index: int
     memory_mib: int = msgspec.field(name="memoryMiB")
+    uuid: str = ""
     model: str = ""
     held_slices: int | None = msgspec.field(default=None, name="heldSlices")
     held_pods: int = msgspec.field(default=0, name="heldPods")
@@ -157,6 +164,7 @@ def _report(found: _GpuNode) -> AgentReport:
     )
     if len({card.index for card in shared}) < len(shared):
         raise ValueError("two GPUs have the same index")
+    by_dra = status.offer == "dra"
     return AgentReport(
         found.metadata.name,
         tuple([(card.index, card.memory_mib) for card in shared]),
@@ -170,7 +178,8 @@ def _report(found: _GpuNode) -> AgentReport:
         held=_held(shared),
         unlimited=status.unlimited,
         uses=status.usage,
-        offers_by_dra=status.offer == "dra",
+        offers_by_dra=by_dra,
+        uuids=tuple([card.uuid for card in shared]) if by_dra and status.usage is not None else (),
     )
 
 

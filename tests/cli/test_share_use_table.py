@@ -4,18 +4,19 @@ from datetime import UTC, datetime
 
 from cli.share_use_table import use_as_json, use_lines
 from describe.share_uses import held_shares
-from ledger.use import ShareUse
+from ledger.use import GpuSize, NodeUse, ShareUse, UsedShare
 from tests.cli.ledger_views import SOME, TASK
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USE = ShareUse(40960, 2100, 8000, 7800, 3, "2026-01-01T00:00:00Z")
-USES = {"gpu-0": {("team", "a", 0): USE, ("team", "a", None): USE}}
+USES = {"gpu-0": NodeUse({("team", "a", 0): USE, ("team", "a", None): USE})}
+CLAIMED = UsedShare("gpu-1", "gpu-0", "team", "c", "", 20480, GpuSize(81920, in_mib=True), USE)
 
 
 def test_each_bound_share_has_a_line_and_promises_have_none():
     lines = [" ".join(line.split()) for line in use_lines(held_shares(SOME, USES), NOW).splitlines()]
     assert lines == [
-        "NODE GPU POD SLICES MIB USED PEAK P95 GPU TIME",
+        "NODE GPU POD SHARE MIB USED PEAK P95 GPU TIME",
         "gpu-0 0 team/a 4 of 8 2100 of 40960 8000 7800 3 % in the last hour",
         f"gpu-0 1 other/{TASK} 3 of 8 - - - -",
         "not measured: 1 of 2 shares, on 1 node; with agent.podMetrics agents measure every 15 s",
@@ -36,6 +37,8 @@ def test_json_has_null_for_what_is_not_measured():
         "queue": "q-1",
         "slices": 4,
         "slicesPerGpu": 8,
+        "claimedMiB": None,
+        "cardMiB": None,
         "memoryMiB": 40960,
         "usedMiB": 2100,
         "peakMiB": 8000,
@@ -44,4 +47,17 @@ def test_json_has_null_for_what_is_not_measured():
         "since": "2026-01-01T00:00:00Z",
     }
     assert second.keys() == first.keys()
-    assert [key for key, value in second.items() if value is None] == list(first)[-6:]
+    unmeasured = [key for key, value in second.items() if value is None and first[key] is not None]
+    assert unmeasured == list(first)[-6:]
+
+
+def test_a_part_of_a_card_is_mib_of_it():
+    line = use_lines([CLAIMED], NOW).splitlines()[1]
+    assert " ".join(line.split()).startswith("gpu-1 gpu-0 team/c 20480 of 81920 MiB 2100 of 40960 8000")
+    found = use_as_json(CLAIMED)
+    assert (found["slices"], found["slicesPerGpu"], found["claimedMiB"], found["cardMiB"]) == (
+        None,
+        None,
+        20480,
+        81920,
+    )

@@ -2,6 +2,9 @@
 
 import json
 
+from kube.dra import CLAIM_NAME
+from modes.claim import template_name
+
 
 def pod(name, *, version="1", node="gpu-0", slices=4, **metadata):
     limits = {"nvidia.com/gpu-0": str(slices)}
@@ -12,6 +15,13 @@ def pod(name, *, version="1", node="gpu-0", slices=4, **metadata):
         "spec": {"nodeName": node, "containers": [{"name": "task", "resources": resources}]},
         "status": {"phase": "Running"},
     }
+
+
+def claiming(pod, share):
+    """The pod in mode dra, with a claim instead of slices."""
+    uses = {"name": CLAIM_NAME, "resourceClaimTemplateName": template_name(share)}
+    containers = [{"name": "task", "resources": {"claims": [{"name": CLAIM_NAME}]}}]
+    return {**pod, "spec": {**pod["spec"], "containers": containers, "resourceClaims": [uses]}}
 
 
 def node(name, *, gpus=2, version="1"):

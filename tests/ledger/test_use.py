@@ -5,7 +5,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ledger.use import ShareUse, by_pod, memory_text, sentence, time_text
+from kube.dra import DRIVER
+from ledger.card_view import CardShare, CardView
+from ledger.use import (
+    GpuSize,
+    NodeUse,
+    ShareUse,
+    by_pod,
+    enough,
+    memory_text,
+    sentence,
+    shares_in_use,
+    time_text,
+)
+from ledger.view import NodeView
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG_AGO, JUST = "2026-01-01T00:00:00Z", "2026-01-01T11:40:30Z"
@@ -71,6 +84,48 @@ def test_a_time_that_is_unknown_of_one_container_is_unknown_of_the_pod():
 )
 def test_the_time_says_over_which_period_it_was_measured(since, period):
     assert time_text(ShareUse(1000, 0, 0, 0, 3, since), NOW) == f"3 % {period}"
+
+
+CARDS = NodeView(
+    "n",
+    usable=True,
+    slices_per_gpu=0,
+    gpu_mib=None,
+    product=None,
+    gpus=(),
+    cards=(
+        CardView(
+            node="n",
+            driver=DRIVER,
+            device="gpu-0",
+            uuid="GPU-a",
+            model="",
+            taint="",
+            memory_mib=81920,
+            claimed_mib=20480,
+            free_mib=61440,
+            claims=3,
+            shares=(
+                CardShare("team", "c-1", "train", 10240, "nightly"),
+                CardShare("team", "c-2", "eval", 8192),
+                CardShare("team", "c-3", "", 2048),
+            ),
+        ),
+    ),
+)
+
+
+def test_what_pods_use_of_claimed_cards_is_found_by_the_number_that_the_agent_gives_the_card():
+    uses = by_pod([Use(gpu=3), Use(pod="eval")])
+    train, rest = shares_in_use(CARDS, NodeUse(uses, {"GPU-a": 3}))
+    assert (train.gpu, train.namespace, train.pod, train.queue) == ("gpu-0", "team", "train", "nightly")
+    assert (train.size.text(train.held), train.use) == ("10240 of 81920 MiB", uses["team", "train", 3])
+    assert (rest.pod, rest.use) == ("eval", None), "what it uses is of another card"
+
+
+@pytest.mark.parametrize(("peak", "least"), [(0, 1), (300, 300), (99999, 81920)])
+def test_of_a_card_that_claims_take_any_part_of_the_peak_itself_is_enough(peak, least):
+    assert enough(10240, GpuSize(81920, in_mib=True), ShareUse(10240, 0, peak, peak, 0, JUST)) == least
 
 
 def test_a_sentence_says_only_what_is_known():

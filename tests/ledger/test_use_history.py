@@ -3,17 +3,18 @@
 import msgspec
 import pytest
 
-from ledger.use import ShareUse
+from ledger.use import GpuSize, ShareUse, UsedShare
 from ledger.use_history import KEPT_SECONDS, MAX_OWNERS, MAX_PODS, OwnerHistory, workload_text
-from ledger.view import Holding
+
+EIGHTHS, CARD = GpuSize(8), GpuSize(40960, in_mib=True)
 
 
 def add(  # noqa: PLR0913 each is what is known of a share
-    history, pod="a", peak=5000, *, namespace="team", owner="Job x", uid=None, now=100, busy=5
+    history, pod="a", peak=5000, *, namespace="team", owner="Job x", uid=None, now=100, busy=5, size=EIGHTHS
 ):
-    share = Holding(namespace, pod, "holder", 4, "q")
     use = ShareUse(20480, 0, peak, peak, busy, "")
-    history.add(share, 8, use, owner=owner, uid=uid or f"{pod:>08}", seconds=30, now=now)
+    share = UsedShare("n", "0", namespace, pod, "q", 20480 if size.in_mib else 4, size, use)
+    history.add(share, use, owner=owner, uid=uid or f"{pod:>08}", seconds=30, now=now)
 
 
 def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_changes():
@@ -26,8 +27,17 @@ def test_pods_are_counted_once_and_their_time_is_summed_though_the_leader_change
     add(history, "b", 6000, now=160)
     add(history, "c", 6000, busy=None, now=160)
     [found] = history.owners.values()
-    assert (found.pods, found.seconds, found.peak_mib, found.enough_slices) == (3, 180, 10241, 3)
-    assert (found.slices, found.busy_percent, found.last_seen) == (4, 5, 160)
+    assert (found.pods, found.seconds, found.peak_mib, found.enough) == (3, 180, 10241, 3)
+    assert (found.held, found.busy_percent, found.last_seen) == (4, 5, 160)
+
+
+def test_parts_of_cards_are_kept_apart_from_slices_and_counted_in_mib():
+    history = OwnerHistory()
+    add(history, "a", 5000)
+    add(history, "b", 5000, size=CARD)
+    slices, claims = OwnerHistory(history.text()).owners.values()
+    assert (slices.size, slices.held, slices.enough) == (EIGHTHS, 4, 1)
+    assert (claims.size, claims.held, claims.enough) == (CARD, 20480, 5000)
 
 
 def test_the_namespace_with_most_owners_loses_the_oldest():
@@ -37,7 +47,7 @@ def test_the_namespace_with_most_owners_loses_the_oldest():
         add(history, owner=f"Job {number}", now=2 + number)
     names = {key[2] for key in history.owners if key[0] == "team"}
     assert len(history.owners) == MAX_OWNERS
-    assert ("small", "q", "Job x", 8) in history.owners
+    assert ("small", "q", "Job x", EIGHTHS) in history.owners
     assert "Job 0" not in names
     assert f"Job {MAX_OWNERS + 8}" in names
 

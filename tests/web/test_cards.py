@@ -2,7 +2,8 @@
 
 from kube.dra import DRIVER
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
-from modes.facts import NodeFact
+from ledger.use import NodeUse, ShareUse
+from modes.facts import NodeFact, PodFact
 from tests.web.asking import Source, page_of, panels, rows, watching
 
 
@@ -10,7 +11,7 @@ def with_cards(source, **more):
     """Add a node whose two cards a DRA driver offers; claims hold parts of the first."""
     ledger = source.ledger
     ledger.set_node(NodeFact(name="cards", **more))
-    good = ClaimableCard("gpu-0", 80000, model="L4")
+    good = ClaimableCard("gpu-0", 80000, "GPU-0", "L4")
     offered = good, ClaimableCard("gpu-1", 40000, model="L4", taint="x/lost")
     changed = ledger.cards.put_slice(OfferedSlice("s", DRIVER, "cards", "cards", cards=offered))
     for namespace, name, mib in (("team", "mine", 20000), ("hidden", "secret", 10000)):
@@ -39,6 +40,24 @@ def test_a_card_of_a_driver_is_a_box_of_mib():
     [found] = panels(events)
     assert found["cards"] == {"cards": 2, "mib": 120000, "claimed": 30000, "free": 50000}
     assert {block["denominator"]: block["pods"] for block in found["blocks"]} == {1: 0, 2: 1, 4: 2, 8: 5}
+
+
+def test_a_share_of_a_card_says_its_queue_and_what_its_pod_uses_as_its_agent_counts_the_card():
+    source = with_cards(Source())
+    source.ledger.set_pod(PodFact(namespace="team", name="mine", node="cards", queues=("nightly",)))
+    used = ShareUse(20000, 100, 300, 200, 3, "2026-01-01T00:00:00Z", 5400)
+    use = NodeUse({("team", "mine", 5): used, ("hidden", "secret", 0): used}, {"GPU-0": 5, "GPU-1": 0})
+    events = watching(page_of(source, use=lambda _: use), lambda request: request.until(rows))
+    mine, secret = rows(events)["cards"]["gpus"][0]["shares"]
+    assert (mine["queue"], mine["used"], mine["peak"], mine["limit"], mine["busy"], mine["idle"]) == (
+        "nightly",
+        100,
+        300,
+        20000,
+        3,
+        5400,
+    )
+    assert "used" not in secret
 
 
 def test_cards_of_a_node_that_takes_no_pods_have_nothing_free():

@@ -137,7 +137,13 @@ def test_cards_of_dra_drivers_follow_the_slices_and_stand_for_themselves():
         "claims": 2,
         "shares": 0,
     }
-    assert found[0]["shares"][0] == {"namespace": "team", "claim": "x-1", "pod": "train", "memoryMiB": 40960}
+    assert found[0]["shares"][0] == {
+        "namespace": "team",
+        "claim": "x-1",
+        "pod": "train",
+        "memoryMiB": 40960,
+        "queue": "",
+    }
 
 
 def test_watched_into_a_pipe_it_prints_lines():

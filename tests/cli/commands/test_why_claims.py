@@ -6,7 +6,7 @@ import pytest
 
 from cluster.kube_client import ApiError
 from kube.dra import CLAIM_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
-from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
+from kube.names import GPU_NODES_PATH, RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
 from tests.cli.commands.why_api import NAMESPACE, Api, ago, event, waiting
@@ -240,6 +240,14 @@ def test_a_pod_that_runs_names_its_card(ask):
     ended = ask(bound("Running"))
     assert ended.stdout.endswith("It runs on node a with 0.5 of gpu-1.\n")
     assert ended.stderr == ""
+    used = {"memoryMiB": 40960, "usedMiB": 2100, "peakMiB": 8000, "p95MiB": 7800, "since": ago(9000)}
+    usage = {
+        "count": 1,
+        "containers": [{"namespace": "team", "pod": "train", "container": "a", "gpu": 1, **used}],
+    }
+    report = {"metadata": {"name": "a"}, "status": {"gpus": [], "usage": usage, "offer": "dra"}}
+    said = ask({**bound("Running"), f"{GPU_NODES_PATH}/a": report}).stdout
+    assert said.endswith("0.5 of gpu-1. Of GPU 1 it uses 2100 of 40960 MiB (peak 8000).\n")
 
 
 def test_a_pod_whose_card_the_driver_cannot_prepare_repeats_the_kubelet(ask):

@@ -41,7 +41,7 @@ CARD = CardView(
     claimed_mib=1024,
     free_mib=0,
     claims=2,
-    shares=(CardShare("team", "claim", "pod", 1000),),
+    shares=(CardShare("team", "claim", "pod", 1000, "nightly"), CardShare("team", "other", "", 24)),
 )
 FREE = dataclasses.replace(CARD, device="gpu-1", taint="", claimed_mib=0, free_mib=24576, claims=0, shares=())
 

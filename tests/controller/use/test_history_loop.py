@@ -9,9 +9,14 @@ from controller.use.store import HISTORY, UseStore
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
+from kube.dra import DRIVER
+from ledger.claimed_cards import CardClaim
+from modes.claim import ClaimedShare
+from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.objects import node, pod, read_object
+from tests.cluster.objects import claiming, node, pod, read_object
+from tests.controller.cards import offer, part
 
 NAMES = ResourceNames()
 STORE = "/api/v1/namespaces/ours/configmaps/use"
@@ -19,11 +24,11 @@ READ, WRITE = ("GET", STORE), ("PATCH", STORE)
 OK = reply({})
 
 
-def report():
+def report(**more):
     since = datetime.fromtimestamp(0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     use = {"namespace": "team", "pod": "a", "container": "task", "gpu": 0, "since": since}
     use |= {"memoryMiB": 40960, "usedMiB": 100, "peakMiB": 9000, "p95MiB": 8000, "busyPercent": 3}
-    status = {"registered": True, "gpus": [], "usage": {"count": 1, "containers": [use]}}
+    status = {"registered": True, "gpus": [], "usage": {"count": 1, "containers": [use]}, **more}
     return {"metadata": {"name": "gpu-0", "resourceVersion": "1"}, "status": status}
 
 
@@ -39,11 +44,8 @@ class World:
         self.state = LedgerStore(lambda: self.now)
         self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
         notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
-        self.state.set_pod(
-            read_object(
-                pods(NAMES), pod("a", annotations=notes, labels={"clearml-injector/fraction": "0.500"})
-            )
-        )
+        self.pod = pod("a", annotations=notes, labels={"clearml-injector/fraction": "0.500"})
+        self.state.set_pod(read_object(pods(NAMES), self.pod))
         self.state.set_agent(read_object(gpu_nodes(), report()))
         self.restart()
 
@@ -84,6 +86,21 @@ def test_the_history_is_saved_at_once_then_from_time_to_time():
         assert await world.after(SAVE_SECONDS, OK) == [WRITE]
         [owner] = json.loads(world.written)["owners"]
         assert owner["seconds"] == 3 * STEP_SECONDS, "of the longer pause nobody knows more than a minute"
+
+    in_world(check)
+
+
+def test_a_claim_is_kept_in_mib_of_its_card():
+    async def check(world):
+        world.state.watched_offers.set(offer("gpu-0"))
+        world.state.watched_claims.set(CardClaim("team", "c", "a", (part("gpu-0", 40960, "gpu-0"),)))
+        share = ClaimedShare(DRIVER, Fraction(4, 8))
+        world.state.set_pod(read_object(pods(NAMES), claiming(world.pod, share)))
+        card = {"index": 0, "uuid": "GPU-gpu-0-0", "memoryMiB": 81920, "healthy": True}
+        world.state.set_agent(read_object(gpu_nodes(), report(gpus=[card], offer="dra")))
+        await world.after(0, OK, OK)
+        [owner] = json.loads(world.written)["owners"]
+        assert (owner["size"], owner["held"], owner["enough"]) == ([81920, True], 40960, 9000)
 
     in_world(check)
 

@@ -16,11 +16,15 @@ from controller.use.store import WARNINGS, UseStore
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
+from kube.dra import DRIVER
+from modes.claim import ClaimedShare
+from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from policies.model.effective import IdleRule
 from tests.cluster.events import EventsOfSteps
 from tests.cluster.fake_api import FakeApi, refusal, reply, talking_to
-from tests.cluster.objects import listed, node, pod, read_object
+from tests.cluster.objects import claiming, listed, node, pod, read_object
+from tests.controller.cards import offer
 
 NAMES = ResourceNames()
 RULE = IdleRule(600, evicts=True, grace_seconds=300)
@@ -135,6 +139,17 @@ def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace():
         ending = idle_pod(deletionTimestamp=time(1200))
         assert await world.reported(1220) == []
         assert await world.after(HELD_SECONDS, reply(listed(ending))) == [("GET", POD)]
+
+    in_world(check)
+
+
+def test_an_idle_pod_with_a_claim_is_warned_too_and_counts_as_eighths_of_its_card():
+    async def check(world):
+        share = ClaimedShare(DRIVER, Fraction.of_memory(30720, 8), (81920,))
+        world.state.watched_offers.set(offer("gpu-0"))
+        world.state.set_pod(read_object(pods(NAMES), claiming(idle_pod(), share)))
+        await world.warned()
+        assert [(each.key, each.slices) for each in world.loop._idle.on_node("gpu-0")] == [(("team", "a"), 3)]
 
     in_world(check)
 

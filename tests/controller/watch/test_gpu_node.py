@@ -18,6 +18,7 @@ from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, Unschedulable
+from ledger.use import NodeUse
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
@@ -95,9 +96,18 @@ def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
 
 
 def test_what_pods_use_on_a_node_is_found_by_its_name(store):
-    assert store.uses("mixed") == {}
+    assert store.use("mixed") == NodeUse()
     store.set_agent(read([], usage={"count": 1, "containers": [USE]}))
-    assert store.uses("mixed")["team", "train", 1].used_mib == 100
+    assert store.use("mixed").of("team", "train", 1).used_mib == 100
+
+
+def test_what_pods_use_of_a_card_that_the_agent_offers_by_dra_is_found_by_its_uuid():
+    gpus = [card(0, 40960, uuid="GPU-a"), card(1, 40960, uuid="GPU-b")]
+    usage = {"count": 1, "containers": [USE]}
+    use = read(gpus, usage=usage, offer="dra").use
+    assert use.of_card("team", "train", "GPU-b").used_mib == 100
+    assert use.of_card("team", "train", "GPU-a") is None
+    assert use.of_card("team", "train", "GPU-c") is None
 
 
 @pytest.fixture
