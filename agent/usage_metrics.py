@@ -26,7 +26,7 @@ class UsageMetrics:
 
         self._gpu_used = gauge("gpu_memory_used_bytes", "Memory of a GPU that is used.", _GPU)
         self._busy = gauge("gpu_utilisation_ratio", "Part of the time that a GPU was busy.", _GPU)
-        self._slices = gauge("container_slices", "Slices of a GPU that a container holds.")
+        self._slices = gauge("container_slices", "Slices of a GPU that a container holds, rounded up.")
         self._limit = gauge("container_memory_limit_bytes", "GPU memory that a container may use.")
         self._used = gauge(
             "container_memory_used_bytes", "GPU memory that a container's processes use; by the driver."

@@ -18,9 +18,9 @@ class Filter:
     node: str | None = None
     """Shell pattern of the node's name."""
     namespace: str | None = None
-    """A pod of this namespace holds slices of the GPU."""
+    """A pod of this namespace holds a share of the GPU."""
     queue: str | None = None
-    """A pod of this ClearML queue holds slices of the GPU."""
+    """A pod of this ClearML queue holds a share of the GPU."""
     free: int | None = None
     """At least this number of slices is free."""
 

@@ -96,10 +96,10 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     node: Annotated[str | None, typer.Option(help="Only nodes with this name; * matches any text.")] = None,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", help="Only GPUs on which pods of this namespace hold slices."),
+        typer.Option("--namespace", "-n", help="Only GPUs of which pods of this namespace hold a share."),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(help="Only GPUs on which pods of this ClearML queue hold slices.")
+        str | None, typer.Option(help="Only GPUs of which pods of this ClearML queue hold a share.")
     ] = None,
     free: Annotated[
         int | None, typer.Option(min=1, help="Only GPUs with at least this number of free slices.")

@@ -86,7 +86,7 @@ class ControllerMetrics:
         )
         self.idle_slices = Gauge(
             "fraction_injector_namespace_slices_idle",
-            "Slices of pods without a kernel for longer than idleAfter of their policy; by the leader.",
+            "Slices of pods without a kernel for longer than idleAfter, as quotas count; by the leader.",
             ["namespace"],
             registry=registry,
         )
