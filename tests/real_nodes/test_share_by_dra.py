@@ -3,11 +3,13 @@
 Its cluster is one of its own: a node whose GPUs only the chart's agent offers, by DRA.
 """
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from kube.dra import CLAIM_NAME, DRIVER
+from kube.names import GPU_NODES_PATH
 from testbed.api import ApiError, Object
 from testbed.chart import Helm
 from testbed.nodes.agent import chart_values
@@ -20,6 +22,7 @@ from tests.real_nodes.chart_agents.test_agent_chart import LIMIT, inside, labell
 from tests.real_nodes.claimed_pods import API, ClaimedPods, claims, consumed
 from tests.real_nodes.conftest import WORK, Say
 from tests.real_nodes.installation import READY_S, VALUES, Installation
+from tests.real_nodes.test_use import MEASURED_S, run
 
 POLICY = {
     "memory": {"allowed": True},
@@ -41,11 +44,9 @@ def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory)
     """The chart, whose agent has published both cards and whose webhook admits pods to them."""
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
-    values = chart_values(SOCKET)
     # Neither values nor policy name the mode: the chart chooses it.
-    installation.helm.apply(
-        {**VALUES, **values, "agent": {**values["agent"], "offer": "auto"}, "policies": {"default": POLICY}}
-    )
+    agent = {**chart_values(SOCKET)["agent"], "offer": "auto", "podMetrics": True}
+    installation.helm.apply({**VALUES, "agent": agent, "policies": {"default": POLICY}})
     eventually(lambda: len(cluster.dra_devices(NODE)) == len(GPUS), "the agent offers both GPUs", READY_S)
     installation.until_served()
     return installation
@@ -57,6 +58,18 @@ def pods(installation: Installation, cluster: RealCluster) -> Iterator[ClaimedPo
     pods = ClaimedPods(cluster)
     yield pods
     pods.delete_all()
+
+
+def measured(cluster: RealCluster, pod: str) -> dict[str, int]:
+    """The MiB that containers of a pod may use, as the GpuNode has them."""
+    status = cluster.api.call("GET", f"{GPU_NODES_PATH}/{NODE}").get("status", {})
+    used = status.get("usage", {}).get("containers", [])
+    return {each["container"]: each["memoryMiB"] for each in used if each["pod"] == pod}
+
+
+def used(cluster: RealCluster) -> dict[str, dict]:
+    """What users read of what pods use, by pod."""
+    return {each["pod"]: each for each in json.loads(run(cluster, "ledger", "--use", "-o", "json"))}
 
 
 def refusal(create, *arguments, **more) -> str:
@@ -92,7 +105,9 @@ def test_two_pods_share_one_card_and_each_has_its_own_limit(cluster, pods):
     assert (pods.limit("eighth"), pods.limit("half")) == (f"{SIZES[card] // 8}m", f"{SIZES[card] // 2}m")
 
 
-def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit(cluster, pods):
+def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit_that_its_use_stands_beside(
+    cluster, pods
+):
     pod = labelled("shared", "0.625")
     pod["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,eval=0.125"}
     [task] = pod["spec"]["containers"]
@@ -108,6 +123,11 @@ def test_containers_of_a_pod_share_one_card_and_each_has_its_own_limit(cluster, 
         assert found.split() == [f"{SIZES[card] * eighths // 8}m", card]
     warm = cluster.kubectl("logs", f"--namespace={WORK}", "shared", "--container=warm").stdout
     assert warm.split() == [f"{SIZES[card] // 2}m", card]
+    parts = {"train": SIZES[card] // 2, "eval": SIZES[card] // 8}
+    eventually(lambda: measured(cluster, "shared") == parts, "the GpuNode has both containers", MEASURED_S)
+    share = eventually(lambda: used(cluster).get("shared"), "the ledger has the pod")
+    assert (share["memoryMiB"], share["usedMiB"]) == (sum(parts.values()), 0)
+    assert (share["claimedMiB"], share["cardMiB"]) == (sum(parts.values()), SIZES[card])
 
 
 def test_a_whole_card_has_no_limit_and_no_other_pod(cluster, pods):
