@@ -8,10 +8,10 @@ from cluster.kube_client import ApiServer
 from cluster.listing import list_all
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import AgentReport, gpu_nodes
-from ledger.use import NodeUse, UsedShare, shares_in_use
+from ledger.use import PodUses, UsedShare, shares_in_use
 from ledger.view import LedgerView
 
-Uses = Mapping[str, NodeUse]
+Uses = Mapping[str, PodUses]
 """What pods use, by node."""
 
 
@@ -33,4 +33,4 @@ def uses_by_node(reports: Sequence[AgentReport]) -> Uses:
 
 def held_shares(view: LedgerView, uses: Uses) -> list[UsedShare]:
     """Return the shares of bound pods by node, GPU and pod."""
-    return [each for node in view.nodes for each in shares_in_use(node, uses.get(node.name, NodeUse()))]
+    return [each for node in view.nodes for each in shares_in_use(node, uses.get(node.name, PodUses()))]

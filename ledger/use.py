@@ -105,7 +105,7 @@ UseKey = tuple[str, str, int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUse:
+class PodUses:
     """What pods use on one node; nothing if that is not measured."""
 
     by_pod: Mapping[UseKey, ShareUse] = field(default_factory=dict)
@@ -166,7 +166,7 @@ def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
     return max(0, now - max([each for each in seconds if each is not None]))
 
 
-def shares_in_use(node: NodeView, uses: NodeUse) -> Iterator[UsedShare]:
+def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
     """Yield the shares of a node's bound pods, with what they use of them."""
     size = GpuSize(node.slices_per_gpu)
     for gpu in node.gpus:
@@ -178,7 +178,7 @@ def shares_in_use(node: NodeView, uses: NodeUse) -> Iterator[UsedShare]:
     yield from claimed_shares_in_use(node.cards, uses)
 
 
-def claimed_shares_in_use(cards: Iterable[CardView], uses: NodeUse) -> Iterator[UsedShare]:
+def claimed_shares_in_use(cards: Iterable[CardView], uses: PodUses) -> Iterator[UsedShare]:
     """Yield what pods hold of a node's cards by claims, with what they use of it."""
     for card in cards:
         size = GpuSize(card.memory_mib, in_mib=True)

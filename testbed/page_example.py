@@ -20,7 +20,7 @@ from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart,
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.use import NodeUse, ShareUse, UseKey
+from ledger.use import PodUses, ShareUse, UseKey
 from ledger.view import PendingView
 from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
@@ -120,7 +120,7 @@ class Example:
                 ),
             ),
             lambda: ((UnlimitedPrograms("a100-01", "speech", "notebook-3", "main", 4, 40960),), 1),
-            lambda node: NodeUse(self._uses.get(node, {})),
+            lambda node: PodUses(self._uses.get(node, {})),
             lambda node: NodeNotes(node == HELD, frozenset({6} if node == UNHEALTHY else ())),
             cluster="berlin-1",
             links=(

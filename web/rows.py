@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ledger.card_view import CardShare, CardView
-from ledger.use import NodeUse, ShareUse
+from ledger.use import PodUses, ShareUse
 from ledger.view import GpuView, Holding, NodeView
 from modes.units import POOL, Profile, profile_of_product
 from web.source import About, AdmittedPod, NodeNotes, id_of
@@ -102,7 +102,7 @@ class _Known:
     """What the process knows of one node besides the ledger."""
 
     about: About
-    use: NodeUse
+    use: PodUses
     notes: NodeNotes
 
 

@@ -13,7 +13,7 @@ import msgspec
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.use import NodeUse
+from ledger.use import PodUses
 from ledger.view import PendingView
 from service.changes import Changes
 from service.yielding import CooperativeYield
@@ -74,12 +74,12 @@ def _no_age(_namespace: str, _pod: str) -> str:
     return ""
 
 
-UseOf = Callable[[str], NodeUse]
+UseOf = Callable[[str], PodUses]
 """Returns what pods use of their shares on a node, by its name; nothing if that is not measured."""
 
 
-def _no_use(_node: str) -> NodeUse:
-    return NodeUse()
+def _no_use(_node: str) -> PodUses:
+    return PodUses()
 
 
 def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:

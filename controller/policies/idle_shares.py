@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from controller.policies.watched_policies import WatchedPolicies
 from controller.watch.ledger_store import LedgerStore
-from ledger.use import NodeUse, ShareUse, UseKey, seconds_of
+from ledger.use import PodUses, ShareUse, UseKey, seconds_of
 from modes.facts import PodKey
 from policies.model.effective import IdleRule
 
@@ -70,7 +70,7 @@ class IdleShares:
         slices = self._state.ledger.counted_slices(node, key[:2])
         return IdlePod(key[:2], injected.uid, node, slices, since, measured, rule)
 
-    def use(self, node: str) -> NodeUse:
+    def use(self, node: str) -> PodUses:
         """Return what pods use on a node; only those that are idle by their policy have `idle_seconds`."""
         idle = {pod.key: pod.seconds for pod in self.on_node(node)}
         use = self._state.use(node)

@@ -12,7 +12,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
-from ledger.use import NodeUse, by_pod
+from ledger.use import PodUses, by_pod
 from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
@@ -97,13 +97,13 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """UUID of each of `cards`; empty if the agent is a device plugin, or does not measure use."""
 
     @property
-    def use(self) -> NodeUse:
+    def use(self) -> PodUses:
         """What pods use, on each GPU and on all."""
         if self.uses is None:
-            return NodeUse()
+            return PodUses()
         containers = self.uses.containers
         uses = by_pod(containers, self.uses.measured, is_cut=self.uses.count > len(containers))
-        return NodeUse(uses, {uuid: index for uuid, (index, _) in zip(self.uuids, self.cards, strict=False)})
+        return PodUses(uses, {uuid: index for uuid, (index, _) in zip(self.uuids, self.cards, strict=False)})
 
 
 class _Card(msgspec.Struct, gc=False):

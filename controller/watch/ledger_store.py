@@ -22,7 +22,7 @@ from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
 from ledger.quota_line import LineState
-from ledger.use import NodeUse
+from ledger.use import PodUses
 from modes.facts import NodeAgent, PodFact, PodKey
 from service.changes import Changes
 from service.yielding import FACTS_AT_ONCE, CooperativeYield
@@ -171,10 +171,10 @@ class LedgerStore:
             if reader.follows_uses:
                 reader.mark(node)
 
-    def use(self, node: str) -> NodeUse:
+    def use(self, node: str) -> PodUses:
         """Return what pods use on a node; nothing if its agent does not measure it."""
         report = self.agents.get(node)
-        return report.use if report is not None else NodeUse()
+        return report.use if report is not None else PodUses()
 
     def _update_totals(self) -> None:
         """Do work of the next decision now, once there are enough changes to make it slow."""

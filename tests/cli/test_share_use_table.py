@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 
 from cli.share_use_table import use_as_json, use_lines
 from describe.share_uses import held_shares
-from ledger.use import GpuSize, NodeUse, ShareUse, UsedShare
+from ledger.use import GpuSize, PodUses, ShareUse, UsedShare
 from tests.cli.ledger_views import SOME, TASK
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USE = ShareUse(40960, 2100, 8000, 7800, 3, "2026-01-01T00:00:00Z")
-USES = {"gpu-0": NodeUse({("team", "a", 0): USE, ("team", "a", None): USE})}
+USES = {"gpu-0": PodUses({("team", "a", 0): USE, ("team", "a", None): USE})}
 CLAIMED = UsedShare("gpu-1", "gpu-0", "team", "c", "", 20480, GpuSize(81920, in_mib=True), USE)
 
 

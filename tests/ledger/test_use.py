@@ -9,7 +9,7 @@ from kube.dra import DRIVER
 from ledger.card_view import CardShare, CardView
 from ledger.use import (
     GpuSize,
-    NodeUse,
+    PodUses,
     ShareUse,
     by_pod,
     enough,
@@ -117,7 +117,7 @@ CARDS = NodeView(
 
 def test_what_pods_use_of_claimed_cards_is_found_by_the_number_that_the_agent_gives_the_card():
     uses = by_pod([Use(gpu=3), Use(pod="eval")])
-    train, rest = shares_in_use(CARDS, NodeUse(uses, {"GPU-a": 3}))
+    train, rest = shares_in_use(CARDS, PodUses(uses, {"GPU-a": 3}))
     assert (train.gpu, train.namespace, train.pod, train.queue) == ("gpu-0", "team", "train", "nightly")
     assert (train.size.text(train.held), train.use) == ("10240 of 81920 MiB", uses["team", "train", 3])
     assert (rest.pod, rest.use) == ("eval", None), "what it uses is of another card"

@@ -2,7 +2,7 @@
 
 from kube.dra import DRIVER
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedPart, OfferedSlice
-from ledger.use import NodeUse, ShareUse
+from ledger.use import PodUses, ShareUse
 from modes.facts import NodeFact, PodFact
 from tests.web.asking import Source, page_of, panels, rows, watching
 
@@ -46,7 +46,7 @@ def test_a_share_of_a_card_says_its_queue_and_what_its_pod_uses_as_its_agent_cou
     source = with_cards(Source())
     source.ledger.set_pod(PodFact(namespace="team", name="mine", node="cards", queues=("nightly",)))
     used = ShareUse(20000, 100, 300, 200, 3, "2026-01-01T00:00:00Z", 5400)
-    use = NodeUse({("team", "mine", 5): used, ("hidden", "secret", 0): used}, {"GPU-0": 5, "GPU-1": 0})
+    use = PodUses({("team", "mine", 5): used, ("hidden", "secret", 0): used}, {"GPU-0": 5, "GPU-1": 0})
     events = watching(page_of(source, use=lambda _: use), lambda request: request.until(rows))
     mine, secret = rows(events)["cards"]["gpus"][0]["shares"]
     assert (mine["queue"], mine["used"], mine["peak"], mine["limit"], mine["busy"], mine["idle"]) == (

@@ -9,7 +9,7 @@ import pytest
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.use import NodeUse, ShareUse
+from ledger.use import PodUses, ShareUse
 from ledger.view import MAX_SHARES
 from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
@@ -61,7 +61,7 @@ def test_a_share_says_what_its_pod_uses_and_changes_of_that_are_sent():
         events = await request.until(lambda events: rows(events[len(first) :]))
         return rows(first), rows(events[len(first) :])
 
-    page = page_of(source, use=lambda node: NodeUse(uses if node == "a" else {}))
+    page = page_of(source, use=lambda node: PodUses(uses if node == "a" else {}))
     first, then = watching(page, watch)
     [share] = first["a"]["gpus"][0]["shares"]
     told = {"used": 0, "peak": 300, "limit": 40000, "busy": 0, "since": "2026-01-01T00:00:00Z"}

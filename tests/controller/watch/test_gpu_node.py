@@ -18,7 +18,7 @@ from controller.watch.resources import SeenNode
 from kube.scheduling import Constraints
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, Unschedulable
-from ledger.use import NodeUse
+from ledger.use import PodUses
 from modes.facts import NodeFact, PodFact
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
@@ -96,7 +96,7 @@ def test_a_change_of_use_is_told_only_to_readers_that_follow_it(store):
 
 
 def test_what_pods_use_on_a_node_is_found_by_its_name(store):
-    assert store.use("mixed") == NodeUse()
+    assert store.use("mixed") == PodUses()
     store.set_agent(read([], usage={"count": 1, "containers": [USE]}))
     assert store.use("mixed").of("team", "train", 1).used_mib == 100
 
