@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from cluster.kube_client import ApiServer
 from cluster.listing import list_all
 from controller.publish.gpu_ledger import gpu_ledgers, view_of
-from controller.watch.gpu_node import AgentReport, gpu_nodes
+from controller.watch.gpu_node import gpu_nodes
 from ledger.use import PodUses, UsedShare, shares_in_use
 from ledger.view import LedgerView
 
@@ -23,12 +23,7 @@ async def read_uses(api: ApiServer) -> tuple[LedgerView, Uses]:
     """
     views = map(view_of, await list_all(api, gpu_ledgers()))
     ledger = LedgerView(tuple(view for view in views if view is not None), ())
-    return ledger, uses_by_node(await list_all(api, gpu_nodes()))
-
-
-def uses_by_node(reports: Sequence[AgentReport]) -> Uses:
-    """Return what pods use; nodes whose agent does not measure it are left out."""
-    return {report.node: report.use for report in reports if report.uses is not None}
+    return ledger, {report.node: report.use for report in await list_all(api, gpu_nodes())}
 
 
 def held_shares(view: LedgerView, uses: Uses) -> list[UsedShare]:

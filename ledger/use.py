@@ -175,10 +175,10 @@ def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
                 namespace, pod = share.namespace, share.name
                 use = uses.of(namespace, pod, gpu.index)
                 yield UsedShare(node.name, gpu.name, namespace, pod, share.queue, share.slices, size, use)
-    yield from claimed_shares_in_use(node.cards, uses)
+    yield from _claimed_shares(node.cards, uses)
 
 
-def claimed_shares_in_use(cards: Iterable[CardView], uses: PodUses) -> Iterator[UsedShare]:
+def _claimed_shares(cards: Iterable[CardView], uses: PodUses) -> Iterator[UsedShare]:
     """Yield what pods hold of a node's cards by claims, with what they use of it."""
     for card in cards:
         size = GpuSize(card.memory_mib, in_mib=True)
