@@ -12,4 +12,6 @@ from modes.pooled import Pooled
 
 INSTANCE_MODE: ModeName = Mig.name
 """The mode whose shares are instances; a policy may allow it in addition to slices."""
+CLAIM_MODE: ModeName = ByClaim.name
+"""The mode whose pods get claims."""
 MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "dra": ByClaim, "mig": Mig}

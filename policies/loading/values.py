@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from modes.dra import ByClaim
+from modes.registry import CLAIM_MODE
 from policies.loading.clearml_chart import ROOT
 from policies.loading.compile import compile_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
@@ -70,9 +70,7 @@ def _decided(document: Document, *, offers_cards: bool) -> Document:
     data = document.data
     if not offers_cards or data["kind"] != "Policy" or not _leaves_mode(data):
         return document
-    return replace(
-        document, data=data | {"resources": (data.get("resources") or {}) | {"mode": ByClaim.name}}
-    )
+    return replace(document, data=data | {"resources": (data.get("resources") or {}) | {"mode": CLAIM_MODE}})
 
 
 def _documents(values: Document) -> Iterator[Document]:
