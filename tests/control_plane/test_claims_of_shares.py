@@ -12,7 +12,7 @@ from agent.gpu import Gpu
 from certs.authority import make_authority
 from kube.dra import CLAIM_NAME, DRIVER, TEMPLATE_LABEL
 from kube.names import RESOURCE_SLICES_PATH
-from testbed.api import ApiError
+from testbed.api import MERGE_PATCH, ApiError
 from testbed.controller_process import (
     SHORT_LEASE,
     Controller,
@@ -207,6 +207,68 @@ def test_sixteen_eighths_fill_two_cards_and_the_next_follows_a_deletion(
     assert len(templates(control_plane, namespace)) == 1
     control_plane.api.delete("Pod", "pod-3", namespace)
     eventually(lambda: "late" in running(control_plane, namespace), "the 17th follows")
+
+
+def on(node):
+    """The affinity to one node, by its name."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+
+
+def keeps_apart(control_plane, namespace, elsewhere, node):
+    """A pod that runs on the other node, and the anti-affinity to it."""
+    neighbour = labelled_pod("neighbour", affinity={"nodeAffinity": on(elsewhere)})
+    neighbour["metadata"]["labels"]["app"] = "chat"
+    admitted(control_plane, namespace, neighbour)
+    term = {"labelSelector": {"matchLabels": {"app": "chat"}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+def needs_a_network_card(control_plane, namespace, elsewhere, node):
+    """A device that only one node has, requested by the container."""
+    amounts = {"rdma/hca": "1"}
+    change = {"status": {"capacity": amounts, "allocatable": amounts}}
+    control_plane.api.call("PATCH", f"/api/v1/nodes/{node}/status", change, content=MERGE_PATCH)
+    return {"resources": {"limits": amounts}}
+
+
+def has_a_local_volume(control_plane, namespace, elsewhere, node):
+    """A claim of a volume that is on one node."""
+    size = {"storage": "1Gi"}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": f"local-{namespace}"}
+    volume = {
+        "capacity": size,
+        "hostPath": {"path": "/data"},
+        "nodeAffinity": {"required": on(node)["requiredDuringSchedulingIgnoredDuringExecution"]},
+    }
+    name = f"data-{namespace}"
+    for kind, more, where in (
+        ("PersistentVolume", volume, ""),
+        ("PersistentVolumeClaim", {"resources": {"requests": size}, "volumeName": name}, namespace),
+    ):
+        control_plane.api.create(
+            {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": {**spec, **more}}, where
+        )
+    return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+
+@pytest.mark.parametrize("constraint", [keeps_apart, needs_a_network_card, has_a_local_volume])
+def test_a_pod_takes_the_free_card_of_the_one_node_that_it_can_go_to(
+    control_plane, namespace, offer, webhook, constraint
+):
+    """In mode per-gpu the index is chosen before this is known, and the pod waits beside a free GPU."""
+    elsewhere, node = offer([81920], [81920, 81920])
+    create(control_plane, namespace, ["holder"], "1", affinity={"nodeAffinity": on(node)})
+    eventually(lambda: "holder" in running(control_plane, namespace), "one card of the node is taken")
+    spec = constraint(control_plane, namespace, elsewhere, node)
+    pod = labelled_pod("bound", "0.5", terminationGracePeriodSeconds=0)
+    pod["spec"]["containers"][0]["resources"] = spec.pop("resources", {})
+    pod["spec"] |= spec
+    admitted(control_plane, namespace, pod)
+    eventually(lambda: "bound" in running(control_plane, namespace), "it does not wait")
+    assert [
+        part[1] for part in allocated(control_plane, namespace) if part[0] == node and part[3] == "500k"
+    ] == ["gpu-1"]
 
 
 def test_of_five_eighths_exactly_one_is_on_each_card(control_plane, namespace, offer, webhook):
