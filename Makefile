@@ -87,7 +87,7 @@ bench-cluster: $(READY) ## Create pods on a real API server, with the webhook an
 browser: $(READY) ## Install the driver of Debian's Chromium, for the tests of the page and its screenshots
 	$(INSTALL) --require-hashes --no-deps -r requirements/browser.txt
 
-clearml: $(READY) ## Install ClearML's client, for run-queues --clearml and its tests
+clearml: $(READY) ## Install ClearML's client, for machine run --clearml and its tests
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/clearml.txt
 
 screenshots: browser ## Make the screenshots of the docs, in Debian's Chromium

@@ -28,7 +28,7 @@ class MachinePage:
 
     def __init__(self, folder: Path) -> None:
         self.source = LocalSource(Ledger())
-        self.source.missing = "run-queues has not reported yet what it serves: try again"
+        self.source.missing = "`machine run` has not reported yet what it serves: try again"
         about = About(role=lambda: self._role, created=self._created, why_waiting=self._why)
         self.app = Page(self.source, about)
         self._folder = folder

@@ -1,4 +1,4 @@
-"""The process of `run-queues`: runs the tasks of a machine until SIGTERM.
+"""The process of `machine run`: runs the tasks of a machine until SIGTERM.
 
 Tasks go on when it stops or is killed. The next one adopts them.
 """
@@ -43,7 +43,7 @@ LOCK_TRIES, LOCK_PAUSE_SECONDS = 20, 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerOptions:
-    """How `run-queues` is started."""
+    """How `machine run` is started."""
 
     gpus: Collection[int] | None
     """Numbers of cards; None for all."""
@@ -100,7 +100,7 @@ class _Process:
             runtime, cards = find_runtime(options.runtime), self._machine.cards
             self._containers = ContainerJobs(runtime, self._limits, cards, folder, CDI_DIRS)
         self._stopping = False
-        self._log = get_logger("run-queues")
+        self._log = get_logger("machine")
 
     def run(self) -> None:
         """Run until a signal; begin again where the store could not be used, as where the disk was full."""
@@ -205,7 +205,7 @@ def _warnings(limits: ShareLimits, queues: Sequence[ServedQueue]) -> Iterator[st
     if why is not None and any(not each.fraction.is_whole and each.image is None for each in queues):
         yield f"{why}: a process can use all memory of its GPU; name the library with --limiter-library"
     if SYSTEMD.exists() and not has_scopes():
-        yield "systemd gives this user no scopes: tasks end when the service of run-queues stops"
+        yield "systemd gives this user no scopes: tasks end when the service of `machine run` stops"
 
 
 def _limits(policy: EffectivePolicy, library: Path | None) -> ShareLimits:

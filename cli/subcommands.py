@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from cli import VERSION
 from cli.standard_streams import standard_streams
@@ -18,33 +19,65 @@ NAME = "fraction-injector"
 ABOUT = "Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out."
 
 SUBCOMMANDS = {
-    "demo": ("demo:demo", "See a labelled pod become a half-GPU pod."),
     "explain": ("explain:explain", "Preview what becomes of pods; no cluster is asked."),
-    "check": ("check:check", "Check policy files, and the values of charts."),
     "why": ("why:why", "Why a pod waits or was denied, and what would help."),
-    "ledger": ("ledger:ledger", "Which pods hold which slices of which GPU."),
-    "suggest": ("suggest:suggest", "The smallest shares that would have held what ran."),
-    "doctor": ("doctor:doctor", "What is broken, line by line, and what to do."),
     "quota": ("quota:quota", "What namespaces and queues have of their quotas."),
-    "cordon": ("cordon:cordon", "Place no new pods on GPUs of a node."),
+    "doctor": ("doctor:doctor", "What is broken, line by line, and what to do."),
+    "ledger": ("ledger:ledger", "Which pods hold what of which GPU, and what they use."),
+    "cordon": ("cordon:cordon", "Place no new pods on GPUs of a node; uncordon ends it."),
     "uncordon": ("cordon:uncordon", "Place new pods on GPUs of a node again."),
-    "certs": ("certs:certs_app", "Show and renew an installation's certificates."),
+    "check": ("check:check", "Check policy files, and the values of charts."),
     "policy": ("policy:policy_app", "The policy of a namespace, the schema of policy files."),
+    "certs": ("certs:certs_app", "Show and renew an installation's certificates."),
     "gpu-operator-values": ("gpu_operator:gpu_operator_values", "Values for NVIDIA's GPU operator."),
-    "run-queues": ("run_queues:run_queues", "Run queues on this machine, without Kubernetes."),
-    "submit": ("submit:submit", "Add a task to a queue of this machine."),
-    "tasks": ("tasks:tasks", "The tasks of this machine."),
-    "logs": ("tasks:logs", "What a task printed."),
-    "cancel": ("tasks:cancel", "End a task."),
+    "machine run": ("run_queues:run_queues", "Run queues on the GPUs of this machine."),
+    "machine submit": ("submit:submit", "Add a task to a queue."),
+    "machine tasks": ("tasks:tasks", "The tasks that run, wait, and have ended."),
+    "machine logs": ("tasks:logs", "What a task printed."),
+    "machine cancel": ("tasks:cancel", "End a task."),
+    "machine ledger": ("machine:ledger", "Which tasks hold which slices of which GPU."),
+    "machine doctor": ("machine:doctor", "What is wrong with this machine."),
+    "demo": ("demo:demo", "See a labelled pod become a half-GPU pod."),
     "webhook": ("webhook:webhook", "The process that answers admission reviews."),
     "controller": ("controller:controller", "The process that keeps the ledger and places pods."),
     "agent": ("agent:agent", "The process on each node that offers its GPUs."),
 }
 """Module of `cli.commands` and its function or group of subcommands; and a line for the list of them."""
-MOVED = {"status": "doctor --brief", "uninjected": "ledger --uninjected"}
+GROUPS = {"machine": "Queues of this machine, without Kubernetes."}
+"""First words that several subcommands share."""
+SECTIONS = {
+    "Pods": ("explain", "why", "quota"),
+    "Cluster": ("doctor", "ledger", "cordon"),
+    "Setup": ("check", "policy", "certs", "gpu-operator-values"),
+    "Without a cluster": ("machine", "demo"),
+}
+"""The subcommands as the help lists them. Others work, too."""
+MOVED = {
+    "status": "doctor --brief",
+    "uninjected": "ledger --uninjected",
+    "suggest": "ledger --suggest",
+    "run-queues": "machine run",
+    "submit": "machine submit",
+    "tasks": "machine tasks",
+    "logs": "machine logs",
+    "cancel": "machine cancel",
+}
 """Subcommands of earlier releases, and what to type now."""
 PROCESSES = ("webhook", "controller", "agent")
 """Subcommands that run a process of the chart."""
+
+
+class InSections(TyperGroup):
+    """A command whose help lists its subcommands in sections."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections, of the subcommands that there are."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        for title, names in SECTIONS.items():
+            rows = [(name, each.get_short_help_str(80)) for name in names if (each := found.get(name))]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def make_app(names: Collection[str], *, listed: Collection[str] = (), name: str = NAME) -> typer.Typer:
@@ -55,28 +88,42 @@ def make_app(names: Collection[str], *, listed: Collection[str] = (), name: str 
         listed: subcommands that the help only names.
         name: the command's name.
     """
-    app = typer.Typer(
+    app = _group(name, ABOUT, InSections, add_completion=len(names) != 1)
+    app.callback()(_root)
+    groups: dict[str, typer.Typer] = {}
+    for each in [*names, *listed]:
+        place, line = SUBCOMMANDS[each]
+        first, _, own = each.rpartition(" ")
+        parent = groups.setdefault(first, _group(first, GROUPS[first])) if first else app
+        found = _loaded(place) if each in names else _only_listed
+        if isinstance(found, typer.Typer):
+            parent.add_typer(found, name=own, short_help=line)
+        else:
+            parent.command(own, short_help=line)(found)
+    for first, group in groups.items():
+        app.add_typer(group, name=first, short_help=GROUPS[first])
+    return app
+
+
+def _group(
+    name: str, about: str, cls: type[TyperGroup] = TyperGroup, *, add_completion: bool = False
+) -> typer.Typer:
+    return typer.Typer(
         name=name,
-        help=ABOUT,
-        add_completion=len(names) != 1,
+        help=about,
+        cls=cls,
+        add_completion=add_completion,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         # Rich would draw boxes, which not every terminal can show, and takes longer than most commands.
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_root)
-    for each in names:
-        place, line = SUBCOMMANDS[each]
-        module, _, attribute = place.partition(":")
-        found = getattr(import_module(f"cli.commands.{module}"), attribute)
-        if isinstance(found, typer.Typer):
-            app.add_typer(found, name=each, short_help=line)
-        else:
-            app.command(each, short_help=line)(found)
-    for each in listed:
-        app.command(each, short_help=SUBCOMMANDS[each][1])(_only_listed)
-    return app
+
+
+def _loaded(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f"cli.commands.{module}"), attribute)
 
 
 def run(names: Collection[str], name: str) -> None:
@@ -86,7 +133,7 @@ def run(names: Collection[str], name: str) -> None:
         names: subcommands that it may name.
         name: the command's name in its help.
     """
-    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    wanted = subcommand_of(sys.argv[1:])
     if wanted in MOVED:
         typer.echo(f"fraction-injector: {wanted} is now: {name} {MOVED[wanted]}", err=True)
         sys.exit(2)
@@ -101,6 +148,12 @@ def run(names: Collection[str], name: str) -> None:
     gc.enable()
     with standard_streams():
         app()
+
+
+def subcommand_of(words: Sequence[str]) -> str:
+    """Return the first word of a command line, or the first two where they name a subcommand."""
+    two = " ".join(words[:2])
+    return two if two in SUBCOMMANDS else next(iter(words), "")
 
 
 def _only_listed() -> None:

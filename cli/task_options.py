@@ -24,11 +24,6 @@ StateOption = Annotated[
 ]
 
 
-MachineOption = Annotated[
-    bool, typer.Option("--machine", help="Of this machine's queues without Kubernetes, and of no cluster.")
-]
-
-
 def open_store(state: Path | None, *, is_new: bool = False) -> tuple[TaskStore, Path]:
     """Return the tasks of this user and their folder, or end the command with what is wrong.
 
@@ -39,7 +34,7 @@ def open_store(state: Path | None, *, is_new: bool = False) -> tuple[TaskStore, 
     named = state_folder(state)
     try:
         if not is_new and not (named / PRIVATE / FILE).exists():
-            fail(f"there are no tasks in {named}: start run-queues, or name its folder with --state")
+            fail(f"there are no tasks in {named}: start `machine run`, or name its folder with --state")
         folder = own_folder(named)
         return TaskStore(folder), folder
     except (StoreError, OSError) as error:

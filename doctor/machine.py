@@ -33,7 +33,7 @@ def check_machine(
     ]
 
 
-_NO_RUNNER = Diagnosis("failed", "no runner works", "start fraction-injector run-queues, or its service")
+_NO_RUNNER = Diagnosis("failed", "no runner works", "start fraction-injector machine run, or its service")
 
 
 def _cards(machine: Machine, running: Sequence[Task]) -> Iterator[Diagnosis]:
@@ -58,7 +58,7 @@ def _queues(machine: Machine, waiting: Sequence[Task]) -> Iterator[Diagnosis]:
     served = {queue.name for queue in machine.queues}
     lost = Counter(task.submission.queue for task in waiting if task.submission.queue not in served)
     for queue, count in sorted(lost.items()):
-        advice = "start run-queues with that queue too, or cancel them"
+        advice = "start `machine run` with that queue too, or cancel them"
         yield Diagnosis("warning", f'queue "{queue}" is not served, and {count} tasks wait in it', advice)
     if not lost:
         yield Diagnosis("ok", "every queue with tasks is served")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from baremetal.store import StoreError
 from cli.cluster import ask
 from cli.installation_options import CHART_NAME, CHART_NAMESPACE, NameOption, NamespaceOption
 from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
 from cli.printing import say, say_json
-from cli.task_options import MachineOption, StateOption, is_running, open_store
 
 if TYPE_CHECKING:
     from doctor.finding import ReportLine
@@ -42,8 +39,6 @@ def doctor(  # noqa: PLR0913 each is an option of the command
         bool,
         typer.Option("--brief", help="Only whether all is well, and how much is free; no Secret is read."),
     ] = False,
-    machine: MachineOption = False,
-    state: StateOption = None,
     output: OutputOption = OutputFormat.TEXT,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -54,8 +49,6 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     needs a right that you lack is skipped, and its line names the right. Exit status: 0 nothing failed, 1 a
     check failed, 2 the API server does not answer.
     """
-    if machine:
-        _print(_machine_lines(state), output)
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from doctor.checks import CHECKS, run_checks  # noqa: PLC0415
     from doctor.reader import Scope, read_installation  # noqa: PLC0415
@@ -64,21 +57,11 @@ def doctor(  # noqa: PLR0913 each is an option of the command
     scope = Scope(namespace=namespace, name=name, node=node, try_namespace=tried, brief=brief)
     question = partial(read_installation, scope=scope)
     seen = ask(kubeconfig, context, question, f"{name} in {namespace} cannot be checked")
-    _print(run_checks(seen, [each for each in CHECKS if each.in_brief or not brief]), output)
+    end_with(run_checks(seen, [each for each in CHECKS if each.in_brief or not brief]), output)
 
 
-def _machine_lines(state: Path | None) -> list[ReportLine]:
-    from doctor.machine import check_machine  # noqa: PLC0415 as above
-
-    store, folder = open_store(state)
-    try:
-        running, waiting = store.running(), store.waiting(-1)
-        return check_machine(store.read_machine(), runs=is_running(folder), running=running, waiting=waiting)
-    except StoreError as error:
-        fail(str(error))
-
-
-def _print(lines: Sequence[ReportLine], output: OutputFormat) -> NoReturn:
+def end_with(lines: Sequence[ReportLine], output: OutputFormat) -> NoReturn:
+    """Print lines, and end the command with the exit status that they mean."""
     if output is OutputFormat.JSON:
         say_json(lines)
     else:

@@ -19,7 +19,6 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from baremetal.store import StoreError
 from cli.card_table import card_lines, card_lines_by_node, card_total
 from cli.cluster import ask
 from cli.ledger_filter import Filter
@@ -29,13 +28,14 @@ from cli.options import (
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
+    UseConfigMapOption,
     fail,
     kubeconfig_of,
     resource_names_of,
 )
 from cli.printing import facts, say, say_json, table
 from cli.share_use_table import use_as_json, use_lines
-from cli.task_options import MachineOption, StateOption, open_store
+from cli.suggestion_table import print_suggestions
 from cli.terminal import Terminal
 from ledger.card_view import CardView
 from ledger.messages import LedgerReply
@@ -52,9 +52,6 @@ SOME = 1
 LINES_BESIDE = 2
 """The total, and the prompt."""
 BY_GPU = "each GPU: --node NAME, --output wide, or --watch"
-MAX_WAITING = 1000
-"""Waiting tasks of a machine."""
-
 CARDS_SECONDS = 10.0
 """A claim has kilobytes, and there is one for each pod: with --watch they are listed less often."""
 
@@ -83,16 +80,22 @@ class LedgerOutput(StrEnum):
     JSON = "json"
 
 
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Update every second, until Ctrl-C; in a pipe, print only changes.")
+]
+LedgerOutputOption = Annotated[
+    LedgerOutput,
+    typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
+]
+FreeOption = Annotated[
+    int | None, typer.Option(min=1, help="Only GPUs with at least this number of free slices.")
+]
+
+
 def ledger(  # noqa: PLR0913 each is an option of the command
     *,
-    watch: Annotated[
-        bool,
-        typer.Option("--watch", help="Update every second, until Ctrl-C; in a pipe, print only changes."),
-    ] = False,
-    output: Annotated[
-        LedgerOutput,
-        typer.Option("--output", "-o", help="wide: full names, products, memory; json: everything."),
-    ] = LedgerOutput.TEXT,
+    watch: WatchOption = False,
+    output: LedgerOutputOption = LedgerOutput.TEXT,
     node: Annotated[str | None, typer.Option(help="Only nodes with this name; * matches any text.")] = None,
     namespace: Annotated[
         str | None,
@@ -101,9 +104,7 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     queue: Annotated[
         str | None, typer.Option(help="Only GPUs of which pods of this ClearML queue hold a share.")
     ] = None,
-    free: Annotated[
-        int | None, typer.Option(min=1, help="Only GPUs with at least this number of free slices.")
-    ] = None,
+    free: FreeOption = None,
     use: Annotated[
         bool,
         typer.Option(
@@ -134,30 +135,48 @@ def ledger(  # noqa: PLR0913 each is an option of the command
             help="With --controller: directory with tls.crt, tls.key and ca.crt.",
         ),
     ] = None,
-    machine: MachineOption = False,
-    state: StateOption = None,
+    suggest: Annotated[
+        bool,
+        typer.Option(
+            "--suggest",
+            help="Instead, by queue and owner, the smallest shares that would have held what pods used.",
+        ),
+    ] = False,
+    use_config_map: UseConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show nodes, their GPUs slice by slice, and the pods or tasks that hold them.
+    """Show nodes, their GPUs slice by slice, and the pods that hold them.
 
     Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
     the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
-    node. With --uninjected the exit status is 1 if there are such pods.
+    node. With --uninjected the exit status is 1 if there are such pods. --suggest compares the controller's
+    history of at most 30 days; peaks between two measurements, every 15 s, are not seen.
     """
     asked = Filter(node, namespace, queue, free)
-    if use or uninjected:
-        if watch or machine or controller is not None:
-            fail("--use and --uninjected read once: leave out --watch, --machine and --controller")
+    if use or uninjected or suggest:
+        if watch or controller is not None:
+            fail("--use, --uninjected and --suggest read once: leave out --watch and --controller")
+        if use + uninjected + suggest > 1:
+            fail("--use, --uninjected and --suggest print other things: choose one")
         if use:
             _print_uses(asked, output, kubeconfig, context)
             return
         if asked != Filter(namespace=namespace):
-            fail("--uninjected goes with --namespace: leave out --node, --queue and --free")
+            fail("--uninjected and --suggest go with --namespace: leave out --node, --queue and --free")
+        if suggest:
+            print_suggestions(
+                namespace, use_config_map, kubeconfig, context, as_json=output is LedgerOutput.JSON
+            )
+            return
         names = resource_names_of(gpu_resource)
         found = _print_uninjected(names, namespace, output, kubeconfig, context)
         raise typer.Exit(SOME if found else 0)
-    source = _of_machine(state) if machine else _source(controller, tls_dir, kubeconfig, context)
+    show(_source(controller, tls_dir, kubeconfig, context), asked, output, watch=watch)
+
+
+def show(source: Read, asked: Filter, output: LedgerOutput, *, watch: bool) -> None:
+    """Print what a filter leaves of a ledger, once or until Ctrl-C."""
     console = Terminal(soft_wrap=True)
     try:
         if not watch:
@@ -277,21 +296,6 @@ def _items(shown: Shown) -> list[dict[str, Any]]:
         # Cards are items of their own.
         del node["cards"]
     return [*nodes, *map(facts, view.backlog), *[{"kind": "card"} | facts(card) for card in shown.cards]]
-
-
-def _of_machine(state: Path | None) -> Read:
-    store, _ = open_store(state)
-
-    def read() -> Shown:
-        try:
-            machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
-        except StoreError as error:
-            raise UnreadableLedgerError(str(error)) from error
-        if machine is None:
-            raise UnreadableLedgerError("run-queues was never started with this folder of tasks")
-        return Shown(machine.ledger(running, waiting).view())
-
-    return read
 
 
 def _source(

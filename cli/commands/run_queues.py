@@ -1,4 +1,4 @@
-"""fraction-injector run-queues: runs the tasks of queues on the cards of this machine, without Kubernetes."""
+"""fraction-injector machine run: runs the tasks of queues on the cards of this machine."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def run_queues(  # noqa: PLR0913 each is an option of the command
 ) -> None:
     """Run queues on the GPUs of this machine: each task gets its share of a card, or whole cards.
 
-    Submit tasks with `fraction-injector submit`, see them with `tasks`. Tasks go on when this stops or is
+    Submit tasks with `machine submit`, see them with `machine tasks`. Tasks go on when this stops or is
     killed; the next start adopts them.
     """
     # Here and not above: the other subcommands must start without policies and driver.

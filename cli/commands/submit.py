@@ -1,4 +1,4 @@
-"""fraction-injector submit: adds a task to a queue of this machine."""
+"""fraction-injector machine submit: adds a task to a queue of this machine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def submit(
     ] = 0,
     state: StateOption = None,
 ) -> None:
-    """Add a task to a queue of `run-queues`, and print its number.
+    """Add a task to a queue of `machine run`, and print its number.
 
-    It runs in this folder and with these variables, and prints to a log: `fraction-injector logs NUMBER`.
+    It runs in this folder and with these variables, and prints to a log: see `machine logs NUMBER`.
     """
     submission = _checked(queue, tuple(command), priority)
     store, _ = open_store(state, is_new=True)
@@ -42,7 +42,7 @@ def submit(
         fail(str(error))
     say(str(number))
     if machine is None:
-        say("it waits until run-queues is started", err=True)
+        say("it waits until `machine run` is started", err=True)
 
 
 def _checked(queue: str, command: tuple[str, ...], priority: int) -> Submission:

@@ -1,4 +1,4 @@
-"""fraction-injector tasks, logs and cancel: the tasks of this machine."""
+"""fraction-injector machine tasks, logs and cancel: the tasks of this machine."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def cancel(number: NumberArgument, *, state: StateOption = None) -> None:
             else f"task {number} is {before}"
         )
     if before == "running" and not is_running(folder):
-        say("it is ended once run-queues is started again", err=True)
+        say("it is ended once `machine run` is started again", err=True)
 
 
 def _known(store: TaskStore, number: int) -> Task:
@@ -120,7 +120,7 @@ def _machine_lines(machine: Machine | None, running: list[Task], *, runs: bool) 
         yield from sorted(machine.faults.values())
         yield from (f"warning: {each}" for each in machine.warnings)
     if not runs:
-        yield "no runner works: start fraction-injector run-queues"
+        yield "no runner works: start fraction-injector machine run"
 
 
 def _row(task: Task) -> tuple[str, ...]:

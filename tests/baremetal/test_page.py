@@ -89,5 +89,5 @@ def test_before_a_runner_said_what_it_serves_the_page_says_so(store, tmp_path):
     answer = get(page.app, "/stream")
     assert (answer.status, answer.body) == (
         503,
-        b"run-queues has not reported yet what it serves: try again\n",
+        b"`machine run` has not reported yet what it serves: try again\n",
     )

@@ -1,4 +1,4 @@
-"""What `run-queues` finds when it starts: a command line, cards, another runner, tasks of before."""
+"""What `machine run` finds when it starts: a command line, cards, another runner, tasks of before."""
 
 import re
 from contextlib import closing
@@ -48,7 +48,7 @@ def driver():
     ],
 )
 def test_a_command_line_that_cannot_be_served_ends_with_one_line(driver, tmp_path, arguments, said):
-    ended = CliRunner().invoke(app, ["run-queues", f"--state={tmp_path}", *arguments])
+    ended = CliRunner().invoke(app, ["machine", "run", f"--state={tmp_path}", *arguments])
     assert ended.exit_code == 2
     assert re.fullmatch(f"fraction-injector: .*{re.escape(said)}.*\n", ended.output)
 

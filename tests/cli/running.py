@@ -10,7 +10,7 @@ from typing import NamedTuple
 import yaml
 from typer.testing import CliRunner
 
-from cli.subcommands import SUBCOMMANDS, make_app
+from cli.subcommands import SUBCOMMANDS, make_app, subcommand_of
 
 CHECKOUT = Path(__file__).parent.parent.parent
 FIXTURES = CHECKOUT / "tests" / "fixtures"
@@ -43,7 +43,7 @@ def app_of(word=""):
 
 def run(*arguments, text=None, app=None, env=None):
     """Run the command to its end; no exception, whatever it is given."""
-    app = app or app_of(*arguments[:1])
+    app = app or app_of(subcommand_of([*map(str, arguments)]))
     result = CliRunner().invoke(app, [*map(str, arguments)], input=text, env=ENVIRONMENT | (env or {}))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

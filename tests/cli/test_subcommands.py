@@ -9,7 +9,7 @@ import typer
 
 from cli.app import app
 from cli.main import main
-from cli.subcommands import MOVED, PROCESSES, SUBCOMMANDS
+from cli.subcommands import GROUPS, MOVED, PROCESSES, SECTIONS, SUBCOMMANDS
 from tests.cli.running import CHECKOUT, run
 
 COMMANDS = typer.main.get_command(app).commands
@@ -28,14 +28,15 @@ PRINT_FACTS = [
     ("ledger",),
     ("policy", "show"),
     ("quota",),
-    ("suggest",),
-    ("tasks",),
+    ("machine", "doctor"),
+    ("machine", "ledger"),
+    ("machine", "tasks"),
     ("why",),
 ]
 """Commands whose answer a script may want. The others change or run something, or print one document."""
 TAKE_FILES = [("check",), ("explain",)]
 ASK_THE_CLUSTER = [("certs", "rotate"), ("certs", "status"), ("cordon",), ("uncordon",)]
-ASK_THE_CLUSTER += [(name,) for name in ("doctor", "ledger", "quota", "suggest", "why")]
+ASK_THE_CLUSTER += [(name,) for name in ("doctor", "ledger", "quota", "why")]
 
 
 def options_of(command):
@@ -71,11 +72,21 @@ def test_facts_are_text_or_json(words):
     assert output.default == "text"
 
 
-def test_every_subcommand_is_listed_with_a_line_that_fits():
-    assert COMMANDS.keys() == SUBCOMMANDS.keys() > set(PROCESSES)
+def test_help_lists_at_most_twelve_subcommands_each_with_a_line_that_fits():
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert len(listed) == len(set(listed)) <= 12
+    assert COMMANDS.keys() - set(listed) == {"uncordon", *PROCESSES}
     shown = run("--help").stdout
-    assert all(f"  {name} " in shown and line in shown for name, (_, line) in SUBCOMMANDS.items())
-    assert max(len(line) for _, line in SUBCOMMANDS.values()) <= 56
+    lines = {name: line for name, (_, line) in SUBCOMMANDS.items()} | GROUPS
+    assert all(f"  {name} " in shown and lines[name] in shown for name in listed)
+    assert max(map(len, lines.values())) <= 56
+    assert not [name for name in PROCESSES if f"  {name} " in shown]
+
+
+def test_the_help_of_a_group_lists_its_subcommands():
+    shown = run("machine", "-h").stdout
+    names = [name for name in SUBCOMMANDS if name.startswith("machine ")]
+    assert all(f"  {name.split()[1]} " in shown and SUBCOMMANDS[name][1] in shown for name in names)
 
 
 def test_an_unknown_subcommand_is_two_with_the_one_that_was_meant():
@@ -91,8 +102,8 @@ def test_a_subcommand_of_earlier_releases_says_what_to_type_now(monkeypatch, cap
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == f"fraction-injector: {before} is now: fraction-injector {now}\n"
-    command, option = now.split()
-    assert option in options_of(COMMANDS[command])
+    command, second = now.split()
+    assert now in SUBCOMMANDS or second in options_of(COMMANDS[command])
 
 
 def loaded(*arguments):
@@ -123,7 +134,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)
 def test_a_command_starts_and_one_that_asks_a_cluster_loads_no_client_before_it_asks(name):
-    modules = loaded(name, "--help")
+    modules = loaded(*name.split(), "--help")
     if (name,) in ASK_THE_CLUSTER:
         assert modules & {"aiohttp", "kubernetes", "cryptography"} == set()
 

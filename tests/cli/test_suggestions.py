@@ -61,8 +61,8 @@ def test_who_holds_most_beyond_the_need_comes_first_and_what_was_not_measured_la
 
 
 def suggested(monkeypatch, found, *arguments):
-    monkeypatch.setattr("cli.commands.suggest.ask", lambda *_: Suggestions(found))
-    ended = run("suggest", *arguments)
+    monkeypatch.setattr("cli.suggestion_table.ask", lambda *_: Suggestions(found))
+    ended = run("ledger", "--suggest", *arguments)
     assert ended.returncode == 0, ended.output
     return ended.stdout
 

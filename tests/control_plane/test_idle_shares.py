@@ -191,7 +191,14 @@ def test_an_idle_pod_is_warned_and_then_evicted_though_the_leader_was_killed_bet
 
     place = f"--use-config-map=default/{cluster.store}"
     found = run(
-        "suggest", f"--kubeconfig={control_plane.kubeconfig}", place, "-n", cluster.namespace, "-o", "json"
+        "ledger",
+        "--suggest",
+        f"--kubeconfig={control_plane.kubeconfig}",
+        place,
+        "-n",
+        cluster.namespace,
+        "-o",
+        "json",
     )
     assert (found.returncode, found.stderr) == (0, "")
     pods = {each["queue"]: (each["pods"], each["peakMiB"]) for each in json.loads(found.stdout)}

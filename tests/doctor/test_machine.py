@@ -31,7 +31,7 @@ def test_a_machine_that_is_well_has_a_line_for_each_check():
 
 
 def test_a_machine_without_a_runner_fails_that_check():
-    start = "no runner works -- start fraction-injector run-queues, or its service"
+    start = "no runner works -- start fraction-injector machine run, or its service"
     assert said(None) == [("failed", start)]
     assert said(WELL, runs=False)[0] == ("failed", start)
 
@@ -48,7 +48,7 @@ def test_a_lost_card_is_named_with_the_tasks_on_it():
 
 def test_what_is_unlimited_and_queues_that_nobody_serves_are_warnings():
     waiting = [task(number, submission=submission("gone")) for number in range(2)]
-    advice = "start run-queues with that queue too, or cancel them"
+    advice = "start `machine run` with that queue too, or cancel them"
     assert said(ILL, waiting=waiting)[2:] == [
         ("warning", "there is no library: a process can use all memory of its GPU"),
         ("warning", f'queue "gone" is not served, and 2 tasks wait in it -- {advice}'),

@@ -157,8 +157,8 @@ def test_watched_into_a_pipe_it_prints_lines():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--use", "--watch"], "--use and --uninjected read once: leave out --watch"),
-        (["--use", "--controller", "https://localhost:1"], "--use and --uninjected read once"),
+        (["--use", "--watch"], "--use, --uninjected and --suggest read once: leave out --watch"),
+        (["--use", "--controller", "https://localhost:1"], "--use, --uninjected and --suggest read once"),
         (["--use", "--kubeconfig", "missing"], "no GpuLedgers and GpuNodes: cannot find the API server"),
         (["--tls-dir", "."], "--tls-dir goes with --controller"),
         (["--controller", "https://localhost:1"], "--controller needs --tls-dir DIR, and no --kubeconfig"),

@@ -100,7 +100,7 @@ def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):
     assert ended.stderr.startswith("fraction-injector: pods cannot be listed: the API server answered 403")
 
 
-@pytest.mark.parametrize("others", [["--node", "a"], ["--watch"], ["--machine"], ["--free", "1"]])
+@pytest.mark.parametrize("others", [["--node", "a"], ["--watch"], ["--suggest"], ["--free", "1"]])
 def test_options_of_the_ledger_itself_are_refused(ask, others):
     ended = ask([CLEAN], *others)
     assert (ended.returncode, ended.stdout) == (2, "")

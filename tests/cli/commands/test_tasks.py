@@ -18,7 +18,7 @@ def call(tmp_path, monkeypatch):
     monkeypatch.setenv("FRACTION_INJECTOR_STATE", str(tmp_path))
 
     def call(*arguments):
-        result = run(*arguments)
+        result = run("machine", *arguments)
         return result.returncode, result.output
 
     return call
@@ -52,7 +52,7 @@ def test_a_task_that_is_submitted_runs_in_this_folder_with_these_variables(
     code, output = call(
         "submit", "--queue", "half", "--priority", "2", "--", "python", "train.py", "--lr", "1"
     )
-    assert (code, output) == (0, "1\nit waits until run-queues is started\n")
+    assert (code, output) == (0, "1\nit waits until `machine run` is started\n")
     said = store.task(1).submission
     assert (said.queue, said.command, said.folder) == (
         "half",
@@ -140,7 +140,7 @@ def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(c
     for _ in range(2):
         call("submit", "--queue", "half", "true")
     begin(store, 1)
-    assert call("cancel", "1") == (0, "it is ended once run-queues is started again\n")
+    assert call("cancel", "1") == (0, "it is ended once `machine run` is started again\n")
     assert call("cancel", "2") == (0, "")
     assert (store.task(1).cancelled, store.task(2).state) == (True, "cancelled")
     assert call("cancel", "2") == (2, "fraction-injector: task 2 is cancelled\n")
@@ -148,13 +148,13 @@ def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(c
 
 @pytest.mark.parametrize(
     "command",
-    [["tasks"], ["logs", "1"], ["cancel", "1"], ["ledger", "--machine"], ["doctor", "--machine"]],
+    [["tasks"], ["logs", "1"], ["cancel", "1"], ["ledger"], ["doctor"]],
 )
 def test_a_command_that_only_looks_makes_no_folder_and_changes_none(call, tmp_path, command):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine").chmod(0o775)
     for folder in ("typo", "mine"):
-        advice = "start run-queues, or name its folder with --state"
+        advice = "start `machine run`, or name its folder with --state"
         code, output = call(*command, "--state", str(tmp_path / folder))
         assert (code, output) == (
             2,
@@ -178,27 +178,27 @@ def test_a_folder_that_others_can_write_is_refused(call, tmp_path):
 
 
 def test_the_ledger_shows_the_machine_as_one_node(call, store):
-    assert call("ledger", "--machine") == (
+    assert call("ledger") == (
         2,
-        "fraction-injector: run-queues was never started with this folder of tasks\n",
+        "fraction-injector: `machine run` was never started with this folder of tasks\n",
     )
     store.write_machine(report("half"))
     call("submit", "--queue", "half", "true")
     begin(store, 1, indices=(1,))
-    code, output = call("ledger", "--machine", "--output", "json")
+    code, output = call("ledger", "--output", "json")
     [node] = json.loads(output)
     assert (code, node["name"], [gpu["capacity"] for gpu in node["gpus"]]) == (0, "box", [8, 8, 8])
     assert [[share["name"] for share in gpu["shares"]] for gpu in node["gpus"]] == [[], ["1"], []]
-    assert "tasks/1: 4" in call("ledger", "--machine")[1]
+    assert "tasks/1: 4" in call("ledger")[1]
 
 
 def test_doctor_checks_the_machine_and_fails_if_a_check_does(call, store, tmp_path):
     store.write_machine(report("half"))
-    code, output = call("doctor", "--machine")
+    code, output = call("doctor")
     assert (code, output.splitlines()[0][:7]) == (1, "failed ")
     lock = NodeLock(tmp_path, LOCK)
     lock.take()
-    code, output = call("doctor", "--machine", "--output", "json")
+    code, output = call("doctor", "--output", "json")
     assert (code, {line["level"] for line in json.loads(output)}) == (0, {"ok"})
     lock.release()
 
@@ -233,6 +233,6 @@ def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, mon
 def test_the_ledger_shows_what_waits(call, store):
     store.write_machine(report("half"))
     call("submit", "--queue", "half", "true")
-    items = json.loads(call("ledger", "--machine", "--output", "json")[1])
+    items = json.loads(call("ledger", "--output", "json")[1])
     waiting = [each for each in items if each["kind"] != "node"]
     assert [(each["name"], each["slices"]) for each in waiting] == [("1", 4)]

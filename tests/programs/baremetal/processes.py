@@ -44,7 +44,7 @@ class Lab:
         variables = library.environment(self.file) | {"FRACTION_INJECTOR_STATE": str(self.folder / "state")}
         variables |= {"LAB": str(self.folder)}
         pairs = [f"{name}={value}" for name, value in variables.items()]
-        command = [sys.executable, "-m", "cli.main", "run-queues", *arguments]
+        command = [sys.executable, "-m", "cli.main", "machine", "run", *arguments]
         return ["/usr/bin/env", f"--chdir={ROOT}", *pairs, *command]
 
     def start(self, *arguments):

@@ -94,6 +94,6 @@ def as_printed(text):
 
 
 def test_the_page_is_served_where_the_docs_say(lab):
-    assert "`run-queues --page-port 9081`" in PAGE
-    serve(lab, "fraction-injector run-queues --page-port 0 --queue half_gpu=0.5")
+    assert "`machine run --page-port 9081`" in PAGE
+    serve(lab, "fraction-injector machine run --page-port 0 --queue half_gpu=0.5")
     eventually(lambda: '"address":"http://localhost:' in lab.log.read_text(), "its address")

@@ -1,4 +1,4 @@
-"""`run-queues` as a process over NVML: the example, restarts, a lost card, a full disk, and random kills."""
+"""`machine run` as a process over NVML: the example, restarts, a lost card, a full disk, and random kills."""
 
 import os
 import random

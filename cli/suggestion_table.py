@@ -1,24 +1,17 @@
-"""fraction-injector suggest: the smallest shares that would have held the pods that were seen."""
+"""The smallest shares that would have held the pods that were seen."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import (
-    ContextOption,
-    KubeconfigOption,
-    OutputFormat,
-    OutputOption,
-    UseConfigMapOption,
-    fail,
-    use_config_map_of,
-)
+from cli.options import fail, use_config_map_of
 from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
@@ -39,20 +32,17 @@ HEADINGS = (
 _NONE = "-"
 
 
-def suggest(
+def print_suggestions(
+    namespace: str | None,
+    use_config_map: str | None,
+    kubeconfig: Path | None,
+    context: str | None,
     *,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of this namespace.")
-    ] = None,
-    output: OutputOption = OutputFormat.TEXT,
-    use_config_map: UseConfigMapOption = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
+    as_json: bool,
 ) -> None:
-    """Compare shares with what pods used of them, by queue and owner, and name the smallest for the peak.
+    """Read the controller's history, and GpuLedgers, GpuNodes and pods for what runs now, and print both.
 
-    Reads the controller's history of at most 30 days, and GpuLedgers, GpuNodes and pods for what runs now.
-    MEASURED says how long pods were watched. Peaks between two measurements, every 15 s, are not seen.
+    MEASURED says how long pods were watched.
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.suggestions import read_suggestions  # noqa: PLC0415
@@ -66,7 +56,7 @@ def suggest(
     found = answer.found
     if answer.missing is not None:
         typer.echo(f"only pods that run now are counted: {answer.missing}", err=True)
-    if output is OutputFormat.JSON:
+    if as_json:
         say_json([_as_json(each) for each in found])
     elif found:
         say(table([HEADINGS, *map(_row, found)]))

@@ -1,0 +1,63 @@
+"""fraction-injector machine ledger and doctor: the cards of this machine, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from baremetal.store import StoreError
+from cli.commands.doctor import end_with
+from cli.commands.ledger import (
+    FreeOption,
+    LedgerOutput,
+    LedgerOutputOption,
+    Shown,
+    UnreadableLedgerError,
+    WatchOption,
+    show,
+)
+from cli.ledger_filter import Filter
+from cli.options import OutputFormat, OutputOption, fail
+from cli.task_options import StateOption, is_running, open_store
+
+MAX_WAITING = 1000
+"""Waiting tasks that the ledger shows."""
+
+
+def ledger(
+    *,
+    watch: WatchOption = False,
+    output: LedgerOutputOption = LedgerOutput.TEXT,
+    queue: Annotated[
+        str | None, typer.Option(help="Only GPUs of which tasks of this queue hold a share.")
+    ] = None,
+    free: FreeOption = None,
+    state: StateOption = None,
+) -> None:
+    """Show the cards of this machine slice by slice, and the tasks that hold them."""
+    store, _ = open_store(state)
+
+    def read() -> Shown:
+        try:
+            machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
+        except StoreError as error:
+            raise UnreadableLedgerError(str(error)) from error
+        if machine is None:
+            raise UnreadableLedgerError("`machine run` was never started with this folder of tasks")
+        return Shown(machine.ledger(running, waiting).view())
+
+    show(read, Filter(queue=queue, free=free), output, watch=watch)
+
+
+def doctor(*, output: OutputOption = OutputFormat.TEXT, state: StateOption = None) -> None:
+    """Check this machine: its runner, its cards, and its tasks. Exit status 1: a check failed."""
+    from doctor.machine import check_machine  # noqa: PLC0415 the ledger needs no checks
+
+    store, folder = open_store(state)
+    try:
+        running, waiting = store.running(), store.waiting(-1)
+        lines = check_machine(store.read_machine(), runs=is_running(folder), running=running, waiting=waiting)
+    except StoreError as error:
+        fail(str(error))
+    end_with(lines, output)
