@@ -15,6 +15,9 @@ MAX_CARDS, MAX_SHARE = 64, 16
 """Numbers in `--gpus`, and characters of a queue's share."""
 _CARDS = re.compile(r"([0-9]{1,3})(?:-([0-9]{1,3}))?", re.ASCII)
 
+_LIST = re.compile(r"=[0-9.]+,", re.ASCII)
+"""In what was read as a name: a share, and a comma before the next queue."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServedQueue:
@@ -104,6 +107,8 @@ def _queue(text: str, policy: EffectivePolicy, images: Mapping[str, str]) -> Ser
     # A name like "--gpus" is an option whose turn `--queue` took.
     if not name or not share or not name.isprintable() or name.startswith("-"):
         raise ValueError(f"--queue {quoted(text)} must be NAME=SHARE, such as half_gpu=0.5")
+    if _LIST.search(name):
+        raise ValueError(f"--queue {quoted(text)}: write blanks between queues, such as a=0.5 b=1")
     fraction = share_of(share, policy)
     if fraction is None:
         parts = ", ".join(text for text, each in policy.fractions.items() if not each.is_whole)

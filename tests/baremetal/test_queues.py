@@ -80,6 +80,11 @@ def test_an_option_behind_queue_is_no_queue(text):
         served(text)
 
 
+def test_queues_with_commas_between_them_are_not_one_queue():
+    with pytest.raises(ValueError, match="write blanks between queues, such as a=0.5 b=1"):
+        served("half=0.5,quarter=0.25")
+
+
 def test_a_share_that_is_no_text_is_refused_in_one_line():
     with pytest.raises(ValueError, match=r"asks for 0\\n5: use") as raised:
         served("x=0\n5")
