@@ -267,8 +267,8 @@ async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], l
             _clients, served.port, made.ca_pem.decode(), number, seed
         )
         async with asyncio.timeout(60):
-            await until(lambda: served.acceptor.count == 0 and not served.state.tasks)
-        if served.held.total or served.held._sizes:
+            await until(lambda: served.is_free)
+        if served.held.total:
             errors.found.append(f"{served.held.total} bytes are held of nobody")
     logging.getLogger("uvicorn.error").removeHandler(errors)
     return attack, bystanders, [*errors.found, *(finding for each in bystanders for finding in each.findings)]

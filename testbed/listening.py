@@ -8,7 +8,7 @@ import uvloop
 
 from service.http.buffered_bytes import BufferedBytes
 from service.http.limits import Limits
-from service.http.serving import Listener, _server
+from service.http.serving import Listener, Server
 from service.http.sockets import bind
 from testbed.process import WAIT_S
 
@@ -83,27 +83,28 @@ class Client:
         self.writer.transport.abort()
 
 
-class Server:
+class Served:
     """What a test asks of a listener."""
 
-    def __init__(self, server, held, app):
+    def __init__(self, server, held, app, port):
         self._server = server
         self.held = held
         self.app = app
-        self._socket = server._listener.socket
+        self.port = port
         self.clients = []
 
     @property
     def acceptor(self):
-        return self._server.servers[0]
+        return self._server.acceptor
+
+    def make(self, place):
+        """The protocol of one connection."""
+        return self._server.acceptor.make(place)
 
     @property
-    def state(self):
-        return self._server.server_state
-
-    @property
-    def port(self):
-        return self._socket.getsockname()[1]
+    def is_free(self):
+        """Whether there is no connection, nor an app that answers one."""
+        return self._server.acceptor.count == 0 and not self._server.terms.running
 
     async def connect(self, address="127.0.0.1", **tls):
         client = await dial(self.port, address, **tls)
@@ -125,29 +126,25 @@ async def dial(port, address="127.0.0.1", **tls):
 
 
 @asynccontextmanager
-async def listening(*, tls=None, clients=None, **limits):
-    app = App()
+async def listening(*, tls=None, clients=None, app=None, **limits):
+    app = app or App()
     bounds = Limits(**limits)
     held = BufferedBytes(bounds.held_bytes)
     listener = Listener(app, bind("127.0.0.1", 0), tls, clients, bounds)
-    server = _server(listener, held)
-    server.config.load()
-    server.lifespan = server.config.lifespan_class(server.config)
-    await server.startup()
-    served = Server(server, held, app)
+    server = Server(listener, held)
+    server.acceptor.start()
+    served = Served(server, held, app, listener.socket.getsockname()[1])
     try:
         yield served
     finally:
         for client in served.clients:
             client.leave()
-        app.go.set()
-        app.reads.set()
-        served.acceptor.close()
-        for connection in list(served.state.connections):
-            connection.transport.abort()
-        await until(lambda: not served.state.connections and not served.state.tasks)
-        await served.acceptor.wait_closed()
-        listener.socket.close()
+        if isinstance(app, App):
+            app.go.set()
+            app.reads.set()
+        server.acceptor.close()
+        server.acceptor.end()
+        await until(lambda: served.is_free)
 
 
 async def until(condition):

@@ -4,80 +4,91 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from enum import IntEnum
+from functools import partial
 
 from service.http.limits import Limits
+from service.http.sockets import has_unread_data
 from service.log import get_logger
 
-_AT_ONCE = 32
-"""Connections accepted in a row before the loop does anything else."""
+_BACKLOG = 2048
 _FULL_SECONDS = 0.05
 """Until the next attempt, if all connections wait for answers."""
 _EXHAUSTED_SECONDS = 1.0
 """Until the next attempt, if the system has no descriptors or memory left."""
 _SECONDS_BETWEEN_WARNINGS = 60.0
+_moments = itertools.count()
 
 
-class AcceptedConnection(Protocol):
-    """The interface of a connection's protocol: `service.http.connection` or `service.http.plain_http`."""
+class Stage(IntEnum):
+    """How far a connection's request is. Those of lower stages make room for others first."""
 
-    is_open: bool
-    """Whether the handshake is complete."""
-    served: int
-    """Requests answered."""
-    since: int
-    """When it was opened, became idle, or its request began; a larger number is later."""
-    on_lost: Callable[[], None]
-    """Called when the connection is lost."""
+    HANDSHAKE = 0
+    SILENT = 1
+    """It has sent nothing yet."""
+    HEAD = 2
+    IDLE = 3
+    """Its last request was answered."""
+    BODY = 4
+    ANSWER = 5
+    """It makes room for nobody."""
+
+
+class Place:
+    """One connection's place among those of its listener."""
+
+    def __init__(self, accepted: socket.socket, address: str, leave: Callable[[Place], None]) -> None:
+        self.socket = accepted
+        self.address = address
+        self.stage = Stage.HANDSHAKE
+        self.since = next(_moments)
+        """When the stage began; a larger number is later."""
+        self.stop: Callable[[], None] = self.end
+        """Called when the listener closes."""
+        self.opening: asyncio.Task[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._leave = leave
 
     @property
-    def transport(self) -> asyncio.Transport:
-        """The transport, once the connection is open."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no request is in progress, except one whose head is incomplete."""
-
-    @property
-    def is_receiving(self) -> bool:
-        """Whether part of a request was received."""
+    def is_open(self) -> bool:
+        """Whether the handshake is complete."""
+        return self._transport is not None
 
     @property
     def has_asked(self) -> bool:
         """Whether unread data in the kernel may be a request."""
+        return self.stage in (Stage.SILENT, Stage.IDLE) and has_unread_data(self.socket)
 
+    def enter(self, stage: Stage) -> None:
+        """Begin a stage."""
+        self.stage = stage
+        self.since = next(_moments)
 
-@dataclass(eq=False, slots=True)
-class _Open:
-    """A connection, from its handshake on."""
+    def opened(self, transport: asyncio.Transport) -> None:
+        """Begin the connection after its handshake."""
+        if self._transport is None:
+            self._transport = transport
+            self.enter(Stage.SILENT)
 
-    address: str
-    connection: AcceptedConnection
-    opening: asyncio.Task[None]
-
-    @property
-    def rank(self) -> tuple[int, int] | None:
-        """The smallest is closed first to make room; None while a request is being answered."""
-        connection = self.connection
-        if connection.is_idle:
-            return (connection.served > 0 and not connection.is_receiving, connection.since)
-        return (2, connection.since) if connection.is_receiving else None
+    def leave(self) -> None:
+        """Give up the place of a connection that was lost."""
+        self._leave(self)
 
     def end(self) -> None:
         """Close the connection immediately."""
-        if not self.opening.done():
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.opening is not None:
             self.opening.cancel()
-        elif self.connection.is_open:
-            self.connection.transport.abort()
 
 
 class Acceptor:
-    """Accepts connections; uvicorn uses it as its asyncio server.
+    """Accepts connections.
 
     When the limit is reached, a new connection replaces one of the client address with the most connections:
     one that has sent no request, else the one idle for longest, else one that is still sending. A flood thus
@@ -88,136 +99,127 @@ class Acceptor:
     def __init__(
         self,
         bound: socket.socket,
-        make: Callable[[], AcceptedConnection],
+        make: Callable[[Place], asyncio.BaseProtocol],
         tls: ssl.SSLContext | None,
         limits: Limits,
     ) -> None:
-        """`make` creates the protocol of one connection."""
+        """`make` creates the protocol of one connection, which leaves its place when it is lost."""
         self._socket = bound
-        self._make = make
+        self.make = make
         self._tls = tls
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self._open: dict[_Open, None] = {}
-        self._accepted: tuple[socket.socket, Any] | None = None
-        """An accepted connection for which there is no room yet."""
-        self._resuming: asyncio.TimerHandle | None = None
-        self._closed = False
-        self._ended = 0
+        self._places: dict[Place, None] = {}
+        self._left = asyncio.Event()
+        self._accepting: asyncio.Task[None] | None = None
         self._warned_at = -_SECONDS_BETWEEN_WARNINGS
         self._log = get_logger("connections")
 
     @property
     def count(self) -> int:
         """Number of open connections."""
-        return len(self._open)
+        return len(self._places)
 
-    def start(self, backlog: int) -> None:
-        """Begin to accept connections."""
+    def start(self) -> asyncio.Task[None]:
+        """Begin to accept connections; the task ends only if that fails."""
         self._socket.settimeout(0)
-        self._socket.listen(backlog)
-        self._loop.add_reader(self._socket, self._accept)
+        self._socket.listen(_BACKLOG)
+        self._accepting = self._loop.create_task(self._accept())
+        return self._accepting
 
     def close(self) -> None:
-        """Stop accepting connections, and end handshakes."""
-        self._closed = True
-        self._loop.remove_reader(self._socket)
-        if self._resuming is not None:
-            self._resuming.cancel()
-        if self._accepted is not None:
-            self._accepted[0].close()
-        for each in self._open:
-            if not each.opening.done():
-                each.end()
+        """Stop accepting connections, and stop those that are open."""
+        if self._accepting is not None:
+            self._accepting.cancel()
+        for place in tuple(self._places):
+            place.stop()
 
-    async def wait_closed(self) -> None:
-        """Wait until no handshake is in progress."""
-        await asyncio.gather(*(each.opening for each in self._open), return_exceptions=True)
+    async def wait_empty(self) -> None:
+        """Wait until no connection is open."""
+        while self._places:
+            self._left.clear()
+            await self._left.wait()
 
-    def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
-            try:
-                self._accepted = accepted, address = self._accepted or self._socket.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._log.warning("cannot accept connections", error=str(error))
-                self._pause(_EXHAUSTED_SECONDS)
-                return
-            if not self._has_room():
-                self._pause(_FULL_SECONDS)
-                return
-            self._accepted = None
-            self._begin(accepted, address[0])
+    def end(self) -> None:
+        """Close all connections immediately."""
+        for place in tuple(self._places):
+            place.end()
 
-    def _begin(self, accepted: socket.socket, address: str) -> None:
-        accepted.settimeout(0)
+    async def _accept(self) -> None:
+        with self._socket:
+            while True:
+                try:
+                    accepted, address = await self._loop.sock_accept(self._socket)
+                except ConnectionAbortedError:
+                    continue
+                except OSError as error:
+                    self._log.warning("cannot accept connections", error=str(error))
+                    await asyncio.sleep(_EXHAUSTED_SECONDS)
+                    continue
+                await self._give_place(accepted, address[0])
+
+    async def _give_place(self, accepted: socket.socket, address: str) -> None:
+        try:
+            while not self._make_room():  # noqa: ASYNC110 stages change without an event
+                await asyncio.sleep(_FULL_SECONDS)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = self._make()
-        opening = self._loop.create_task(self._handshake(accepted, connection))
-        opened = _Open(address, connection, opening)
-        connection.on_lost = lambda: self._forget(opened)
-        self._open[opened] = None
-        opening.add_done_callback(lambda _: self._opened(opened, accepted))
+        place = Place(accepted, address, self._leave)
+        self._places[place] = None
+        place.opening = self._loop.create_task(self._open(place))
+        place.opening.add_done_callback(lambda _: self._opened(place))
+        # asyncio accepts a waiting connection without a step of the loop.
+        await asyncio.sleep(0)
 
-    async def _handshake(self, accepted: socket.socket, connection: AcceptedConnection) -> None:
+    async def _open(self, place: Place) -> None:
         seconds = self._limits.handshake_seconds if self._tls is not None else None
         # A client's failed handshake is not worth a log line.
         with contextlib.suppress(OSError):
-            await self._loop.connect_accepted_socket(
-                lambda: cast("asyncio.Protocol", connection),
-                accepted,
+            transport, _ = await self._loop.connect_accepted_socket(
+                partial(self.make, place),
+                place.socket,
                 ssl=self._tls,
                 ssl_handshake_timeout=seconds,
             )
+            place.opened(transport)
 
-    def _opened(self, opened: _Open, accepted: socket.socket) -> None:
+    def _opened(self, place: Place) -> None:
         """Forget a connection whose handshake failed, or never began."""
-        if not opened.connection.is_open:
-            accepted.close()
-            self._forget(opened)
+        if not place.is_open:
+            place.socket.close()
+            self._leave(place)
 
-    def _forget(self, opened: _Open) -> None:
-        self._open.pop(opened, None)
+    def _leave(self, place: Place) -> None:
+        self._places.pop(place, None)
+        self._left.set()
 
-    def _has_room(self) -> bool:
+    def _make_room(self) -> bool:
         """Whether there is room for one more connection; closes another one if necessary."""
-        if len(self._open) < self._limits.connections:
+        if len(self._places) < self._limits.connections:
             return True
-        by_address = Counter(each.address for each in self._open)
+        of_address = Counter(place.address for place in self._places)
         ranked = sorted(
-            (-by_address[each.address], rank, number, each)
-            for number, each in enumerate(self._open)
-            if (rank := each.rank) is not None
+            (place for place in self._places if place.stage is not Stage.ANSWER),
+            key=lambda place: (-of_address[place.address], place.stage, place.since),
         )
         if not ranked:
             return False
         # Of equally busy addresses, skip a client that has just sent a request, even if it is unread.
-        most, *_, ended = ranked[0]
-        as_busy = (each for count, *_, each in ranked if count == most)
-        ended = next((each for each in as_busy if not each.connection.has_asked), ended)
-        self._forget(ended)
+        most = of_address[ranked[0].address]
+        as_busy = (place for place in ranked if of_address[place.address] == most)
+        ended = next((place for place in as_busy if not place.has_asked), ranked[0])
+        self._leave(ended)
         ended.end()
         self._warn(ended.address)
         return True
 
     def _warn(self, address: str) -> None:
-        self._ended += 1
         now = self._loop.time()
         if now - self._warned_at >= _SECONDS_BETWEEN_WARNINGS:
-            port = self._socket.getsockname()[1]
+            self._warned_at = now
             self._log.warning(
                 "connection limit of a port reached: closing connections of the address that has the most",
-                port=port, connections=self._limits.connections, address=address, closed=self._ended,
+                port=self._socket.getsockname()[1], connections=self._limits.connections, address=address,
             )  # fmt: skip
-            self._warned_at, self._ended = now, 0
-
-    def _pause(self, seconds: float) -> None:
-        self._loop.remove_reader(self._socket)
-        self._resuming = self._loop.call_later(seconds, self._resume)
-
-    def _resume(self) -> None:
-        self._resuming = None
-        if not self._closed:
-            self._loop.add_reader(self._socket, self._accept)
-            self._accept()

@@ -21,31 +21,25 @@ class BufferedBytes:
     def __init__(self, limit: int) -> None:
         """`limit` is in bytes."""
         self._limit = limit
-        self._sizes: dict[BufferHolder, int] = {}
-        self._receiving: dict[BufferHolder, None] = {}
-        """In the order in which they started."""
-        self.total = 0
+        self._held: dict[BufferHolder, tuple[int, bool]] = {}
+        """Bytes, and whether the request is whole; in the order in which they started."""
+
+    @property
+    def total(self) -> int:
         """Bytes held now."""
+        return sum(size for size, _ in self._held.values())
 
     def hold(self, holder: BufferHolder, size: int, *, whole: bool) -> None:
         """Record that `holder` holds `size` bytes of one request; a `whole` one only waits for its answer.
 
         May drop the requests of other holders, or this one.
         """
-        self.total += size - self._sizes.get(holder, 0)
-        self._sizes[holder] = size
-        if whole:
-            self._receiving.pop(holder, None)
-        else:
-            self._receiving[holder] = None
-        while self.total > self._limit:
-            oldest = next(iter(self._receiving), holder)
+        self._held[holder] = size, whole
+        while holder in self._held and self.total > self._limit:
+            oldest = next((each for each, (_, is_whole) in self._held.items() if not is_whole), holder)
             self.release(oldest)
             oldest.shed()
-            if oldest is holder:
-                return
 
     def release(self, holder: BufferHolder) -> None:
         """Forget a request that was answered or lost."""
-        self.total -= self._sizes.pop(holder, 0)
-        self._receiving.pop(holder, None)
+        self._held.pop(holder, None)

@@ -6,10 +6,6 @@ from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
-
-from service.http.asgi import CLOSE, TEXT, send_whole
-
 
 def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
     """Whether a verified certificate, as ssl's `getpeercert` returns it, is valid for one of `names`.
@@ -38,9 +34,3 @@ def _plain(address: str) -> str:
         return str(ip_address(address.strip()))
     except ValueError:
         return address
-
-
-async def forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """An ASGI app that answers 403 to everything."""
-    text = b"your certificate is not valid for any name that this port admits: use the webhook's\n"
-    await send_whole(send, 403, [TEXT, CLOSE], text)

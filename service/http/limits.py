@@ -18,6 +18,7 @@ class Limits:
     head_bytes: int = 32 * KIB
     """Request line and headers."""
     headers: int = 100
+    """Including those after a chunked body."""
     handshake_seconds: float = 10
     head_seconds: float = 2
     """From the first byte of a request to the end of its head."""
@@ -28,8 +29,6 @@ class Limits:
     """The API server keeps idle connections for 90 s; a shorter time here would race its next request."""
     unread_seconds: float = 10
     """For a client to read its answer."""
-    last_seconds: float = 2
-    """For requests that are arriving when the process stops: an API server sends a body at once."""
     closing_seconds: float = 1
     """For a client to answer TLS's close; many never do."""
     held_bytes: int = 24 * MIB

@@ -6,7 +6,6 @@ import array
 import fcntl
 import socket
 import termios
-from asyncio import BaseTransport
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -29,14 +28,11 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def has_unread_data(transport: BaseTransport) -> bool:
+def has_unread_data(connected: socket.socket) -> bool:
     """Return whether the kernel holds unread data from a client."""
-    found = transport.get_extra_info("socket")
-    if found is None or found.fileno() < 0:
-        return False
     count = array.array("i", [0])
     try:
-        fcntl.ioctl(found.fileno(), termios.FIONREAD, count)
-    except OSError:
-        return False
+        fcntl.ioctl(connected.fileno(), termios.FIONREAD, count)
+    except (OSError, ValueError):
+        return False  # it is closed
     return count[0] > 0

@@ -58,6 +58,12 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
+async def until_passes(condition):
+    """Wait for what comes with time."""
+    while not condition():  # noqa: ASYNC110 nobody sets an event for what is seen from outside
+        await asyncio.sleep(1)
+
+
 def run(test, **limits):
     """Run a test of a listener, which is given the listener and its loop."""
 

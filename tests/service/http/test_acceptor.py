@@ -9,7 +9,6 @@ import pytest
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.http.acceptor import _Open
 from testbed.listening import GET, OK, run, until
 from tests.service import virtual_time
 
@@ -59,7 +58,7 @@ def test_who_has_asked_just_now_is_not_taken_for_idle():
             await client.ask()
         os.write(first.writer.get_extra_info("socket").fileno(), GET)
         # The loop has not read it yet, and someone wants a place.
-        assert served.acceptor._has_room()
+        assert served.acceptor._make_room()
         assert (await first.hear()).startswith(OK)
         assert await second.ended() == b""
 
@@ -73,7 +72,7 @@ def test_a_flood_that_asks_all_the_time_still_takes_places_of_its_own():
             await client.ask()
         for client in flood:
             os.write(client.writer.get_extra_info("socket").fileno(), GET)
-        assert served.acceptor._has_room()
+        assert served.acceptor._make_room()
         assert (await kept.ask()).startswith(OK)
         assert await flood[0].ended() == b""
         assert (await flood[1].hear()).startswith(OK)
@@ -150,21 +149,10 @@ def test_a_listener_that_closes_ends_handshakes():
         client = await served.connect()
         await until(lambda: served.acceptor.count == 1)
         served.acceptor.close()
-        await served.acceptor.wait_closed()
+        await served.acceptor.wait_empty()
         assert await client.ended() == b""
 
     run(test, tls=listener)
-
-
-def test_who_has_just_failed_its_handshake_can_be_ended_too():
-    """Its task is done, and nobody has been notified yet."""
-
-    async def test(served):
-        failed = asyncio.get_running_loop().create_future()
-        failed.set_result(None)
-        _Open("127.0.0.9", served.acceptor._make(), failed).end()
-
-    run(test)
 
 
 def test_places_are_free_again_when_clients_leave():

@@ -1,9 +1,11 @@
 """What a client can take of a listener: one request at a time, so many bytes, so many seconds."""
 
 import asyncio
+import socket
 
 import pytest
 
+from service.http.acceptor import Place
 from service.http.limits import Limits
 from testbed.listening import GET, OK, run, until
 from tests.service import virtual_time
@@ -20,30 +22,63 @@ def status(answer):
     return int(answer.split(b" ", 2)[1])
 
 
-def test_of_50_mib_of_pipelined_requests_one_is_answered_and_the_rest_is_not_even_kept():
+def test_50_mib_of_pipelined_requests_are_not_even_kept():
     async def test(served):
         client = await served.connect()
         client.writer.write(GET * (50 * MIB // len(GET)))
-        assert (await client.hear()).startswith(OK)
         await client.ended()
+        assert served.app.asked == []
+
+    run(test)
+
+
+@pytest.mark.parametrize("more", [GET, b"nonsense", b"\r\nG"])
+def test_a_request_before_the_answer_to_the_last_one_ends_both(more):
+    async def test(served):
+        served.app.go.clear()
+        client = await served.connect()
+        await client.say(GET)
+        await until(lambda: served.app.asked)
+        await client.say(more)
+        assert status(await client.ended()) == 400
         assert served.app.asked == ["/livez"]
 
     run(test)
 
 
-def test_while_an_answer_is_under_way_pipelined_requests_wait_in_the_kernel():
+def test_empty_lines_before_a_request_are_nothing():
     async def test(served):
-        served.app.go.clear()
         client = await served.connect()
-        client.writer.write(GET * (50 * MIB // len(GET)))
-        await until(lambda: served.state.tasks)
-        (connection,) = served.state.connections
-        await until(lambda: connection._ignores_input)
-        assert (len(served.state.tasks), len(connection.pipeline)) == (1, 0)
-        served.app.go.set()
-        assert b"connection: close" in await client.hear()
-        await client.ended()
-        assert served.app.asked == ["/livez"]
+        for _ in range(3):
+            await client.say(b"\r\n\r\n")
+            assert (await client.ask()).startswith(OK)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "header", [b"connection: close", b"connection: upgrade\r\nupgrade: h2c", b"connection: x, Close"]
+)
+def test_a_request_that_ends_its_connection_or_asks_for_another_protocol_is_answered(header):
+    async def test(served):
+        client = await served.connect()
+        await client.say(GET[:-2] + header + b"\r\n\r\n")
+        answer = await client.ended()
+        assert answer.startswith(OK)
+        assert answer.count(b"connection: close") == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "line", [b"CONNECT here:443 HTTP/1.1", b"GET http://[ HTTP/1.1", b"GET /\xff HTTP/1.1"]
+)
+def test_an_address_that_is_none_is_a_400(line):
+    async def test(served):
+        client = await served.connect()
+        await client.say(line + b"\r\nhost: here\r\n\r\n")
+        assert status(await client.ended()) == 400
+        assert served.app.asked == []
 
     run(test)
 
@@ -85,13 +120,24 @@ def test_a_large_body_does_not_make_its_head_too_large():
     run(test)
 
 
-def test_trailers_are_not_kept():
-    chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + HEADERS * 20 + b"\r\n"
+@pytest.mark.parametrize(("count", "answered"), [(1, 200), (20, 431)])
+def test_trailers_count_as_headers(count, answered):
+    chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 5 * count + b"\r\n"
 
     async def test(served):
         client = await served.connect()
-        assert (await client.ask(chunked)).endswith(b"\r\n\r\n2")
-        assert (await client.ask()).startswith(OK)
+        assert status(await client.ask(chunked)) == answered
+
+    run(test)
+
+
+def test_a_trailer_may_say_that_the_connection_ends():
+    chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nconnection: close\r\n\r\n"
+
+    async def test(served):
+        client = await served.connect()
+        await client.say(chunked)
+        assert (await client.ended()).endswith(b"\r\n\r\n2")
 
     run(test)
 
@@ -103,7 +149,7 @@ def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
         await client.say(post(80_000, sent=79_999))
         answer = await client.ended()
         assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
-        await virtual_time.until(lambda: not served.state.connections)
+        await virtual_time.until(lambda: served.acceptor.count == 0)
         assert served.held.total == 0
 
     virtual_time.run(test)
@@ -132,7 +178,7 @@ def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, tex
         await client.say(part)
         answer = await client.ended()
         assert (status(answer), answer.endswith(text)) == (408, True)
-        await until(lambda: not served.state.tasks and not served.state.connections)
+        await until(lambda: served.is_free)
         assert served.app.gone == len(served.app.asked)
 
     run(test, **limits)
@@ -158,7 +204,7 @@ def test_time_does_not_run_out_while_an_answer_is_made():
         with loop.time_stands():
             client = await served.connect()
             await client.say(GET)
-            await virtual_time.until(lambda: served.state.tasks)
+            await virtual_time.until(lambda: served.app.asked)
         await asyncio.sleep(1000)
         served.app.go.set()
         assert (await client.hear()).startswith(OK)
@@ -173,42 +219,38 @@ def test_a_request_that_is_here_when_idle_time_ends_is_answered():
         with loop.time_stands():
             client = await served.connect()
             await client.ask()
-            (connection,) = served.state.connections
             client.writer.write(GET)
             loop.pass_time(1000)
-            connection._end_idle()
             assert (await client.hear()).startswith(OK)
 
     virtual_time.run(test)
 
 
-@pytest.mark.parametrize("shut", ["shutdown", "_end_idle"])
-def test_nothing_is_lost_by_the_end_of_an_idle_connection(shut):
+def test_a_request_that_is_here_when_the_listener_closes_is_answered():
     async def test(served):
         client = await served.connect()
         await client.ask()
-        (connection,) = served.state.connections
         client.writer.write(GET)
-        getattr(connection, shut)()
-        assert (await client.hear()).startswith(OK)
-        getattr(connection, shut)()
-        assert await client.ended() == b""
+        served.acceptor.close()
+        answer = await client.ended()
+        assert answer.startswith(OK)
+        assert b"connection: close" in answer
 
     run(test)
 
 
-def test_what_does_not_come_whole_is_not_waited_for_when_the_process_ends():
+def test_requests_that_are_arriving_when_the_listener_closes_are_answered_within_their_time():
     async def test(served, loop):
         with loop.time_stands():
-            client, in_time = await served.connect(), await served.connect()
-            for each in (client, in_time):
+            head, slow, in_time = [await served.connect() for _ in range(3)]
+            await head.say(GET[:-2])
+            for each in (slow, in_time):
                 await each.say(post(10, sent=9))
             await virtual_time.until(lambda: len(served.app.asked) == 2)
-            for connection in list(served.state.connections):
-                connection.shutdown()
+            served.acceptor.close()
+            assert await head.ended() == b""
             assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
-        answer = await client.ended()
-        assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
+        assert status(await slow.ended()) == 408
 
     virtual_time.run(test)
 
@@ -226,46 +268,111 @@ def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
     run(test)
 
 
-def test_no_second_answer_follows_one_that_has_begun():
-    begun = asyncio.Event()
+def answering(status, *parts, length=None, then=None):
+    """An app that sends an answer in parts, after each of which it may wait."""
 
     async def app(_scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
-        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
-        begun.set()
+        headers = [(b"content-length", b"%d" % length)] if length is not None else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            if then is not None:
+                await then(receive)
+        await send({"type": "http.response.body"})
+
+    return app
+
+
+def test_no_second_answer_follows_one_that_has_begun():
+    async def gone(receive):
         while (await receive())["type"] != "http.disconnect":
             pass
 
     async def test(served):
-        served.state.connections.clear()
         client = await served.connect()
-        await until(lambda: served.state.connections)
-        (connection,) = served.state.connections
-        connection.app = app
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
-        await begun.wait()
+        assert b"connection: close" in await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
-        answer = await client.ended()
-        assert answer.endswith(b"\r\n\r\nbegun")
-        assert answer.count(b"HTTP/1.1") == 1
+        assert await client.ended() == b""
 
-    run(test)
+    run(test, app=answering(200, b"begun", length=9, then=gone))
 
 
 def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
-    async def app(_scope, _receive, send):
-        await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body"})
-
     async def test(served):
         client = await served.connect()
-        await until(lambda: served.state.connections)
-        (connection,) = served.state.connections
-        connection.app = app
         await client.say(post(10, sent=1))
         assert status(await client.ended()) == 404
 
-    run(test)
+    run(test, app=answering(404, length=0))
+
+
+def test_an_app_that_fails_is_a_500_and_ends_the_connection():
+    async def app(_scope, _receive, _send):
+        raise ValueError("a fault")
+
+    async def test(served):
+        client = await served.connect()
+        await client.say(GET)
+        assert status(await client.ended()) == 500
+
+    run(test, app=app)
+
+
+@pytest.mark.parametrize("size", [100_000, 50 * MIB])
+def test_a_client_that_does_not_read_its_answer_is_cut_off(size):
+    async def test(served, loop):
+        with loop.time_stands():
+            client = await served.connect()
+            client.writer.transport.pause_reading()
+            await client.say(GET)
+            await asyncio.sleep(0)
+        if size > MIB:
+            await virtual_time.until_passes(lambda: served.is_free)
+            assert loop.time() >= Limits().unread_seconds
+        client.writer.transport.resume_reading()
+        assert (len(await client.hear()) > size) is (size < MIB)
+
+    virtual_time.run(test, app=answering(200, b"x" * size, length=size))
+
+
+class Silent(asyncio.Transport):
+    """A client's connection that never answers the end of TLS."""
+
+    def __init__(self, unsent):
+        super().__init__()
+        self.calls = []
+        self.unsent = unsent
+
+    def close(self):
+        self.calls.append("close")
+
+    def is_closing(self):
+        return bool(self.calls)
+
+    def get_write_buffer_size(self):
+        return self.unsent
+
+    def abort(self):
+        self.calls.append("abort")
+
+
+@pytest.mark.parametrize(("unsent", "seconds"), [(0, Limits().closing_seconds), (5, Limits().unread_seconds)])
+def test_a_client_that_never_says_goodbye_is_cut_off_soon_or_when_it_had_time_to_read(unsent, seconds):
+    async def test(served, loop):
+        transport, (place, _) = Silent(unsent), socket.socketpair()
+        with place, _:
+            placed = Place(place, "127.0.0.1", lambda _: None)
+            connection = served.make(placed)
+            connection.connection_made(transport)
+            placed.stop()
+            await asyncio.sleep(seconds - 0.1)
+            assert set(transport.calls) == {"close"}
+            await asyncio.sleep(0.2)
+            assert transport.calls[-1] == "abort"
+            connection.connection_lost(None)
+
+    virtual_time.run(test)
 
 
 def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
