@@ -174,9 +174,12 @@ class Connection(asyncio.Protocol):
                 is_whole = True
                 self._end_answer()
 
+        task = asyncio.current_task()
+        self._terms.running.add(task)
         try:
             await self._terms.app(scope, receive, relay)
         finally:
+            self._terms.running.discard(task)
             if not is_whole and self._uvicorn is not None:
                 # uvicorn answers 500 if it can, and closes.
                 self._expect(self._limits.unread_seconds, self._transport.abort)

@@ -56,7 +56,7 @@ class Server:
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self.acceptor.wait_empty()
-                await asyncio.gather(*self.terms.running, return_exceptions=True)
+                await asyncio.gather(*filter(None, self.terms.running), return_exceptions=True)
         except TimeoutError:
             get_logger("connections").error("answers took too long", connections=self.acceptor.count)
             self.acceptor.end()

@@ -6,7 +6,7 @@ It uses the class of uvicorn's protocol, which gets what a transport calls, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -40,11 +40,11 @@ class Terms:
         self.clients = clients
         self.is_closing = False
         """Whether every answer ends its connection."""
-        self.running: set[asyncio.Task[object]] = set()
+        self.running: set[asyncio.Task[object] | None] = set()
         """Tasks that answer requests."""
         # A connection has its own idle time, which must end first.
         self._config = uvicorn.Config(
-            self._run, interface="asgi3", ws="none", lifespan="off", log_config=None, log_level="error",
+            _answer, interface="asgi3", ws="none", lifespan="off", log_config=None, log_level="error",
             access_log=False, proxy_headers=False, timeout_keep_alive=_DAY_SECONDS,
         )  # fmt: skip
         self._state = uvicorn.Server(self._config).server_state
@@ -58,8 +58,7 @@ class Terms:
         """
         return HttpToolsProtocol(self._config, self._state, {_ANSWER: answer, ON_LOST: lost_calls})
 
-    async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (task := asyncio.current_task()) is not None:
-            self.running.add(task)
-            task.add_done_callback(self.running.discard)
-        await scope["state"][_ANSWER](scope, receive, send)
+
+def _answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    answer: ASGIApp = scope["state"][_ANSWER]
+    return answer(scope, receive, send)
