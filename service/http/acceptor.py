@@ -55,11 +55,6 @@ class Place:
         self._leave = leave
 
     @property
-    def is_open(self) -> bool:
-        """Whether the handshake is complete."""
-        return self._transport is not None
-
-    @property
     def has_asked(self) -> bool:
         """Whether unread data in the kernel may be a request."""
         return self.stage in (Stage.SILENT, Stage.IDLE) and has_unread_data(self.socket)
@@ -71,13 +66,14 @@ class Place:
 
     def opened(self, transport: asyncio.Transport) -> None:
         """Begin the connection after its handshake."""
-        if self._transport is None:
+        if self.stage is Stage.HANDSHAKE:
             self._transport = transport
             self.enter(Stage.SILENT)
 
     def leave(self) -> None:
-        """Give up the place of a connection that was lost."""
+        """Give up the place of a connection that was lost, and forget the connection."""
         self._leave(self)
+        self.stop, self._transport = _nothing, None
 
     def end(self) -> None:
         """Close the connection immediately."""
@@ -85,6 +81,10 @@ class Place:
             self._transport.abort()
         elif self.opening is not None:
             self.opening.cancel()
+
+
+def _nothing() -> None:
+    """Stop a connection that was lost already."""
 
 
 class Acceptor:
@@ -187,9 +187,9 @@ class Acceptor:
 
     def _opened(self, place: Place) -> None:
         """Forget a connection whose handshake failed, or never began."""
-        if not place.is_open:
+        if place.stage is Stage.HANDSHAKE:
             place.socket.close()
-            self._leave(place)
+            place.leave()
 
     def _leave(self, place: Place) -> None:
         self._places.pop(place, None)

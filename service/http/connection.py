@@ -110,8 +110,9 @@ class Connection(asyncio.Protocol):
                 self._overdue = None
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the reason does not matter
-        """Release everything; a timer would keep the connection alive, with 256 KiB of TLS buffer."""
+        """Release everything; what refers to the connection would keep 256 KiB of TLS buffer."""
         self._hang_up()
+        self._overdue = None
         if self._timer is not None:
             self._timer.cancel()
         del self._parser

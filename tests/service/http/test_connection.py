@@ -1,11 +1,13 @@
 """What a client can take of a listener: one request at a time, so many bytes, so many seconds."""
 
 import asyncio
+import gc
 import socket
 
 import pytest
 
 from service.http.acceptor import Place
+from service.http.connection import Connection
 from service.http.limits import Limits
 from testbed.listening import GET, OK, run, until
 from tests.service import virtual_time
@@ -334,6 +336,26 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(size):
         assert (len(await client.hear()) > size) is (size < MIB)
 
     virtual_time.run(test, app=answering(200, b"x" * size, length=size))
+
+
+def test_nothing_is_left_of_a_lost_connection_for_the_garbage_collector_to_find():
+    """TLS buffers of 256 KiB would stay with it."""
+
+    async def test(served):
+        for text in (b"", GET, GET[:-2], post(10, sent=9), b"nonsense", post(MIB)):
+            client = await served.connect()
+            await client.say(text)
+            await (client.hear() if text in (GET, post(MIB)) else asyncio.sleep(0.01))
+            client.leave()
+        await until(lambda: served.is_free)
+        assert [each for each in gc.get_objects() if isinstance(each, Connection)] == []
+
+    gc.collect()
+    gc.disable()
+    try:
+        run(test)
+    finally:
+        gc.enable()
 
 
 class Silent(asyncio.Transport):
