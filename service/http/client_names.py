@@ -7,11 +7,13 @@ from ipaddress import ip_address
 from typing import Any
 
 
-def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
+def is_admitted(certificate: Mapping[str, Any] | None, names: Collection[str] | None) -> bool:
     """Whether a verified certificate, as ssl's `getpeercert` returns it, is valid for one of `names`.
 
-    A wildcard matches the first label of a name, as for servers.
+    A wildcard matches the first label of a name, as for servers. No names admit all clients.
     """
+    if names is None:
+        return True
     held = {
         value.lower() if kind == "DNS" else _plain(value)
         for kind, value in (certificate or {}).get("subjectAltName", ())

@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from service.http.acceptor import Place, Stage
 from service.http.asgi import CLOSE
-from service.http.client_names import is_good_for_one
+from service.http.client_names import is_admitted
 from service.http.sockets import has_unread_data
 from service.http.terms import Terms
 
@@ -74,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         self._place.opened(transport)
         self._place.stop = self._stop
+        self._is_admitted = is_admitted(transport.get_extra_info("peercert"), self._terms.clients)
         self._parser = httptools.HttpRequestParser(self)
         self._uvicorn = self._terms.uvicorn(self.answer, self._lost_calls)
         self._uvicorn.connection_made(transport)
@@ -81,6 +82,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give uvicorn the data, unless it is too much or no HTTP."""
+        if self._transport.is_closing():
+            return
         if self._place.stage in (Stage.SILENT, Stage.IDLE):
             self._received = 0
         self._received += len(data)
@@ -124,8 +127,7 @@ class Connection(asyncio.Protocol):
         """Start a request, unless another one is in progress."""
         if self._place.stage not in (Stage.SILENT, Stage.IDLE):
             self._stop_parser(400, "one request at a time")
-        names = self._terms.clients
-        if names is not None and not is_good_for_one(self._transport.get_extra_info("peercert"), names):
+        if not self._is_admitted:
             self._stop_parser(403, _STRANGER)
         self._place.enter(Stage.HEAD)
         self._head_bytes = self._headers = 0

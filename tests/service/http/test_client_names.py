@@ -8,7 +8,7 @@ import pytest
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
-from service.http.client_names import is_good_for_one
+from service.http.client_names import is_admitted
 from testbed.listening import GET, run
 from tests.certs.handshakes import presenting
 
@@ -30,7 +30,7 @@ def shown(*names):
     ],
 )
 def test_one_name_is_enough(name):
-    assert is_good_for_one(shown(("DNS", "other"), name), NAMES)
+    assert is_admitted(shown(("DNS", "other"), name), NAMES)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_one_name_is_enough(name):
     ],
 )
 def test_any_other_name_is_not(name):
-    assert not is_good_for_one(shown(name), NAMES)
+    assert not is_admitted(shown(name), NAMES)
 
 
 @pytest.mark.parametrize("certificate", [None, {}, shown()])
 def test_a_subject_or_nothing_at_all_is_no_name(certificate):
-    assert not is_good_for_one(certificate, NAMES)
+    assert not is_admitted(certificate, NAMES)
 
 
 NOW = datetime.now(UTC)
