@@ -101,6 +101,9 @@ class Served:
         """The protocol of one connection."""
         return self._server.acceptor.make(place)
 
+    async def stop(self):
+        await self._server.stop()
+
     @property
     def is_free(self):
         """Whether there is no connection, nor an app that answers one."""

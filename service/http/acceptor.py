@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import socket
 import ssl
@@ -11,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
+from typing import Any
 
 from service.http.limits import Limits
 from service.http.sockets import has_unread_data
@@ -50,14 +50,9 @@ class Place:
         """When the stage began; a larger number is later."""
         self.stop: Callable[[], None] = self.end
         """Called when the listener closes."""
-        self.opening: asyncio.Task[None] | None = None
+        self.opening: asyncio.Task[Any] | None = None
         self._transport: asyncio.Transport | None = None
         self._leave = leave
-
-    @property
-    def has_asked(self) -> bool:
-        """Whether unread data in the kernel may be a request."""
-        return self.stage in (Stage.SILENT, Stage.IDLE) and has_unread_data(self.socket)
 
     def enter(self, stage: Stage) -> None:
         """Begin a stage."""
@@ -66,14 +61,13 @@ class Place:
 
     def opened(self, transport: asyncio.Transport) -> None:
         """Begin the connection after its handshake."""
-        if self.stage is Stage.HANDSHAKE:
-            self._transport = transport
-            self.enter(Stage.SILENT)
+        self._transport = transport
+        self.enter(Stage.SILENT)
 
     def leave(self) -> None:
         """Give up the place of a connection that was lost, and forget the connection."""
         self._leave(self)
-        self.stop, self._transport = _nothing, None
+        self.stop, self.opening, self._transport = _nothing, None, None
 
     def end(self) -> None:
         """Close the connection immediately."""
@@ -85,6 +79,23 @@ class Place:
 
 def _nothing() -> None:
     """Stop a connection that was lost already."""
+
+
+def _opened(place: Place, opening: asyncio.Task[Any]) -> None:
+    """Forget a connection whose handshake failed or never began: that is not worth a log line."""
+    has_failed = opening.cancelled() or opening.exception() is not None
+    if place.stage is not Stage.HANDSHAKE:
+        return
+    if has_failed:
+        place.socket.close()
+        place.leave()
+    else:
+        place.opened(opening.result()[0])
+
+
+def _has_asked(place: Place) -> bool:
+    """Whether unread data in the kernel may be a request."""
+    return place.stage in (Stage.SILENT, Stage.IDLE) and has_unread_data(place.socket)
 
 
 class Acceptor:
@@ -156,40 +167,26 @@ class Acceptor:
                     self._log.warning("cannot accept connections", error=str(error))
                     await asyncio.sleep(_EXHAUSTED_SECONDS)
                     continue
-                await self._give_place(accepted, address[0])
+                try:
+                    while not self._make_room():  # noqa: ASYNC110 stages change without an event
+                        await asyncio.sleep(_FULL_SECONDS)
+                except asyncio.CancelledError:
+                    accepted.close()
+                    raise
+                self._open(accepted, address[0])
+                # asyncio accepts a waiting connection without a step of the loop.
+                await asyncio.sleep(0)
 
-    async def _give_place(self, accepted: socket.socket, address: str) -> None:
-        try:
-            while not self._make_room():  # noqa: ASYNC110 stages change without an event
-                await asyncio.sleep(_FULL_SECONDS)
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
+    def _open(self, accepted: socket.socket, address: str) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         place = Place(accepted, address, self._leave)
         self._places[place] = None
-        place.opening = self._loop.create_task(self._open(place))
-        place.opening.add_done_callback(lambda _: self._opened(place))
-        # asyncio accepts a waiting connection without a step of the loop.
-        await asyncio.sleep(0)
-
-    async def _open(self, place: Place) -> None:
         seconds = self._limits.handshake_seconds if self._tls is not None else None
-        # A client's failed handshake is not worth a log line.
-        with contextlib.suppress(OSError):
-            transport, _ = await self._loop.connect_accepted_socket(
-                partial(self.make, place),
-                place.socket,
-                ssl=self._tls,
-                ssl_handshake_timeout=seconds,
-            )
-            place.opened(transport)
-
-    def _opened(self, place: Place) -> None:
-        """Forget a connection whose handshake failed, or never began."""
-        if place.stage is Stage.HANDSHAKE:
-            place.socket.close()
-            place.leave()
+        connecting = self._loop.connect_accepted_socket(
+            partial(self.make, place), accepted, ssl=self._tls, ssl_handshake_timeout=seconds
+        )
+        place.opening = self._loop.create_task(connecting)
+        place.opening.add_done_callback(partial(_opened, place))
 
     def _leave(self, place: Place) -> None:
         self._places.pop(place, None)
@@ -209,7 +206,7 @@ class Acceptor:
         # Of equally busy addresses, skip a client that has just sent a request, even if it is unread.
         most = of_address[ranked[0].address]
         as_busy = (place for place in ranked if of_address[place.address] == most)
-        ended = next((place for place in as_busy if not place.has_asked), ranked[0])
+        ended = next((place for place in as_busy if not _has_asked(place)), ranked[0])
         self._leave(ended)
         ended.end()
         self._warn(ended.address)

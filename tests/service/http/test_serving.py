@@ -3,10 +3,12 @@
 import pytest
 
 from service.health import health_app, health_router
-from service.http.serving import Listener, run, serve
+from service.http.serving import DRAIN_SECONDS, Listener, run, serve
 from service.http.sockets import bind
 from service.metrics import new_registry
+from testbed.listening import GET
 from testbed.process import WAIT_S
+from tests.service import virtual_time
 
 
 def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
@@ -26,3 +28,17 @@ def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
     with pytest.raises(RuntimeError, match="the watch is over"):
         run(serving)
     assert said == ["stopping"]
+
+
+def test_an_answer_that_takes_longer_than_all_are_given_at_the_end_is_cut_off():
+    async def test(served, loop):
+        with loop.time_stands():
+            served.app.go.clear()
+            client = await served.connect()
+            await client.say(GET)
+            await virtual_time.until(lambda: served.app.asked)
+        await served.stop()
+        assert loop.time() >= DRAIN_SECONDS
+        assert await client.ended() == b""
+
+    virtual_time.run(test)
