@@ -14,6 +14,31 @@ from testbed.process import WAIT_S
 
 GET = b"GET /livez HTTP/1.1\r\nhost: here\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
+POST = b"POST /mutate HTTP/1.1\r\nhost: here\r\n"
+MIB = 1024 * 1024
+
+
+def post(size, *, sent=None):
+    return POST + b"content-length: %d\r\n\r\n" % size + b"x" * (size if sent is None else sent)
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1])
+
+
+def answering(status, *parts, length=None, then=None):
+    """An app that sends an answer in parts, after each of which it may wait."""
+
+    async def app(_scope, receive, send):
+        headers = [(b"content-length", b"%d" % length)] if length is not None else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            if then is not None:
+                await then(receive)
+        await send({"type": "http.response.body"})
+
+    return app
 
 
 class App:

@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
         self._refusal = status, text
         raise _RefusedError
 
-    # The answer
+    # What uvicorn calls
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app, and follow its answer."""
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
         async def relay(message: Message) -> None:
             nonlocal is_whole
             if message["type"] == "http.response.start":
-                self._begin_answer(message)
+                message = self._begin_answer(message)
             await send(message)
             if message["type"] == "http.response.body" and not message.get("more_body", False):
                 is_whole = True
@@ -187,15 +187,17 @@ class Connection(asyncio.Protocol):
                 # uvicorn answers 500 if it can, and closes.
                 self._expect(self._limits.unread_seconds, self._transport.abort)
 
-    def _begin_answer(self, message: Message) -> None:
+    def _begin_answer(self, message: Message) -> Message:
         self._has_begun = True
         if self._place.stage is not Stage.ANSWER:
             # The rest of the request's body is not wanted.
             self._is_last = True
             self._place.enter(Stage.ANSWER)
             self._overdue = None
-        if (self._is_last or self._terms.is_closing) and CLOSE not in message["headers"]:
-            message["headers"] = [*message["headers"], CLOSE]
+        headers = message.get("headers", ())
+        if CLOSE in headers or not (self._is_last or self._terms.is_closing):
+            return message
+        return {**message, "headers": [*headers, CLOSE]}
 
     def _end_answer(self) -> None:
         if self._uvicorn is None:
@@ -207,8 +209,6 @@ class Connection(asyncio.Protocol):
         else:
             self._place.enter(Stage.IDLE)
             self._expect(self._limits.idle_seconds, self._end_idle)
-
-    # Limits
 
     def _limit(self) -> None:
         """Limit a request that is incomplete or waits for its answer."""
@@ -255,8 +255,6 @@ class Connection(asyncio.Protocol):
         elif self._overdue is not None:
             overdue, self._overdue = self._overdue, None
             overdue()
-
-    # Ends
 
     def _stop(self) -> None:
         """Close soon if no request is in progress, else after its answer."""

@@ -1,27 +1,12 @@
 """What a client can take of a listener: one request at a time, so many bytes, so many seconds."""
 
 import asyncio
-import gc
-import socket
 
 import pytest
 
-from service.http.acceptor import Place
-from service.http.connection import Connection
 from service.http.limits import Limits
-from testbed.listening import GET, OK, run, until
+from testbed.listening import GET, MIB, OK, POST, answering, post, run, status, until
 from tests.service import virtual_time
-
-MIB = 1024 * 1024
-POST = b"POST /mutate HTTP/1.1\r\nhost: here\r\n"
-
-
-def post(size, *, sent=None):
-    return POST + b"content-length: %d\r\n\r\n" % size + b"x" * (size if sent is None else sent)
-
-
-def status(answer):
-    return int(answer.split(b" ", 2)[1])
 
 
 def test_50_mib_of_pipelined_requests_are_not_even_kept():
@@ -186,77 +171,6 @@ def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, tex
     run(test, **limits)
 
 
-@pytest.mark.parametrize("said", [b"", b"\r\n" * 10])
-@pytest.mark.parametrize("asked", [0, 2])
-def test_who_asks_nothing_is_let_go(said, asked):
-    async def test(served, loop):
-        with loop.time_stands():
-            client = await served.connect()
-            for _ in range(asked):
-                await client.ask()
-            await client.say(said)
-        assert await client.ended() == b""
-
-    virtual_time.run(test)
-
-
-def test_time_does_not_run_out_while_an_answer_is_made():
-    async def test(served, loop):
-        served.app.go.clear()
-        with loop.time_stands():
-            client = await served.connect()
-            await client.say(GET)
-            await virtual_time.until(lambda: served.app.asked)
-        await asyncio.sleep(1000)
-        served.app.go.set()
-        assert (await client.hear()).startswith(OK)
-
-    virtual_time.run(test)
-
-
-def test_a_request_that_is_here_when_idle_time_ends_is_answered():
-    """The loop is busy when it comes, until long after."""
-
-    async def test(served, loop):
-        with loop.time_stands():
-            client = await served.connect()
-            await client.ask()
-            client.writer.write(GET)
-            loop.pass_time(1000)
-            assert (await client.hear()).startswith(OK)
-
-    virtual_time.run(test)
-
-
-def test_a_request_that_is_here_when_the_listener_closes_is_answered():
-    async def test(served):
-        client = await served.connect()
-        await client.ask()
-        client.writer.write(GET)
-        served.acceptor.close()
-        answer = await client.ended()
-        assert answer.startswith(OK)
-        assert b"connection: close" in answer
-
-    run(test)
-
-
-def test_requests_that_are_arriving_when_the_listener_closes_are_answered_within_their_time():
-    async def test(served, loop):
-        with loop.time_stands():
-            head, slow, in_time = [await served.connect() for _ in range(3)]
-            await head.say(GET[:-2])
-            for each in (slow, in_time):
-                await each.say(post(10, sent=9))
-            await virtual_time.until(lambda: len(served.app.asked) == 2)
-            served.acceptor.close()
-            assert await head.ended() == b""
-            assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
-        assert status(await slow.ended()) == 408
-
-    virtual_time.run(test)
-
-
 @pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])
 def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
     async def test(served):
@@ -268,21 +182,6 @@ def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
         await until(lambda: served.app.gone == 1)
 
     run(test)
-
-
-def answering(status, *parts, length=None, then=None):
-    """An app that sends an answer in parts, after each of which it may wait."""
-
-    async def app(_scope, receive, send):
-        headers = [(b"content-length", b"%d" % length)] if length is not None else []
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        for part in parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
-            if then is not None:
-                await then(receive)
-        await send({"type": "http.response.body"})
-
-    return app
 
 
 def test_no_second_answer_follows_one_that_has_begun():
@@ -309,6 +208,21 @@ def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
     run(test, app=answering(404, length=0))
 
 
+def test_an_app_may_send_the_same_messages_again():
+    start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
+
+    async def app(_scope, _receive, send):
+        await send(start)
+        await send({"type": "http.response.body"})
+
+    async def test(served):
+        last, other = await served.connect(), await served.connect()
+        assert b"connection: close" in await last.ask(GET[:-2] + b"connection: close\r\n\r\n")
+        assert b"connection: close" not in await other.ask()
+
+    run(test, app=app)
+
+
 def test_an_app_that_fails_is_a_500_and_ends_the_connection():
     async def app(_scope, _receive, _send):
         raise ValueError("a fault")
@@ -319,82 +233,6 @@ def test_an_app_that_fails_is_a_500_and_ends_the_connection():
         assert status(await client.ended()) == 500
 
     run(test, app=app)
-
-
-@pytest.mark.parametrize("size", [100_000, 50 * MIB])
-def test_a_client_that_does_not_read_its_answer_is_cut_off(size):
-    async def test(served, loop):
-        with loop.time_stands():
-            client = await served.connect()
-            client.writer.transport.pause_reading()
-            await client.say(GET)
-            await asyncio.sleep(0)
-        if size > MIB:
-            await virtual_time.until_passes(lambda: served.is_free)
-            assert loop.time() >= Limits().unread_seconds
-        client.writer.transport.resume_reading()
-        assert (len(await client.hear()) > size) is (size < MIB)
-
-    virtual_time.run(test, app=answering(200, b"x" * size, length=size))
-
-
-def test_nothing_is_left_of_a_lost_connection_for_the_garbage_collector_to_find():
-    """TLS buffers of 256 KiB would stay with it."""
-
-    async def test(served):
-        for text in (b"", GET, GET[:-2], post(10, sent=9), b"nonsense", post(MIB)):
-            client = await served.connect()
-            await client.say(text)
-            await (client.hear() if text in (GET, post(MIB)) else asyncio.sleep(0.01))
-            client.leave()
-        await until(lambda: served.is_free)
-        assert [each for each in gc.get_objects() if isinstance(each, Connection)] == []
-
-    gc.collect()
-    gc.disable()
-    try:
-        run(test)
-    finally:
-        gc.enable()
-
-
-class Silent(asyncio.Transport):
-    """A client's connection that never answers the end of TLS."""
-
-    def __init__(self, unsent):
-        super().__init__()
-        self.calls = []
-        self.unsent = unsent
-
-    def close(self):
-        self.calls.append("close")
-
-    def is_closing(self):
-        return bool(self.calls)
-
-    def get_write_buffer_size(self):
-        return self.unsent
-
-    def abort(self):
-        self.calls.append("abort")
-
-
-@pytest.mark.parametrize(("unsent", "seconds"), [(0, Limits().closing_seconds), (5, Limits().unread_seconds)])
-def test_a_client_that_never_says_goodbye_is_cut_off_soon_or_when_it_had_time_to_read(unsent, seconds):
-    async def test(served, loop):
-        transport, (place, _) = Silent(unsent), socket.socketpair()
-        with place, _:
-            placed = Place(place, "127.0.0.1", lambda _: None)
-            connection = served.make(placed)
-            connection.connection_made(transport)
-            placed.stop()
-            await asyncio.sleep(seconds - 0.1)
-            assert set(transport.calls) == {"close"}
-            await asyncio.sleep(0.2)
-            assert transport.calls[-1] == "abort"
-            connection.connection_lost(None)
-
-    virtual_time.run(test)
 
 
 def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
