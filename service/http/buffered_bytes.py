@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-
-class BufferHolder(Protocol):
-    """A connection that can drop its request."""
-
-    def shed(self) -> None:
-        """Answer the request with 503 and release its data."""
+from collections.abc import Callable
 
 
 class BufferedBytes:
@@ -21,7 +14,7 @@ class BufferedBytes:
     def __init__(self, limit: int) -> None:
         """`limit` is in bytes."""
         self._limit = limit
-        self._held: dict[BufferHolder, tuple[int, bool]] = {}
+        self._held: dict[Callable[[], None], tuple[int, bool]] = {}
         """Bytes, and whether the request is whole; in the order in which they started."""
 
     @property
@@ -29,17 +22,17 @@ class BufferedBytes:
         """Bytes held now."""
         return sum(size for size, _ in self._held.values())
 
-    def hold(self, holder: BufferHolder, size: int, *, whole: bool) -> None:
-        """Record that `holder` holds `size` bytes of one request; a `whole` one only waits for its answer.
+    def hold(self, shed: Callable[[], None], size: int, *, whole: bool) -> None:
+        """Record `size` bytes of one request; a `whole` one only waits for its answer.
 
-        May drop the requests of other holders, or this one.
+        May drop other requests, or this one. `shed` drops this one; it also identifies it.
         """
-        self._held[holder] = size, whole
-        while holder in self._held and self.total > self._limit:
-            oldest = next((each for each, (_, is_whole) in self._held.items() if not is_whole), holder)
+        self._held[shed] = size, whole
+        while shed in self._held and self.total > self._limit:
+            oldest = next((each for each, (_, is_whole) in self._held.items() if not is_whole), shed)
             self.release(oldest)
-            oldest.shed()
+            oldest()
 
-    def release(self, holder: BufferHolder) -> None:
+    def release(self, shed: Callable[[], None]) -> None:
         """Forget a request that was answered or lost."""
-        self._held.pop(holder, None)
+        self._held.pop(shed, None)

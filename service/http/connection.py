@@ -203,7 +203,7 @@ class Connection(asyncio.Protocol):
         if self._uvicorn is None:
             return
         self._has_begun = False
-        self._terms.held.release(self)
+        self._terms.held.release(self._shed)
         if self._is_last or self._transport.is_closing():
             self._close()
         else:
@@ -216,11 +216,11 @@ class Connection(asyncio.Protocol):
         if stage is Stage.HEAD and self._received > self._limits.head_bytes:
             self._refuse(431, f"a head over {self._limits.head_bytes} bytes")
         elif stage >= Stage.BODY and self._received > self._limits.small_bytes and self._uvicorn is not None:
-            self._terms.held.hold(self, self._received, whole=stage is Stage.ANSWER)
+            self._terms.held.hold(self._shed, self._received, whole=stage is Stage.ANSWER)
         if stage in (Stage.HEAD, Stage.BODY) and self._overdue is None:
             self._expect(self._limits.head_seconds, self._late_head)
 
-    def shed(self) -> None:
+    def _shed(self) -> None:
         """Answer the request that is arriving with 503: an API server retries after a second."""
         self._refuse(503, _CROWDED, _RETRY)
 
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_reading():
             self._refuse(408, f"body incomplete after {self._limits.body_seconds} s")
         else:
-            self.shed()
+            self._shed()
 
     def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
         """Call `otherwise` after `seconds`, unless something else is expected by then.
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
     def _hang_up(self) -> None:
         """End the request for uvicorn and the app."""
         if self._uvicorn is not None:
-            self._terms.held.release(self)
+            self._terms.held.release(self._shed)
             # Without an exception, uvicorn ends its own timer too.
             self._uvicorn.connection_lost(None)
             self._uvicorn = None

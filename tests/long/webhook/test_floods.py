@@ -57,7 +57,7 @@ def test_bodies_held_at_their_last_byte_stay_within_the_memory_of_a_pod(tmp_path
 
 
 def test_a_process_ends_whatever_its_clients_do(tmp_path):
-    """In time: uvicorn would say that it cancels what still runs."""
+    """In time: otherwise a log line says that answers took too long."""
     with webhook(tmp_path) as running, ExitStack() as stack:
         for dial in (connect, plain):
             for text in (
