@@ -7,15 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from webhook.patch_cache.cache import MAX_SEEN_ONCE
-
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 PATH = "/mutate?timeout=5s"
 """Where an API server posts them: it adds its own time to the path."""
 VARIANTS = 64
 """Reviews of one kind that differ in uid, in the pod's name and wherever else ClearML writes a task's id."""
-UNLIKE = MAX_SEEN_ONCE + 904
-"""So many that each is new to the webhook, also when it comes round again."""
+UNLIKE = 5000
+"""Reviews of pods that have nothing to remember from one for the next."""
 _TASK_LABEL = "clearml-task-id"
 
 Review = dict[str, Any]

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -27,15 +27,12 @@ from bench.oversized import POLICIES
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
-from webhook.decision import Decider
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
-from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
 BARS = {"small pod": Bar("<=", 3.5), "mesh-injected pod": Bar("<=", 1.2)}
-"""Of the rules alone, without the patch cache."""
 ROUND = 64
 """Reviews in one round of the event loop, as with as many connections at once."""
 SUBJECT_SECONDS = 0.15
@@ -55,22 +52,20 @@ def main(
     # The lines are made and written; a pipe's reader would be another process's CPU.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     configure_logging()
-    handlers = {"rules": _handler(Rules()), "cached": _handler(PatchCache(Rules()))}
+    handler = _handler()
     samples = {name: make() for name, make in bodies.KINDS.items()}
     # As the webhook does when it has loaded everything: else reviews would pay for looking at it all again.
     gc.collect()
     gc.freeze()
-    figures = [
-        figure for name, sample in samples.items() for figure in _against_json(name, sample, handlers, rounds)
-    ]
+    figures = [_against_json(name, sample, handler, rounds) for name, sample in samples.items()]
     report("handler", figures, watch, json_file)
 
 
-def _handler(decider: Decider) -> Work:
+def _handler() -> Work:
     """The reviewer as the webhook process makes it."""
     policies = load_policies(POLICIES)
     log = DecisionLog(WebhookMetrics(new_registry()))
-    reviewer = Reviewer(lambda: policies, decider, ReadyPlacer(), log)
+    reviewer = Reviewer(lambda: policies, Rules(), ReadyPlacer(), log)
 
     async def every(sample: Sample) -> None:
         """Answer as the server does, in an event loop that writes the log lines of each of its rounds."""
@@ -106,15 +101,11 @@ def _microseconds(work: Work, sample: Sample) -> Callable[[], float]:
     return measure
 
 
-def _against_json(name: str, sample: Sample, handlers: Mapping[str, Work], rounds: int) -> list[Figure]:
-    subjects: dict[str, Work] = {**handlers, "json": partial(_each, json.loads)}
+def _against_json(name: str, sample: Sample, handler: Work, rounds: int) -> Figure:
+    subjects: dict[str, Work] = {"ours": handler, "json": partial(_each, json.loads)}
     measured = interleave({key: _microseconds(work, sample) for key, work in subjects.items()}, rounds)
-    title = f"{name}, {len(sample[0]) / 1000:.0f} kB"
-    rules, cached, loads = measured["rules"], measured["cached"], measured["json"]
-    return [
-        Figure(f"{title}: by the rules alone", "us CPU", rules, "json.loads", loads, BARS.get(name)),
-        Figure(f"{title}: with the patch cache", "us CPU", cached, "json.loads", loads),
-    ]
+    title = f"{name}, {len(sample[0]) / 1000:.0f} kB: a review"
+    return Figure(title, "us CPU", measured["ours"], "json.loads", measured["json"], BARS.get(name))
 
 
 if __name__ == "__main__":

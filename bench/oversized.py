@@ -21,7 +21,6 @@ from bench.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
 from policies.loading.loader import load_policies
 from webhook.admission.pod import LABEL
 from webhook.admission.sizes import MAX_BYTES
-from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
@@ -101,7 +100,7 @@ def _train() -> dict[str, Any]:
 @cache
 def _injected_text() -> bytes:
     policies = load_policies(POLICIES)
-    reviewer = Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), lambda *_: None)
+    reviewer = Reviewer(lambda: policies, Rules(), ReadyPlacer(), lambda *_: None)
     review = _fresh()
     answer = reviewer.answer(compact(review))
     assert isinstance(answer, bytes), "this placer never waits"

@@ -1,8 +1,7 @@
 """Run with `python -m bench.worst`: what a review may cost at worst, for every list, map and text of a pod.
 
-Each pod (bench/oversized.py) is reviewed three times by a reviewer that never met it, as in the webhook's
-process: by the rules, by the rules and to learn its form, and from the patch cache if it has one. The dearest
-of the three counts: it is one step of the event loop.
+Each pod (bench/oversized.py) is reviewed three times, as in the webhook's process. The dearest of the three
+counts: it is one step of the event loop.
 
 Then a namespace sends labelled pods of 256 KiB to a webhook process over 64 connections. The longest waits of
 `/livez` and of a small review of another namespace are compared with those just before.
@@ -40,7 +39,6 @@ from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
-from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
@@ -130,7 +128,7 @@ async def _measure(rounds: int) -> list[Figure]:
     gc.freeze()
 
     async def cost(shape: Shape, size: int) -> float:
-        reviewer = Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), log)
+        reviewer = Reviewer(lambda: policies, Rules(), ReadyPlacer(), log)
         body = shape.make(size)
         return max([await _milliseconds(reviewer, body) for _ in range(REVIEWS)])
 

@@ -53,7 +53,8 @@ def whole(quantity: str | int) -> int:
     return value.numerator
 
 
-def read_milli(quantity: str | int) -> int:
+@lru_cache(maxsize=4096)
+def milli(quantity: str | int) -> int:
     """Thousandths, rounded up as Kubernetes does: "0.1" and "100m" of CPU are 100 milli-CPU.
 
     Raises:
@@ -66,10 +67,6 @@ def read_milli(quantity: str | int) -> int:
         if each is not None and len(digits) <= _MAX_USUAL and digits.isdecimal() and digits.isascii():
             return int(digits) * each
     return ceil(parse_quantity(quantity) * 1000)
-
-
-milli = lru_cache(maxsize=4096)(read_milli)
-"""The same, of quantities that come again."""
 
 
 def rounded_up(quantity: str | int) -> int:

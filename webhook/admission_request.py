@@ -1,4 +1,4 @@
-"""One request of the API server; most of its object is decoded only on demand."""
+"""One request of the API server: its object as rules read it; all other fields are decoded only on demand."""
 
 from __future__ import annotations
 
@@ -28,33 +28,6 @@ class Labels(msgspec.Struct, gc=False):
     def asks(self) -> bool:
         """Whether one of them requests a share."""
         return self.fraction is not msgspec.UNSET or self.memory is not msgspec.UNSET
-
-
-class ObjectMetadata(msgspec.Struct, gc=False):
-    """Labels, and the names of annotations."""
-
-    labels: dict[str, str] | None = None
-    annotations: dict[str, msgspec.Raw] | None = None
-
-
-class PodObject(msgspec.Struct, gc=False):
-    """What is decoded of every pod; a decider may decode more in the same pass (Decider.pod_type)."""
-
-    metadata: ObjectMetadata | None = None
-
-    @property
-    def labels(self) -> dict[str, str] | None:
-        """The labels of a pod that requests a share by label; None for any other pod."""
-        labels = self.metadata.labels if self.metadata is not None else None
-        return labels if labels and (LABEL in labels or MEMORY_LABEL in labels) else None
-
-
-class _PodRequest(msgspec.Struct, gc=False):
-    object: Pod | None
-
-
-class _PodReview(msgspec.Struct, gc=False):
-    request: _PodRequest
 
 
 class _User(msgspec.Struct, gc=False):
@@ -87,7 +60,6 @@ class _NamedReview(msgspec.Struct, gc=False):
     request: _NamedRequest
 
 
-_pod_review = msgspec.json.Decoder(_PodReview)
 _named_review = msgspec.json.Decoder(_NamedReview)
 _user = msgspec.json.Decoder(_User)
 _annotations = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -106,16 +78,9 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     sub_resource: str
     namespace: str
     dry_run: bool
-    object: PodObject | Job | Denial | None
+    object: Pod | Job | Denial | None
     """The object; a Denial if it has the label but cannot be read; None if neither."""
     body: bytes
-
-    def pod(self) -> Pod | Denial:
-        """Decode the pod with all fields that rules read; return a Denial if it cannot be read."""
-        try:
-            return _pod_review.decode(self.body).request.object or Pod()
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return unreadable(error)
 
     def pod_identity(self) -> str:
         """Return a digest that identifies a labelled pod before it has a uid: its name, owners and creator.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Generic, TypeVar
 
 import msgspec
 from pybase64 import b64encode
@@ -14,9 +12,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.label import asked_of
 from webhook.admission.nesting import head_of, is_surely_unlabelled
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, Pod
-from webhook.admission_request import Labels, PodObject, Request, unreadable
-
-P = TypeVar("P", bound=PodObject)
+from webhook.admission_request import Labels, Request, unreadable
 
 
 class UnreadableReviewError(ValueError):
@@ -42,12 +38,12 @@ class _Header(msgspec.Struct, rename="camel", gc=False):
     dry_run: bool | None = None
 
 
-class _PodRequest(_Header, Generic[P]):
-    object: P | None = None
+class _PodRequest(_Header):
+    object: Pod | None = None
 
 
-class _PodReview(msgspec.Struct, Generic[P], rename="camel", gc=False):
-    request: _PodRequest[P]
+class _PodReview(msgspec.Struct, rename="camel", gc=False):
+    request: _PodRequest
     api_version: str = "admission.k8s.io/v1"
     kind: str = "AdmissionReview"
 
@@ -116,6 +112,7 @@ class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 _head_review = msgspec.json.Decoder(_HeadReview)
+_pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
@@ -127,15 +124,15 @@ UNREADABLE_NAMESPACE = "unreadable"
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
-def decode(body: bytes, pod_type: type[PodObject] = PodObject) -> Request:
-    """Decode a review and its pod, as `pod_type`, in one pass; if that fails, as much as can be decoded.
+def decode(body: bytes) -> Request:
+    """Decode a review and its pod in one pass; if that fails, as much as can be decoded.
 
     Raises:
         UnreadableReviewError: the body is not JSON, or has no object `request` with a valid uid.
     """
     try:
-        review = _pod_review(pod_type).decode(body)
-        found: PodObject | Job | Denial | None = review.request.object
+        review = _pod_review.decode(body)
+        found: Pod | Job | None = review.request.object
         if review.request.resource.resource == "jobs":
             found = _job_review.decode(body).request.object
         return _request(review.request, review.api_version, found, body)
@@ -214,14 +211,7 @@ def _verdict(decision: str, reason: Reason, note: str | None) -> bytes:
     return b',"allowed":%b,"auditAnnotations":%b' % (allowed, audit)
 
 
-@cache
-def _pod_review(pod_type: type[P]) -> msgspec.json.Decoder[_PodReview[P]]:
-    return msgspec.json.Decoder(_PodReview[pod_type])  # type: ignore[valid-type]  # a type that only the caller knows
-
-
-def _request(
-    header: _Header, api_version: str, found: PodObject | Job | Denial | None, body: bytes
-) -> Request:
+def _request(header: _Header, api_version: str, found: Pod | Job | Denial | None, body: bytes) -> Request:
     """Validate what is stored, logged or repeated of a request: a stranger may send it, at any length."""
     resource, namespace = header.resource, header.namespace or "default"
     if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
@@ -245,15 +235,11 @@ _is_namespace = lru_cache(maxsize=1024)(is_namespace)
 """Called for every review, and a cluster has few namespaces."""
 
 
-def _in_no_namespace(found: PodObject | Job | Denial | None) -> Denial | None:
+def _in_no_namespace(found: Pod | Job | Denial | None) -> Denial | None:
     """Deny a labelled object in an invalid namespace; other objects do not concern us."""
-    if isinstance(found, PodObject):
-        is_labelled = found.labels is not None
-    elif isinstance(found, Job):
-        is_labelled = asked_of(found.metadata) is not None
-    else:
+    if found is None or isinstance(found, Denial):
         return found
-    if not is_labelled:
+    if asked_of(found.metadata) is None:
         return None
     return Denial.of(
         Reason.UNREADABLE,
@@ -284,20 +270,15 @@ def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
     return _request(header, version, None if is_surely_unlabelled(body) else denial, body)
 
 
-def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
-    """Return the metadata of a labelled pod, or deny another labelled object; None without a label."""
+def _partly_read(request: _RawRequest) -> Pod | Job | Denial | None:
+    """Return a labelled object, or deny it if it cannot be read; None without a label."""
     if not _is_labelled(request.object):
         return None
-    kind: type[Pod | Job] = Job
-    if request.resource.resource != "jobs":
-        with suppress(msgspec.ValidationError):
-            return msgspec.json.decode(request.object, type=PodObject)
-        kind = Pod
+    kind: type[Pod | Job] = Job if request.resource.resource == "jobs" else Pod
     try:
-        msgspec.json.decode(request.object, type=kind)
+        return msgspec.json.decode(request.object, type=kind)
     except msgspec.ValidationError as error:
         return unreadable(error)
-    return Denial.of(Reason.UNREADABLE, "the labelled object cannot be read: recreate it from its manifest")
 
 
 def _is_labelled(found: msgspec.Raw) -> bool:

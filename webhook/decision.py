@@ -1,9 +1,8 @@
-"""How labelled pods are decided: the protocol of a decider, and its results."""
+"""The results of deciding a review."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -11,9 +10,7 @@ from ledger.placement_request import OverQuota, Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
-from webhook.admission_request import PodObject, Request
 from webhook.placing.placer import Unanswered, Unplaced
-from webhook.policy_resolver import ResolvedPolicy
 
 # Looking a member up in its enumeration is a call of a Python function.
 _INJECTED, _UNCHANGED = Reason.INJECTED, Reason.UNCHANGED
@@ -26,19 +23,6 @@ class Pending(msgspec.Struct, frozen=True, eq=False, gc=False):
     finish: Callable[[Placement], Injection | Denial]
     """Returns the patch for a placement, or the denial of a rule that the placement breaks. Pure."""
     policy: EffectivePolicy
-
-
-class Decider(Protocol):
-    """Decides pods that ask for a share: the rules, or a cache in front of them."""
-
-    pod_type: type[PodObject]
-    """The type into which pods are decoded, in the one pass over a review's body."""
-
-    def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision for a labelled pod, or the placement request on which it depends."""
-
-    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
-        """Return the same for an unlabelled pod in another system's syntax; None if it uses none."""
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):

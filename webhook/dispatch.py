@@ -10,18 +10,19 @@ from kube.names import ASKING_LABELS
 from ledger.placement_request import Placement
 from policies.loading.reload import NoPoliciesError
 from policies.model.effective import EffectivePolicy
-from webhook.admission.aliases import is_surely_without_aliases
+from webhook.admission.aliases import asks_in_other_words, is_surely_without_aliases
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
+from webhook.admission.label import asked_of
 from webhook.admission.no_share import without_share
-from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
 from webhook.admission.sizes import refuse_too_large
-from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
+from webhook.admission_request import MIRROR_ANNOTATION, Request
 from webhook.admission_review import Head
-from webhook.decision import Decider, Outcome, Pending
+from webhook.decision import Outcome, Pending
 from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
-from webhook.rules import may_be_alias
+from webhook.rules import Rules
 
 NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
 
@@ -29,11 +30,9 @@ NO_POLICIES = "the injector started with broken policies: ask the admin to fix t
 class Dispatcher:
     """Decides reviews under the current policies, except for their placement. Raises no Exception."""
 
-    def __init__(self, policies: Callable[[], Policies], decider: Decider) -> None:
+    def __init__(self, policies: Callable[[], Policies], rules: Rules) -> None:
         self._resolver = PolicyResolver(policies)
-        self.decider = decider
-        self.pod_type = decider.pod_type
-        """The type into which pods are decoded."""
+        self._rules = rules
 
     def begin(self, request: Request) -> Outcome | Pending:
         """Return the outcome, or the placement request on which it depends."""
@@ -41,7 +40,7 @@ class Dispatcher:
         try:
             if request.operation != "CREATE" or request.sub_resource:
                 return self._change(request)
-            if isinstance(found, PodObject):
+            if isinstance(found, Pod):
                 return self._pod(request, found)
             return self._job(request, found) if isinstance(found, Job) else _unread(request, found)
         except NoPoliciesError:
@@ -93,7 +92,7 @@ class Dispatcher:
         denial = None
         if request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource:
             found = request.object
-            if isinstance(found, PodObject) and found.labels is not None:
+            if isinstance(found, Pod) and asked_of(found.metadata) is not None:
                 denial = refuse_change(request.body)
         return Outcome(Reason.NOT_HANDLED) if denial is None else Outcome.of(denial, None)
 
@@ -110,23 +109,23 @@ class Dispatcher:
             return Outcome(patch.reason, denial=patch, policy=policy)
         return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
 
-    def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        metadata, labels = pod.metadata, pod.labels
-        if metadata is None or labels is None:
+    def _pod(self, request: Request, pod: Pod) -> Outcome | Pending:
+        metadata = pod.metadata
+        if metadata is None or asked_of(metadata) is None:
             return self._alias(request, pod)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)
         if _is_mirror(request, metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
-        resolved = self._find(request, labels)
+        resolved = self._find(request, metadata.labels or {})
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
         if not resolved.policy.gives_share:
-            return _without_share(request, resolved.policy)
-        begun = self.decider.begin(request, resolved)
+            return _without_share(pod, resolved.policy)
+        begun = self._rules.begin(request, pod, resolved)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
-    def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
+    def _alias(self, request: Request, pod: Pod) -> Outcome | Pending:
         """Decide an unlabelled pod by the policy's aliases; admit it unchanged if there are none."""
         if pod.metadata is None or request.resource != "pods":
             return Outcome(Reason.NOT_LABELLED)
@@ -134,12 +133,12 @@ class Dispatcher:
             resolved = self._find(request, pod.metadata.labels or {})
         except NoPoliciesError:
             # Such a pod is sent only if a policy accepts this syntax: it must not start without its limit.
-            if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):
+            if asks_in_other_words(pod) and not _is_mirror(request, pod.metadata.annotations):
                 raise
             return Outcome(Reason.NOT_LABELLED)
         if isinstance(resolved, Denial) or not resolved.policy.aliases:
             return Outcome(Reason.NOT_LABELLED)
-        begun = self.decider.begin_alias(request, resolved)
+        begun = self._rules.begin_alias(request, pod, resolved)
         if begun is None:
             return Outcome(Reason.NOT_LABELLED)
         if _is_mirror(request, pod.metadata.annotations):
@@ -154,9 +153,8 @@ def _unread(request: Request, found: Denial | None) -> Outcome:
     return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
 
 
-def _without_share(request: Request, policy: EffectivePolicy) -> Outcome:
-    pod = request.pod()
-    patch = pod if isinstance(pod, Denial) else without_share(pod, policy)
+def _without_share(pod: Pod, policy: EffectivePolicy) -> Outcome:
+    patch = without_share(pod, policy)
     if isinstance(patch, Denial):
         return Outcome(patch.reason, denial=patch, policy=policy)
     return Outcome(Reason.NO_SHARE, patch, policy=policy)

@@ -29,7 +29,6 @@ from webhook.denial_reports import DenialReports
 from webhook.metrics import WebhookMetrics
 from webhook.options import WebhookOptions
 from webhook.page import AdmittedPods, RecentDenials
-from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import ControllerWait
@@ -83,7 +82,7 @@ class WebhookProcess:
         self._reports: DenialReports | None = None
         placer, may_have = self._placer(ledger)
         observe, self._page = self._observer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules(may_have)), placer, observe)
+        reviewer = Reviewer(lambda: self._policies.current, Rules(may_have), placer, observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)

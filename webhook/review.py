@@ -15,10 +15,11 @@ from webhook.admission.denial import Reason
 from webhook.admission.sizes import is_too_large
 from webhook.admission_request import Request
 from webhook.admission_review import allow, decode, decode_head, deny
-from webhook.decision import Decider, Outcome, Pending, deny_unplaced
+from webhook.decision import Outcome, Pending, deny_unplaced
 from webhook.dispatch import Dispatcher, broken
 from webhook.placing.placer import Placed, Placer, Unanswered
 from webhook.policy_resolver import Policies
+from webhook.rules import Rules
 
 Observer = Callable[[Request, Outcome, float], None]
 """Called for each decision, with the seconds it took."""
@@ -30,9 +31,9 @@ class Reviewer:
     """Decides reviews under the current policies."""
 
     def __init__(
-        self, policies: Callable[[], Policies], decider: Decider, placer: Placer, observe: Observer
+        self, policies: Callable[[], Policies], rules: Rules, placer: Placer, observe: Observer
     ) -> None:
-        self.dispatcher = Dispatcher(policies, decider)
+        self._dispatcher = Dispatcher(policies, rules)
         self._placer = placer
         self._observe = observe
 
@@ -50,9 +51,9 @@ class Reviewer:
         start = perf_counter()
         if is_too_large(body):
             head = decode_head(body)
-            return self._end(head.request, self.dispatcher.decide_by_head(head), start)
-        request = decode(body, self.dispatcher.pod_type)
-        outcome = self.dispatcher.begin(request)
+            return self._end(head.request, self._dispatcher.decide_by_head(head), start)
+        request = decode(body)
+        outcome = self._dispatcher.begin(request)
         if isinstance(outcome, Pending):
             return self._place(request, outcome, start)
         return self._end(request, outcome, start)
@@ -79,7 +80,7 @@ class Reviewer:
         """Answer; if the pod is denied after its placement, release the reservation."""
         if not isinstance(placed, Placement):
             return self._end(request, Outcome.of(deny_unplaced(placed), pending.policy), start)
-        outcome = self.dispatcher.finish(request, pending, placed)
+        outcome = self._dispatcher.finish(request, pending, placed)
         if outcome.injection is None:
             self._release(placed)
         return self._end(request, outcome, start)

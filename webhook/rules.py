@@ -1,4 +1,4 @@
-"""The rules as a decider: decode the pod, validate it, request a placement, mutate the pod."""
+"""All rules in order: validate a pod, request a placement, mutate the pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from ledger.placement_request import Accounting, Placement
 from policies.model.effective import EffectivePolicy, QuotaRule
 from webhook.admission.alias_words import Alias
-from webhook.admission.aliases import asks_in_other_words, read_alias
+from webhook.admission.aliases import read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
 from webhook.admission.limiter import refuse_copy_from_elsewhere
@@ -19,7 +19,7 @@ from webhook.admission.placement_request import placement_request
 from webhook.admission.pod import Pod
 from webhook.admission.refusals import refuse_index
 from webhook.admission.validate import Validated, validate
-from webhook.admission_request import PodObject, Request
+from webhook.admission_request import Request
 from webhook.decision import Pending
 from webhook.policy_resolver import ResolvedPolicy
 
@@ -27,18 +27,12 @@ from webhook.policy_resolver import ResolvedPolicy
 class Rules:
     """Applies all rules to every pod."""
 
-    pod_type: type[PodObject] = PodObject
-
     def __init__(self, may_have: Callable[[Collection[str]], bool] = lambda _values: True) -> None:
         """`may_have` says whether any node may have GPUs of one of these values of the memory label."""
         self._may_have = may_have
 
-    def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision, or the placement request on which it depends."""
-        pod = request.pod()
-        return pod if isinstance(pod, Denial) else self._decide(request, resolved, pod)
-
-    def _decide(self, request: Request, resolved: ResolvedPolicy, pod: Pod) -> Pending | Injection | Denial:
+    def begin(self, request: Request, pod: Pod, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
+        """Return the decision for a labelled pod, or the placement request on which it depends."""
         policy = resolved.policy
         validated = validate(pod, request.namespace, policy, request.whole_object)
         if isinstance(validated, Denial):
@@ -62,10 +56,11 @@ class Rules:
         is_assumed = assume is not None and str(assume.gpu_mib) in memory_values
         return not memory_values or is_assumed or self._may_have(memory_values)
 
-    def begin_alias(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
-        """Decide an unlabelled pod that uses another system's syntax; None if it uses none."""
-        pod = request.pod()
-        alias = None if isinstance(pod, Denial) else read_alias(pod, resolved.policy)
+    def begin_alias(
+        self, request: Request, pod: Pod, resolved: ResolvedPolicy
+    ) -> Pending | Injection | Denial | None:
+        """Return the same for an unlabelled pod in another system's syntax; None if it uses none."""
+        alias = read_alias(pod, resolved.policy)
         if alias is None or isinstance(alias, Denial):
             return alias
         validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
@@ -75,12 +70,6 @@ class Rules:
         if isinstance(placing, Denial):
             return placing
         return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
-
-
-def may_be_alias(request: Request) -> bool:
-    """Whether an unlabelled pod uses another system's syntax that a policy may accept."""
-    pod = request.pod()
-    return not isinstance(pod, Denial) and asks_in_other_words(pod)
 
 
 def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> Injection | Denial:

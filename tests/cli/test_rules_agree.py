@@ -68,7 +68,7 @@ def test_the_webhook_explain_and_queues_check_agree(keys, label):
     seen, allowed = set(), label in policy.fractions
     for limits in LIMITS if allowed else LIMITS[:6]:
         found = pod(fraction=label, containers=[container(limits=limits)])
-        decided = webhook.send(review_of(found, dryRun=True), learns=False)
+        decided = webhook.send(review_of(found, dryRun=True))
         (explained,) = explainer.explain(found)
         problems = list(queue_problems(queue_of(label, limits), policy))
         assert decided.code in RULES, decided.message
@@ -94,7 +94,7 @@ def test_webhook_and_queues_check_agree_on_annotations(keys, label):
     seen = set()
     for annotations in [{name: text} for name, texts in ANNOTATIONS.items() for text in texts]:
         found = pod(fraction=label, metadata={"annotations": annotations})
-        decided = webhook.send(review_of(found, dryRun=True), learns=False)
+        decided = webhook.send(review_of(found, dryRun=True))
         problems = list(queue_problems(queue_of(label, {}, annotations), policy))
         assert bool(problems) is (decided.code in REFUSED), (annotations, decided.code, problems)
         seen.add(decided.code)

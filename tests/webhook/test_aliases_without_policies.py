@@ -9,7 +9,6 @@ from ledger.ledger import Ledger
 from policies.loading.reload import LivePolicies
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import container, pod, review_of
-from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -31,7 +30,7 @@ def decide(live):
     """Decide a pod; gives whether it is let in, the reason's code, and whether it was changed."""
     ledger = Ledger()
     ledger.set_node(gpu_node("a"))
-    reviewer = Reviewer(lambda: live.current, PatchCache(Rules()), LedgerPlacer(ledger), lambda *_: None)
+    reviewer = Reviewer(lambda: live.current, Rules(), LedgerPlacer(ledger), lambda *_: None)
 
     def answer(found, **request):
         body = json.dumps(review_of(found, **request)).encode()

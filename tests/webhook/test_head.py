@@ -7,7 +7,8 @@ import pytest
 from tests.webhook.support import FIXTURES, LABEL, Webhook, as_body, container, pod, policies, review_of
 from webhook.admission import sizes
 from webhook.admission.aliases import is_surely_without_aliases
-from webhook.admission_request import PodObject
+from webhook.admission.label import asked_of
+from webhook.admission.pod import Pod
 from webhook.admission_review import UnreadableReviewError, decode, decode_head
 
 MEMORY_LABEL = "clearml-injector/gpu-memory"
@@ -29,7 +30,7 @@ ODD = {
 def is_labelled(body):
     """What the decoder of small reviews says."""
     found = decode(body).object
-    return found.labels is not None if isinstance(found, PodObject) else found is not None
+    return asked_of(found.metadata) is not None if isinstance(found, Pod) else found is not None
 
 
 def check(body):

@@ -20,6 +20,7 @@ from tests.webhook.support import (
     review_of,
 )
 from webhook.admission_review import UnreadableReviewError, decode
+from webhook.placing.placer import LedgerPlacer
 
 LONG = "x" * 2**16
 JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
@@ -134,8 +135,8 @@ def test_a_placement_request_never_holds_a_name_of_any_length(profile):
             kept.append(request)
             return plain.place(request)
 
-    kept, webhook = [], Webhook(policies("resources: {mode: mig}"))
-    plain, webhook.placer._placer = webhook.placer._placer, Keeping()
+    kept, plain = [], LedgerPlacer(fixture_ledger())
+    webhook = Webhook(policies("resources: {mode: mig}"), placer=Keeping())
     denied = webhook.decide(pod(containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
     assert denied.message.endswith("is not a known MIG profile: use another, or leave the resource out")
     assert [len(request.demands.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]

@@ -6,7 +6,6 @@ from kube import names
 from webhook.admission.json_patch import Operation, add, pointer, remove
 from webhook.admission.pod import ObjectMeta
 
-PREFIX = names.PREFIX
 INJECTED = names.INJECTED_ANNOTATION
 SLICES = names.SLICES_ANNOTATION
 GPU_INDEX = names.GPU_INDEX_ANNOTATION

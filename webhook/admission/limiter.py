@@ -11,7 +11,7 @@ from policies.model.effective import EffectiveLimiter, InitContainer, LibraryVol
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
-from webhook.admission.free_names import MAX_NAME, FreeNames
+from webhook.admission.free_names import FreeNames
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
@@ -20,8 +20,6 @@ INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
 """Prefix of all names that the limiter adds."""
 LIBRARY_VOLUME = f"{OUR_NAMES}-library"
 CACHE_VOLUME = f"{OUR_NAMES}-cache"
-MAX_CONTAINER_NAME = MAX_NAME - len(f"{CACHE_VOLUME}-")
-"""Maximum characters of a container's name that its cache volume's name can contain unshortened."""
 
 _SECURITY_CONTEXT = {
     "allowPrivilegeEscalation": False,

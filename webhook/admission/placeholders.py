@@ -54,11 +54,3 @@ def _of_device(variables: Mapping[str, list[str]], device: int) -> dict[str, lis
     """Return the limits of another GPU: those of the first, unless the variables set others."""
     numbered = {f"{prefix}{device}": variables.get(f"{prefix}0") for prefix in _OF_ONE_GPU}
     return {name: parts for name, parts in numbered.items() if parts is not None and name not in variables}
-
-
-def uses_namespace(variables: tuple[EnvVar, ...]) -> bool:
-    """Whether any variable uses the pod's namespace."""
-    for variable in variables:  # noqa: SIM110 any() with a generator costs more than all of this
-        if "{namespace}" in variable.value:
-            return True
-    return False

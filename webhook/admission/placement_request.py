@@ -20,9 +20,7 @@ MAX_KEPT_VALUES = 64
 """Maximum values of GPU memory in the request, of those to which the pod is bound already."""
 
 
-def placement_request(
-    validated: Validated, accounting: Accounting, amounts: EffectiveRequest | None = None
-) -> PlacementRequest | Denial:
+def placement_request(validated: Validated, accounting: Accounting) -> PlacementRequest | Denial:
     """Return the placement request of a validated pod, or a denial of its demands.
 
     For a pod with an existing placement only the quotas are checked.
@@ -30,7 +28,6 @@ def placement_request(
     Args:
         validated: the pod.
         accounting: the part of the request that is specific to this pod.
-        amounts: its CPU and memory; None to read them from the pod.
     """
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial
@@ -42,7 +39,7 @@ def placement_request(
     if isinstance(constraints, Denial):
         return constraints
     try:
-        amounts = amounts or _amounts(spec)
+        amounts = _amounts(spec)
     except ValueError as error:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; use one")
     share = RequestedShare(

@@ -85,24 +85,17 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
+    """Refuse annotations of another GPU system, and those that inject devices."""
     for name in metadata.annotations or ():
-        denial = refuse_annotation(name)
-        if denial is not None:
-            return denial
-    return None
-
-
-def refuse_annotation(name: str) -> Denial | None:
-    """Refuse an annotation of another GPU system, or one that injects devices."""
-    if name in OURS_INSTEAD:
-        ours = OURS_INSTEAD[name]
-        advice = f"use {ours} instead" if ours is not None else None
-        return _other_system(f"annotation {name}", advice)
-    if gives_devices(name):
-        return Denial.of(
-            Reason.CDI_ANNOTATION,
-            f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
-        )
+        if name in OURS_INSTEAD:
+            ours = OURS_INSTEAD[name]
+            advice = f"use {ours} instead" if ours is not None else None
+            return _other_system(f"annotation {name}", advice)
+        if gives_devices(name):
+            return Denial.of(
+                Reason.CDI_ANNOTATION,
+                f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
+            )
     return None
 
 
@@ -166,17 +159,12 @@ def _refuse_host_paths(spec: PodSpec, policy: EffectivePolicy) -> Denial | None:
     return None
 
 
-def refused_capability(name: str) -> str | None:
-    """Return a capability in the notation of policies; None if it needs no permission."""
-    plain = name.upper().removeprefix("CAP_")
-    return plain if plain in CAPABILITIES else None
-
-
 def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
     context = ref.container.security_context
     added = context.capabilities.add if context is not None and context.capabilities is not None else None
     for name in added or ():
-        if refused_capability(name) not in (None, *allow.capabilities):
+        plain = name.upper().removeprefix("CAP_")
+        if plain in CAPABILITIES and plain not in allow.capabilities:
             return Denial.of(
                 Reason.CAPABILITY,
                 f'container "{ref.container.name}" adds {name}, which gives access to every GPU of the node:'

@@ -49,10 +49,6 @@ MAX_PATCH_BYTES = 700_000
 
 _SHORTEN = "use shorter paths"
 _SPLIT = "split it into several pods"
-_BYTES_OF_A_VARIABLE = len('{"name":""},')
-_BYTES_OF_A_MOUNT = len('{"name":"","mountPath":""},')
-MAX_BYTES_UNCOUNTED = min(_BYTES_OF_A_VARIABLE * MAX_VARIABLES, _BYTES_OF_A_MOUNT * MAX_MOUNTS)
-"""A review of at most this size cannot have too many variables or mounts, so they need not be counted."""
 
 
 def is_too_large(body: bytes) -> bool:

@@ -1,9 +1,8 @@
 """A campaign of hostile reviews: `python -m tests.long.campaign.decisions --reviews N [--seed S]`.
 
-Each review is decided with the patch cache and by the rules, which must agree; what is let in is
-patched, checked by the oracle where it knows the request, and reviewed a second time, which must change
-nothing, and a third time after a stranger's webhook. The ledger must never
-promise a ninth slice, nor a namespace more than its quota. Prints counts; exits with 1 on a finding.
+What is let in is patched, checked by the oracle where it knows the request, and reviewed a second time, which
+must change nothing, and a third time after a stranger's webhook. The ledger must never promise a ninth slice,
+nor a namespace more than its quota. Prints counts; exits with 1 on a finding.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from testbed.registration import MEMORY_LABEL
 from tests.ledger.cluster import gpu_node
 from tests.long.campaign import hostile, instances, tampering
 from tests.long.campaign.oracle import LABEL, Expected, faults, faults_of_either
-from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, fixture_ledger, policies
 from tests.webhook.support.reviewed_again import after_a_stranger, decide_again, missing
 from webhook.decision import Outcome
@@ -177,9 +175,9 @@ class Campaign:
 
     def _send(self, review: dict[str, Any]) -> Decision:
         self._tally.reviews += 1
-        self._tally.decisions += 2  # with the cache and without
+        self._tally.decisions += 1
         self.last = review
-        decided = self._webhook.send(review, learns=self._dice.random() < 0.5)
+        decided = self._webhook.send(review)
         self._tally.codes[decided.code] += 1
         return decided
 
@@ -211,8 +209,8 @@ class Campaign:
             raise FoundError("; ".join(found))
         again = {**review, "request": {**review["request"], "object": stored}}
         second = self._send(again)
-        if second.code == "pod-too-large" or is_of_wrong_type_unread(second.outcome):
-            # At the bound our own part was too much; and a cached form does not look at every type.
+        if second.code == "pod-too-large":
+            # At the bound our own part was too much.
             return
         if not second.allowed or second.patch:
             raise FoundError(f"a second review: {second.reply['response'].get('status')} {second.patch}")

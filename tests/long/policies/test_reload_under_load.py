@@ -10,7 +10,6 @@ from ledger.ledger import Ledger
 from policies.loading.reload import LivePolicies
 from tests.policies.console import ROOT
 from tests.policies.kubelet import Mount
-from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -47,7 +46,7 @@ def test_every_answer_during_a_thousand_reloads_is_of_one_good_set(tmp_path):
     found = read_inventory(ROOT / "examples" / "demo" / "inventory.yaml", live.current.resource_names)
     ledger = Ledger()
     ledger.replace([node for node in found.nodes if node.gpu_mib == GPU_MIB], found.pods)
-    reviewer = Reviewer(lambda: live.current, PatchCache(Rules()), LedgerPlacer(ledger), lambda *_: None)
+    reviewer = Reviewer(lambda: live.current, Rules(), LedgerPlacer(ledger), lambda *_: None)
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

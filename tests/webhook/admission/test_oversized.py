@@ -14,9 +14,9 @@ ONE_OF_EACH_GROUP = {shape.group: shape.name for shape in SHAPES.values()}
 
 @pytest.mark.parametrize("name", ONE_OF_EACH_GROUP.values())
 def test_a_pod_of_512_kib_gets_one_short_answer_after_a_bounded_amount_of_work(name):
-    check(SHAPES[name].make(SIZE), reviews=1)
+    check(SHAPES[name].make(SIZE))
 
 
 @pytest.mark.parametrize("name", list(SHAPES)[:: by_turns("webhook", usual=3, full=1)])
-def test_so_does_a_pod_that_just_keeps_the_bounds_whether_its_form_is_known_or_not(name):
-    check(SHAPES[name].make(AT_THE_BOUNDS), reviews=3)
+def test_so_does_a_pod_that_just_keeps_the_bounds(name):
+    check(SHAPES[name].make(AT_THE_BOUNDS))

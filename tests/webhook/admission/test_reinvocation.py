@@ -7,7 +7,6 @@ import pytest
 from ledger.ledger import Ledger
 from modes.facts import NodeFact
 from tests.ledger.cluster import gpu_node
-from tests.webhook.patch_cache.differential import finish
 from tests.webhook.support import (
     CACHE,
     LIBRARY,
@@ -20,6 +19,7 @@ from tests.webhook.support import (
     review_of,
     reviewed,
 )
+from tests.webhook.support.answers import finish
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules

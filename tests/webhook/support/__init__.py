@@ -12,10 +12,9 @@ from cli.manifests import read_inventory
 from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
-from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
+from tests.webhook.support.answers import finish, readable
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 from webhook.decision import Outcome
-from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -139,35 +138,28 @@ def named(items, name):
 
 
 class Webhook:
-    """A reviewer over a ledger, without a server. Whatever it decides, the rules decide the same.
+    """A reviewer over a ledger, without a server.
 
     Every pod that it injects is reviewed again (reviewed_again.py), unless a test says that it cannot be.
     """
 
-    def __init__(self, policy_set=None, ledger=None, *, again=True):
+    def __init__(self, policy_set=None, ledger=None, *, placer=None, again=True):
         self.policies = policy_set or default_policies()
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
         self._again = again
-        self.placer = Recorder(LedgerPlacer(self.ledger))
-        self.reviewer = Reviewer(lambda: self.policies, PatchCache(Rules()), self.placer, self._observe)
+        self.reviewer = Reviewer(
+            lambda: self.policies, Rules(), placer or LedgerPlacer(self.ledger), self._observe
+        )
 
     def _observe(self, _request, outcome, _seconds):
         self.outcomes.append(outcome)
 
-    def learn(self, review: Any) -> bool:
-        """Have the patch cache learn the key of a review's pod, if it has one; say whether it has."""
-        return learn(self.reviewer, self.policies, as_body(review))
-
-    def send(self, review: Any, *, learns=True) -> Decision:
-        """Decide a review, or the text of one, of a pod whose key the cache knows if it can."""
+    def send(self, review: Any) -> Decision:
+        """Decide a review, or the text of one."""
         body = as_body(review)
-        if learns:
-            self.learn(body)
-        self.placer.take()
         answered = finish(self.reviewer.review(body))
         outcome = self.outcomes[-1]
-        check_by_rules(body, self.policies, answered, outcome, self.placer.take())
         patch = readable(answered)["response"].get("patch", [])
         sent = json.loads(body)
         decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)

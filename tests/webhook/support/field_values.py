@@ -1,20 +1,18 @@
 """Values, ordinary and adverse, for every field of a pod or of its request that a decision can read.
 
-Whoever adds a field adds its values here: would a cache key notice each of them?
+When a rule reads a new field, list its possible values here (tests/webhook/test_field_values.py).
 """
 
 from typing import Any, NamedTuple
 
 from kube.names import is_uid
-from webhook.patch_cache.template import MARK, MEMORY, MODEL, NODE, RESERVATION
 
 GONE = object()
 """The field is left out."""
 LABEL = "clearml-injector/fraction"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
 OURS = "clearml-injector/"
-MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY, MODEL]
-TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}", *MARKS]
+TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}"]
 LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "my-gpu-limiter", "gpu-limite"]
 LONG = ["a" * length for length in (45, 46, 63, 64)]
 CLAIM = {"name": "not-a-gpu-rdma-example-com", "resourceClaimTemplateName": "anything"}
@@ -90,7 +88,7 @@ AMOUNTS: list[Any] = [
     {"cpu": "1", "memory": "1Gi"},
     {"cpu": 1, "memory": "1Ti", "ephemeral-storage": "1Gi"},
     {"cpu": "a lot"},
-    {"cpu": '1"', MARK: "1"},
+    {"cpu": '1"'},
     {f"example.com/{number}": "1" for number in range(1000)},
 ]
 RESOURCES: list[Any] = [GONE, None, {}, *({"limits": each, "requests": each} for each in AMOUNTS[1:])]
@@ -226,9 +224,9 @@ VALUES: dict[str, list[Any]] = {
         [{"key": "gpu", "operator": "Equal", "effect": "NoSchedule"}],
         [{"key": f"k-{number}"} for number in range(101)],
     ],
-    "PodSpec.runtime_class_name": [GONE, None, "", "nvidia", "gvisor", MARK],
+    "PodSpec.runtime_class_name": [GONE, None, "", "nvidia", "gvisor"],
     "PodSpec.resource_claims": [GONE, None, [], [{"name": "gpu"}], [CLAIM]],
-    "ResourceClaim.name": [GONE, None, "", "gpu", CLAIM["name"], MARK],
+    "ResourceClaim.name": [GONE, None, "", "gpu", CLAIM["name"]],
     "ResourceClaim.resource_claim_name": [GONE, None, "", "mine"],
     "ResourceClaim.resource_claim_template_name": [GONE, None, "", "anything"],
     "PodSpec.scheduling_gates": [
@@ -239,7 +237,7 @@ VALUES: dict[str, list[Any]] = {
         [{"name": "clearml-injector/quota"}],
         [{"name": 3}],
     ],
-    "SchedulingGate.name": ["example.com/wait", "clearml-injector/quota", "", MARK],
+    "SchedulingGate.name": ["example.com/wait", "clearml-injector/quota", ""],
     "PodSpec.overhead": [GONE, None, {}, {"cpu": "1"}, {"cpu": "x"}],
     "PodSpec.resources": RESOURCES,
     "Container.name": [
@@ -305,8 +303,8 @@ VALUES: dict[str, list[Any]] = {
     "Resources.limits": AMOUNTS,
     "Resources.requests": AMOUNTS,
     "Resources.claims": [GONE, None, [], [{"name": "gpu"}], [{"name": CLAIM["name"]}]],
-    "UsedClaim.name": [GONE, None, "", "gpu-fraction", MARK],
-    "UsedClaim.request": [GONE, None, "", "share", "gpu", "gpu-1", MARK],
+    "UsedClaim.name": [GONE, None, "", "gpu-fraction"],
+    "UsedClaim.request": [GONE, None, "", "share", "gpu", "gpu-1"],
     "Affinity.node_affinity": NODE_AFFINITIES,
     "NodeAffinity.required": [GONE, None, {}, {"nodeSelectorTerms": [{}]}, {"nodeSelectorTerms": [TERM, {}]}],
     "NodeAffinity.preferred": [GONE, None, [], [{"weight": 1}]],
@@ -329,7 +327,7 @@ VALUES: dict[str, list[Any]] = {
     "Requirement.values": [GONE, None, [], ["81920"], ["a", "b"], ["x"] * 1001],
     "Toleration.key": [GONE, None, "", "gpu", "x"],
     "Toleration.operator": [GONE, None, "Exists", "Equal", "x"],
-    "Toleration.value": [GONE, None, "", "x", *MARKS],
+    "Toleration.value": [GONE, None, "", "x"],
     "Toleration.effect": [GONE, None, "", "NoSchedule", "NoExecute"],
     "_Header.uid": ["another", *filter(is_uid, TEXTS)],
     "_Header.resource": [

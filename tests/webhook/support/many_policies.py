@@ -64,8 +64,6 @@ POLICIES = {
     "rounded up": policies('fractions: {"0.500": 4, "0.2": 2, "0.95": 8}'),
     "whole GPUs": policies('fractions: {"0.500": 4, "1.000": 8, "2": 16}'),
 }
-WITHOUT_KEYS = {"clearml-image", "own images"}
-"""Their rules look at the image."""
 
 PLACES = (
     (0, 81920, "gpu-1", ("81920", "81921")),

@@ -1,1 +1,0 @@
-"""Cached patches for pods that differ from an earlier one only in names; an optional layer."""
