@@ -7,7 +7,7 @@ or an annotation without an entry here.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Decision = Literal["removed", "removed-from-gpu-containers", "kept", "denied", "denied-to-every-pod"]
@@ -127,25 +127,33 @@ def names_of(keys: tuple[DeviceKey, ...], *decisions: Decision) -> list[str]:
     return [key.name for key in keys if key.decision in decisions]
 
 
-def _pattern(names: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in names), re.DOTALL)
+class _Names:
+    """A table's names, and those that stand for all names with a beginning."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.whole = frozenset(names)
+        self.starts = tuple([name[:-1] for name in names if name.endswith("*")])
+
+    def among(self, found: Iterable[str]) -> set[str]:
+        whole, starts = self.whole, self.starts
+        return {name for name in found if name in whole or name.startswith(starts)}
 
 
-_RESERVED = _pattern(names_of(ENVIRONMENT, "removed", "removed-from-gpu-containers"))
-_REMOVED = _pattern(names_of(ENVIRONMENT, "removed"))
-_INJECTING = _pattern(names_of(ANNOTATIONS, "denied", "denied-to-every-pod"))
+_RESERVED = _Names(names_of(ENVIRONMENT, "removed", "removed-from-gpu-containers"))
+_REMOVED = _Names(names_of(ENVIRONMENT, "removed"))
+_INJECTING = _Names(names_of(ANNOTATIONS, "denied", "denied-to-every-pod"))
 
 
-def is_reserved(variable: str) -> bool:
-    """Whether every copy of this variable is removed from a GPU container before ours are set."""
-    return _RESERVED.fullmatch(variable) is not None
+def reserved(variables: Iterable[str]) -> set[str]:
+    """Return the variables of which every copy is removed from a GPU container before ours are set."""
+    return _RESERVED.among(variables)
 
 
-def is_removed(variable: str) -> bool:
-    """Whether every copy of this variable is removed from containers without a share too."""
-    return _REMOVED.fullmatch(variable) is not None
+def removed(variables: Iterable[str]) -> set[str]:
+    """Return the variables of which every copy is removed from containers without a share too."""
+    return _REMOVED.among(variables)
 
 
 def gives_devices(annotation: str) -> bool:
     """Whether a labelled pod with this annotation could get devices in addition to its share."""
-    return any(map(_INJECTING.fullmatch, (annotation, annotation.partition("/")[0])))
+    return bool(_INJECTING.among((annotation, annotation.partition("/")[0])))

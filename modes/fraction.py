@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd
 
 ALLOWED_SLICES_PER_GPU = (2, 4, 8, 16)
@@ -14,7 +15,7 @@ MAX_CONTAINERS = 16
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fraction:
     """A number of slices on GPUs of `slices_per_gpu` slices each; never a float.
 
@@ -193,20 +194,20 @@ class Fraction:
             bins[at] = found
         return tuple(bins)
 
-    @property
+    @cached_property
     def gpus(self) -> int:
         """Number of GPUs used; if containers are on different GPUs, the fewest possible."""
         if self.is_apart:
             return max(2, max(self.bins) + 1)
         return self.parts if self.parts != 1 else self.slices // self.slices_per_gpu or 1
 
-    @property
+    @cached_property
     def is_whole(self) -> bool:
         """Whether the pod gets all of each GPU, so that there is nothing to limit."""
         is_limited = self.exact is not None or self.mib > 0
         return not is_limited and self.parts == 1 and self.slices % self.slices_per_gpu == 0
 
-    @property
+    @cached_property
     def slices_on_each(self) -> int:
         """Slices on each GPU used."""
         return self.slices // self.parts if self.parts != 1 else min(self.slices, self.slices_per_gpu)
@@ -233,7 +234,7 @@ class Fraction:
         mib = self.share_mib(gpu_mib)
         return self.split_mib or tuple([mib * slices // self.slices for slices in self.split])
 
-    @property
+    @cached_property
     def ratio(self) -> tuple[int, int]:
         """The share of each GPU used, as numerator and denominator."""
         return self.exact or (self.slices_on_each, self.slices_per_gpu)

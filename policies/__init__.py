@@ -15,7 +15,6 @@ PUBLIC = (
     "model.effective",
     "model.gpu_count",
     "model.label_advice",
-    "model.placeholders",
     "model.pod_keys",
     "model.problems",
     "model.schema",

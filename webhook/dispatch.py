@@ -111,13 +111,14 @@ class Dispatcher:
 
     def _pod(self, request: Request, pod: Pod) -> Outcome | Pending:
         metadata = pod.metadata
-        if metadata is None or asked_of(metadata) is None:
+        labels = (metadata.labels if metadata is not None else None) or {}
+        if metadata is None or labels.keys().isdisjoint(ASKING_LABELS):
             return self._alias(request, pod)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)
         if _is_mirror(request, metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
-        resolved = self._find(request, metadata.labels or {})
+        resolved = self._find(request, labels)
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
         if not resolved.policy.gives_share:

@@ -1,6 +1,7 @@
 """The closed list of placeholders in values of environment variables, such as `{memory_mib}`.
 
-There are no templates, expressions or conditions: only these names are replaced.
+There are no templates, expressions or conditions: only these names are replaced, by `str.format_map`. Checked
+texts have no other braces.
 """
 
 from __future__ import annotations
@@ -19,15 +20,6 @@ PLACEHOLDERS: Mapping[str, str] = {
 }
 
 _NAMED = re.compile(r"\{([^{}]*)\}")
-
-
-def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace every placeholder of a checked text.
-
-    Raises:
-        KeyError: `values` lacks a placeholder that the text uses.
-    """
-    return _NAMED.sub(lambda match: values[match[1]], text)
 
 
 def used(text: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from kube.device_keys import is_reserved
+from kube.device_keys import reserved
 from kube.dra import CEL_NAME, DNS_NAME, DRIVER, MAX_CEL_NAME, MAX_DRIVER, NVIDIA_DRIVER
 from kube.names import MAX_NAME, NVIDIA_DOMAIN
 from modes.fraction import ALLOWED_SLICES_PER_GPU
@@ -131,7 +131,7 @@ def _pinned_image(text: str) -> str:
 
 
 def _not_secretly_a_limit(env: dict[str, str]) -> dict[str, str]:
-    if taken := sorted(name for name in env if is_reserved(name) or name == "LD_PRELOAD"):
+    if taken := sorted(reserved(env) | (env.keys() & {"LD_PRELOAD"})):
         raise ValueError(f"{taken[0]} belongs to the limiter: set it in a file of kind Limiter")
     return env
 

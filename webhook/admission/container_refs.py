@@ -27,6 +27,8 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Paths in it that do not come from its image, mounts first: as written, and normalised."""
     gpu_amounts: list[GpuAmount]
     """GPU resources in limits, then in requests."""
+    variables: set[str]
+    """Names of its environment variables."""
     has_claim: bool = False
     """Whether it uses the claim of the pod's share, in a mode of claims."""
 
@@ -56,6 +58,7 @@ def container_refs(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[Conta
             is_init,
             _paths(container),
             _gpu_amounts(container.resources, mode),
+            {entry.name for entry in container.env or ()},
             mode.is_claimed and _has_claim(container.resources),
         )
         for place, containers, is_init in lists

@@ -76,9 +76,9 @@ def touches(path: str, place: str) -> bool:
 
 def normalised(path: str) -> str:
     """Return an absolute path in normal form: no double or trailing slash, no dots, /run for /var/run."""
-    is_plain = path.startswith("/") and not ("//" in path or "/." in path or path.endswith("/"))
-    normal = path if is_plain else posixpath.normpath("/" + path.lstrip("/"))
-    return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal
+    if "//" in path or "/." in path or path.endswith("/") or not path.startswith("/"):
+        path = posixpath.normpath("/" + path.lstrip("/"))
+    return path[len("/var") :] if path == "/var/run" or path.startswith("/var/run/") else path
 
 
 def is_at_or_below(path: str, place: str) -> bool:

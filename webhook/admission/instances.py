@@ -10,7 +10,6 @@ from modes.mode import Mode
 from modes.units import POOL, profile_of_resource
 from webhook.admission.affinity import MAX_MODELS, required_terms
 from webhook.admission.container_parts import refuse_parts
-from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import Pod, PodSpec
@@ -39,11 +38,8 @@ def refuse_instances(containers: Containers) -> Denial | None:
 
 
 def _named(containers: Containers) -> list[str]:
-    return sorted({name for ref in containers.gpu for name in _instances(ref)})
-
-
-def _instances(ref: ContainerRef) -> set[str]:
-    return {name for name, amount, kind in ref.gpu_amounts if kind.is_instance and amount not in _NOTHING}
+    every = [each for ref in containers.gpu for each in ref.gpu_amounts]
+    return sorted({name for name, amount, kind in every if kind.is_instance and amount not in _NOTHING})
 
 
 def kept_instance(

@@ -150,16 +150,19 @@ def refuse_copy(
     """
     if not existing.is_empty:
         return None
-    places = [normalised(path) for path in limiter.mount_paths]
     for ref in gpu_containers:
         for mount in ref.container.volume_mounts or ():
-            at_ours = any(is_at_or_below(normalised(mount.mount_path), each) for each in places)
-            if at_ours and mount.name.startswith(OUR_NAMES):
+            if mount.name.startswith(OUR_NAMES) and _is_at_ours(mount, limiter):
                 return Denial.of(
                     Reason.MOUNT_PATH,
                     f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}",
                 )
     return None
+
+
+def _is_at_ours(mount: VolumeMount, limiter: EffectiveLimiter) -> bool:
+    path = normalised(mount.mount_path)
+    return any(is_at_or_below(path, normalised(place)) for place in limiter.mount_paths)
 
 
 def _library(

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 
 from modes.fraction import Fraction
 from policies.model.effective import EnvVar
-from policies.model.placeholders import fill, used
 
 MEMORY = "memory_mib"
-_CONTAINER = "{container}"
 _OF_ONE_GPU = ("CUDA_DEVICE_MEMORY_LIMIT_", "CUDA_DEVICE_SM_LIMIT_")
 """Prefixes of HAMi-core's limits of one GPU, followed by its number in the container."""
 
 
 class Filled:
-    """Variables of a share, with every placeholder filled in except the container's name."""
+    """Variables of a share, whose placeholders are filled in for each container."""
 
     def __init__(
         self,
@@ -25,32 +23,29 @@ class Filled:
         memory_mib: int | None,
         namespace: str,
     ) -> None:
-        """Fill in; without `memory_mib` (as for whole GPUs) omit variables that use it."""
-        values = {
-            "slices": str(fraction.slices_on_each),
-            "slices_per_gpu": str(fraction.slices_per_gpu),
-            "percent": str(fraction.percent),
+        """Without `memory_mib` (as for whole GPUs) variables that use it are left out."""
+        self._values = {
+            "slices": fraction.slices_on_each,
+            "slices_per_gpu": fraction.slices_per_gpu,
+            "percent": fraction.percent,
             "index": ",".join(map(str, indices)),
             "namespace": namespace,
+            MEMORY: memory_mib,
         }
-        if memory_mib is not None:
-            values[MEMORY] = str(memory_mib)
-        self._parts = {
-            variable.name: [
-                fill(part, values) if "{" in part else part for part in variable.value.split(_CONTAINER)
-            ]
-            for variable in variables
-            if memory_mib is not None or MEMORY not in used(variable.value)
+        unknown = f"{{{MEMORY}}}" if memory_mib is None else None
+        self._texts = {
+            each.name: each.value for each in variables if unknown is None or unknown not in each.value
         }
         for device in range(1, fraction.gpus):
-            self._parts |= _of_device(self._parts, device)
+            self._texts |= _of_device(self._texts, device)
 
     def of(self, container: str) -> dict[str, str]:
         """Return the variables of one container."""
-        return {name: container.join(parts) for name, parts in self._parts.items()}
+        values = {**self._values, "container": container}
+        return {name: text.format_map(values) for name, text in self._texts.items()}
 
 
-def _of_device(variables: Mapping[str, list[str]], device: int) -> dict[str, list[str]]:
+def _of_device(variables: Mapping[str, str], device: int) -> dict[str, str]:
     """Return the limits of another GPU: those of the first, unless the variables set others."""
     numbered = {f"{prefix}{device}": variables.get(f"{prefix}0") for prefix in _OF_ONE_GPU}
-    return {name: parts for name, parts in numbered.items() if parts is not None and name not in variables}
+    return {name: text for name, text in numbered.items() if text is not None and name not in variables}

@@ -7,8 +7,7 @@ run also gets here. No rule walks a pod that is refused here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Sequence
 
 from kube.names import INJECTED_ANNOTATION
 from webhook.admission.affinity import required_terms
@@ -47,6 +46,8 @@ MAX_OPERATIONS = 500
 MAX_PATCH_BYTES = 700_000
 """In base64 and with the rest of the answer below 1 MiB."""
 
+_Limit = tuple[int, int, str, str]
+"""A count of a pod, its maximum, its name, and what to do."""
 _SHORTEN = "use shorter paths"
 _SPLIT = "split it into several pods"
 
@@ -71,20 +72,24 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
 
     For a pod that is marked as injected, the limits are a quarter higher.
     """
-    volumes = spec.volumes or ()
     annotations = (metadata.annotations if metadata is not None else None) or ()
     more, one = _MORE_WHERE_INJECTED if INJECTED_ANNOTATION in annotations else (1, 1)
-    said = (len(annotations), MAX_ANNOTATIONS, "annotations", "remove some")
-    # In this order: a list is walked only after its length was checked.
-    for count, most, what, advice in chain((said,), _counts(spec)):
-        refused = _over(count, most * more // one, what, advice)
-        if refused is not None:
-            return refused
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    volumes, every = spec.volumes or [], [*(spec.init_containers or ()), *(spec.containers or ())]
+    limits: Iterable[_Limit] = (
+        (len(annotations), MAX_ANNOTATIONS, "annotations", "remove some"),
+        (len(volumes), MAX_VOLUMES, "volumes", "combine several in a projected volume"),
+        (len(every), MAX_CONTAINERS, "containers", _SPLIT),
+    )
+    # A list is walked only after its length was checked.
+    for further in (_in_containers, _characters, None):
+        for count, most, what, advice in limits:
+            if count > most and count * one > most * more:
+                return _too_many(count, most * more // one, what, advice)
+        limits = further(spec, every) if further is not None else ()
     return (
         _refuse_duplicates("containers", [each.name for each in every])
         or _refuse_duplicates("volumes", [volume.name for volume in volumes])
-        or _refuse_affinity(spec)
+        or (_refuse_affinity(spec) if spec.affinity is not None else None)
     )
 
 
@@ -113,43 +118,41 @@ def _parts(body: bytes) -> int:
     return body.count(b"[") + body.count(b"{") + body.count(b'":')
 
 
-def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
-    """Yield each count of a pod, its maximum, its name, and what to do."""
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    yield len(spec.volumes or ()), MAX_VOLUMES, "volumes", "combine several in a projected volume"
-    yield len(every), MAX_CONTAINERS, "containers", _SPLIT
-    variables = sum([len(each.env) for each in every if each.env])
-    yield variables, MAX_VARIABLES, "variables", "pass them in a file or by envFrom"
-    mounts = sum([len(each.volume_mounts) for each in every if each.volume_mounts])
-    yield mounts, MAX_MOUNTS, "volume mounts", "mount a parent directory"
-    devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
-    yield devices, MAX_MOUNTS, "volume devices", _SPLIT
-    yield sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
-    host_paths = [each.host_path.path for each in spec.volumes or () if each.host_path is not None]
-    device_paths = [device.device_path for each in every for device in each.volume_devices or ()]
-    characters = sum(map(len, host_paths)) + sum(map(len, device_paths))
-    yield characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
-    capabilities = max([_capabilities(each) for each in every], default=0)
-    yield capabilities, MAX_CAPABILITIES, "capabilities in one container", "list each once"
-    amounts = sum([_amounts(each.resources) for each in (*every, spec)])
-    yield (
-        len(spec.overhead or ()) + amounts,
-        MAX_AMOUNTS,
-        "resource amounts",
-        "remove unused ones",
-    )
-
-
-def _path_characters(container: Container) -> int:
-    mounts = sum([len(mount.mount_path) for mount in container.volume_mounts or ()])
-    return mounts + len(container.termination_message_path or "")
-
-
-def _capabilities(container: Container) -> int:
-    context = container.security_context
+def _in_containers(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit]:
+    """Return the lengths of lists in containers."""
+    variables = mounts = devices = capabilities = 0
+    amounts = len(spec.overhead or ()) + _amounts(spec.resources)
+    for each in every:
+        variables += len(each.env or ())
+        mounts += len(each.volume_mounts or ())
+        devices += len(each.volume_devices or ())
+        amounts += _amounts(each.resources)
+        context = each.security_context
+        if context is not None and context.capabilities is not None:
+            capabilities = max(capabilities, len(context.capabilities.add or ()))
     return (
-        len(context.capabilities.add or ()) if context is not None and context.capabilities is not None else 0
+        (variables, MAX_VARIABLES, "variables", "pass them in a file or by envFrom"),
+        (mounts, MAX_MOUNTS, "volume mounts", "mount a parent directory"),
+        (devices, MAX_MOUNTS, "volume devices", _SPLIT),
+        (capabilities, MAX_CAPABILITIES, "capabilities in one container", "list each once"),
+        (amounts, MAX_AMOUNTS, "resource amounts", "remove unused ones"),
     )
+
+
+def _characters(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit]:
+    """Return the lengths of paths: those of mounts, and those of the node and of devices."""
+    mounted = others = 0
+    for each in every:
+        mounted += len(each.termination_message_path or "")
+        for mount in each.volume_mounts or ():
+            mounted += len(mount.mount_path)
+        for device in each.volume_devices or ():
+            others += len(device.device_path)
+    for volume in spec.volumes or ():
+        if volume.host_path is not None:
+            others += len(volume.host_path.path)
+    what = "characters of paths"
+    return (mounted, MAX_PATH_CHARACTERS, what, _SHORTEN), (others, MAX_PATH_CHARACTERS, what, _SHORTEN)
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
@@ -170,14 +173,14 @@ def _amounts(resources: Resources | None) -> int:
 def _refuse_affinity(spec: PodSpec) -> Denial | None:
     terms = required_terms(spec) or ()
     advice = "label the nodes, and require that label"
-    refused = _over(len(terms), MAX_TERMS, "terms in required node affinity", advice)
-    if refused is not None:
-        return refused
+    if len(terms) > MAX_TERMS:
+        return _too_many(len(terms), MAX_TERMS, "terms in required node affinity", advice)
     lists = [each for term in terms for each in (term.match_expressions, term.match_fields) if each]
-    return _over(sum(map(len, lists)), MAX_EXPRESSIONS, "expressions in required node affinity", advice)
-
-
-def _over(count: int, most: int, what: str, advice: str) -> Denial | None:
-    if count <= most:
+    expressions = sum(map(len, lists))
+    if expressions <= MAX_EXPRESSIONS:
         return None
+    return _too_many(expressions, MAX_EXPRESSIONS, "expressions in required node affinity", advice)
+
+
+def _too_many(count: int, most: int, what: str, advice: str) -> Denial:
     return Denial.of(Reason.TOO_LARGE, f"the pod has {count} {what}, more than {most}: {advice}")

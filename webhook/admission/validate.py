@@ -195,7 +195,7 @@ def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
         if validated.mode.is_claimed:
             refused = refused or refuse_second_use(ref)
         if validated.limiter.preload is not None:
-            refused = refused or refuse_preload_from(ref.container)
+            refused = refused or refuse_preload_from(ref)
     return (
         refused
         or refuse_override_env(containers.gpu, validated.limiter, validated.policy.allow)
