@@ -7,7 +7,7 @@ or an annotation without an entry here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
 Decision = Literal["removed", "removed-from-gpu-containers", "kept", "denied", "denied-to-every-pod"]
@@ -134,26 +134,27 @@ class _Names:
         self.whole = frozenset(names)
         self.starts = tuple([name[:-1] for name in names if name.endswith("*")])
 
-    def among(self, found: Iterable[str]) -> set[str]:
-        whole, starts = self.whole, self.starts
-        return {name for name in found if name in whole or name.startswith(starts)}
+    def among(self, found: Collection[str]) -> set[str]:
+        starts = self.starts
+        return {name for name in found if name.startswith(starts)}.union(self.whole.intersection(found))
 
 
 _RESERVED = _Names(names_of(ENVIRONMENT, "removed", "removed-from-gpu-containers"))
 _REMOVED = _Names(names_of(ENVIRONMENT, "removed"))
-_INJECTING = _Names(names_of(ANNOTATIONS, "denied", "denied-to-every-pod"))
+_DENIED = names_of(ANNOTATIONS, "denied", "denied-to-every-pod")
+_INJECTING = _Names([*_DENIED, *[f"{name}/*" for name in _DENIED]])
 
 
-def reserved(variables: Iterable[str]) -> set[str]:
+def reserved(variables: Collection[str]) -> set[str]:
     """Return the variables of which every copy is removed from a GPU container before ours are set."""
     return _RESERVED.among(variables)
 
 
-def removed(variables: Iterable[str]) -> set[str]:
+def removed(variables: Collection[str]) -> set[str]:
     """Return the variables of which every copy is removed from containers without a share too."""
     return _REMOVED.among(variables)
 
 
-def gives_devices(annotation: str) -> bool:
-    """Whether a labelled pod with this annotation could get devices in addition to its share."""
-    return bool(_INJECTING.among((annotation, annotation.partition("/")[0])))
+def injecting(annotations: Collection[str]) -> set[str]:
+    """Return the annotations by which a labelled pod could get devices in addition to its share."""
+    return _INJECTING.among(annotations)

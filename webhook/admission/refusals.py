@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kube.device_keys import DEVICE_LIST_MOUNT, gives_devices
+from kube.device_keys import DEVICE_LIST_MOUNT, injecting
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.claims import refuse_claims
@@ -86,16 +86,16 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     """Refuse annotations of another GPU system, and those that inject devices."""
-    for name in metadata.annotations or ():
-        if name in OURS_INSTEAD:
-            ours = OURS_INSTEAD[name]
-            advice = f"use {ours} instead" if ours is not None else None
-            return _other_system(f"annotation {name}", advice)
-        if gives_devices(name):
-            return Denial.of(
-                Reason.CDI_ANNOTATION,
-                f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
-            )
+    annotations = metadata.annotations or {}
+    for name in sorted(annotations.keys() & OURS_INSTEAD.keys()):
+        ours = OURS_INSTEAD[name]
+        advice = f"use {ours} instead" if ours is not None else None
+        return _other_system(f"annotation {name}", advice)
+    for name in sorted(injecting(annotations)):
+        return Denial.of(
+            Reason.CDI_ANNOTATION,
+            f"annotation {name} injects devices in addition to the share: remove it or the label {LABEL}",
+        )
     return None
 
 
