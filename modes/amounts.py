@@ -20,7 +20,7 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
         value = parse_quantity(amount)
     except ValueError:
         return False
-    # In integers: comparing and hashing fractions is slower, and every new kind of pod needs it.
+    # In integers: comparing and hashing fractions is slower, and every pod needs it.
     if kind.is_instance:
         return value in {0, 1}
     if kind.is_clearml and fraction.mib:

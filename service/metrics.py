@@ -15,7 +15,7 @@ from service.version import VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Bucket bounds of histograms in seconds, from a cached decision to one that waits."""
+"""Bucket bounds of histograms in seconds, from a quick decision to one that waits."""
 
 
 def new_registry() -> CollectorRegistry:
