@@ -42,6 +42,11 @@ ENVIRONMENT = (
     DeviceKey("CUDA_DEVICE_MEMORY_LIMIT*", "removed-from-gpu-containers", _HAMI_CORE),
     DeviceKey("CUDA_DEVICE_SM_LIMIT*", "removed-from-gpu-containers", _HAMI_CORE),
     DeviceKey("CUDA_DEVICE_MEMORY_SHARED_CACHE", "removed-from-gpu-containers", _HAMI_CORE),
+    DeviceKey(
+        "CUDA_VISIBLE_DEVICES",
+        "removed-from-gpu-containers",
+        "CUDA: which of the container's GPUs it sees, counted from 0 in the container",
+    ),
     DeviceKey("CUDA_REDIRECT", "removed-from-gpu-containers", _HAMI_CORE),
     DeviceKey("CUDA_DISABLE_CONTROL", "removed-from-gpu-containers", _HAMI_CORE),
     DeviceKey("CUDA_OVERSUBSCRIBE", "removed-from-gpu-containers", _HAMI_CORE),

@@ -81,7 +81,7 @@ def test_an_option_behind_queue_is_no_queue(text):
 
 
 def test_queues_with_commas_between_them_are_not_one_queue():
-    with pytest.raises(ValueError, match="write blanks between queues, such as a=0.5 b=1"):
+    with pytest.raises(ValueError, match=r"write blanks between queues, such as a=0\.5 b=1"):
         served("half=0.5,quarter=0.25")
 
 

@@ -39,6 +39,9 @@ from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Re
 HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
 HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
 HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
+HAMI_PRIORITY = "nvidia.com/priority"
+"""Which of the tasks on a card HAMi lets compute first. Here they take turns, so it is removed."""
+_REMOVED = (*HAMI_RESOURCES, HAMI_PRIORITY)
 ALL = 100
 """Percent: a whole card's memory, or all of its compute, which HAMi gives to only one container."""
 
@@ -114,7 +117,11 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     containers = _in_our_words(spec.containers or [], share, "/spec/containers", operations)
     inits = _in_our_words(spec.init_containers or [], share, "/spec/initContainers", operations)
     found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
-    return Alias(Pod(changed, found), operations, _words(share, label, ours, metadata.annotations or {}))
+    words = _words(share, label, ours, metadata.annotations or {})
+    is_first = any(each["path"].endswith(pointer(HAMI_PRIORITY)) for each in operations)
+    return Alias(
+        Pod(changed, found), operations, f"{words}; {HAMI_PRIORITY} is ignored" if is_first else words
+    )
 
 
 def _asking_container(spec: PodSpec) -> Container | Denial:
@@ -258,8 +265,8 @@ def _with_gpus(
 ) -> dict[str, str | int] | None:
     if amounts is None:
         return None
-    operations += [remove(path + pointer(name)) for name in amounts if name in HAMI_RESOURCES]
-    left = {name: each for name, each in amounts.items() if name not in HAMI_RESOURCES}
+    operations += [remove(path + pointer(name)) for name in amounts if name in _REMOVED]
+    left = {name: each for name, each in amounts.items() if name not in _REMOVED}
     if str(left.get(HAMI_GPUS)) != gpus:
         left[HAMI_GPUS] = gpus
         operations.append(add(path + pointer(HAMI_GPUS), gpus))

@@ -120,6 +120,12 @@ def test_cores_are_denied_by_name_unless_the_policy_says_otherwise(cores):
     )
 
 
+def test_a_priority_is_taken_out_and_said_so():
+    decided = decide(hami({GPU: "1", MEM: "15000", "nvidia.com/priority": "1"}))
+    assert decided.outcome.injection.alias.endswith("; nvidia.com/priority is ignored")
+    assert not [name for name in limits(decided) if "priority" in name]
+
+
 def test_cores_that_are_ignored_are_taken_out_and_said_so():
     decided = decide(hami({GPU: "1", MEM: "15000", CORES: "30"}), policy(gpucores="ignore"))
     assert "CUDA_DEVICE_SM_LIMIT" not in dict(decided.env())
