@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from cli.queue_pods import all_mistakes
 from kube.names import GPU_PRODUCT_LABEL
 from modes.facts import NodeFact
 from modes.fraction import Fraction
@@ -13,13 +14,13 @@ from modes.mode import Mode
 from modes.units import POOL, Profile, profile_of_resource
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues
 from policies.loading.policy_set import PolicySet
-from policies.loading.queue_checks import queue_problems
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import Problem
 
 CHARTS: Mapping[Chart, str] = {
     "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
     "enterprise": "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
+    "features": "chart: the open ClearML agent's, 3.0.0 to 4.0.10; no other reads enterpriseFeatures.queues",
 }
 
 
@@ -38,7 +39,7 @@ def report_queues(
     problems = list(found.problems)
     for queue in found.queues:
         policy = policy_set.resolve(namespace, queue.name, None)
-        mistakes = list(queue_problems(queue, policy))
+        mistakes = [queue.problem(rule, *path) for path, rule in all_mistakes(queue, policy)]
         problems += mistakes
         lines += _report(queue, policy, nodes, is_wrong=bool(mistakes))
     return lines, sorted(set(problems))

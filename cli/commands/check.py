@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -22,14 +22,13 @@ from cli.options import (
     read_policies,
 )
 from cli.printing import say, say_json
-from cli.queue_report import report_queues
 from modes.facts import NodeFact
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.lint import lint
 from policies.loading.loader import load_policies, parse_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.strict_yaml import MAX_BYTES, Document, read_documents
-from policies.loading.values import are_values, policies_of_values
+from policies.loading.values import are_values, charts_in, policies_of_values
 from policies.model.problems import PolicyError, Problem, UnreadableError
 from service.options import DEFAULT_POLICIES
 
@@ -111,7 +110,8 @@ def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | No
 def _check(path: Path, context: _Context, lines: list[CheckLine]) -> bool:
     """Add the results of a path; return False if it cannot be read."""
     try:
-        lines += list(_of_folder(path) if path.is_dir() else _of_file(path, context))
+        for line in _of_folder(path) if path.is_dir() else _of_file(path, context):
+            lines.append(line)  # noqa: PERF402 what was found before an error counts
     except OSError as error:
         problem = Problem(path.name, 0, "", f"cannot be read: {error.strerror}")
         lines.append(_line(path.parent, problem, "error"))
@@ -132,10 +132,34 @@ def _of_file(path: Path, context: _Context) -> Iterator[CheckLine]:
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
         yield from _fine(path, path.parent, parse_policies({name: content} | _default(documents)))
-    elif are_values(documents):
-        yield from _fine(path, path.parent, policies_of_values(documents))
-    else:
-        yield from _of_queues(path, content, context)
+        return
+    foreign = [each.problem((), rule) for each in documents if (rule := _foreign(each.data))]
+    yield from (_line(path.parent, problem, "error") for problem in foreign)
+    parts = [each for document in documents if not _foreign(document.data) for each in charts_in(document)]
+    own = [each for each in parts if are_values(each)]
+    others = [each for each in parts if each not in own]
+    if others or not (own or foreign):
+        yield from _of_queues(path, others, context)
+    if own:
+        yield from _fine(path, path.parent, policies_of_values(own))
+
+
+def _foreign(data: Any) -> str | None:
+    """Say what a document is that is neither policies nor values of a chart, and what to do with it."""
+    reads = "check reads policies and the values of charts"
+    if not isinstance(data, dict):
+        return f"is {'a list' if isinstance(data, list) else 'plain text'}, not a mapping: {reads}"
+    kind = data.get("kind")
+    if not isinstance(kind, str) or "apiVersion" not in data:
+        return None
+    if kind in {"Node", "NodeList"}:
+        return f"is a Kubernetes object of kind {kind}: give nodes to --inventory"
+    # Here and not above: see _of_queues.
+    from cli.pod_templates import pod_templates  # noqa: PLC0415
+
+    has_pods = kind == "AdmissionReview" or pod_templates({"found": data})
+    advice = "`fraction-injector explain` says what its pods get" if has_pods else reads
+    return f"is a Kubernetes object of kind {kind}: {advice}"
 
 
 def _content(path: Path) -> bytes:
@@ -151,8 +175,11 @@ def _default(documents: Sequence[Document]) -> dict[str, bytes]:
     return {} if DEFAULT in named else {"(default).yaml": (DEFAULT_POLICIES / "default.yaml").read_bytes()}
 
 
-def _of_queues(path: Path, content: bytes, context: _Context) -> Iterator[CheckLine]:
-    found = read_chart_values(path.name, content)
+def _of_queues(path: Path, documents: Sequence[Document], context: _Context) -> Iterator[CheckLine]:
+    # Here and not above: help and usage errors do not wait for the webhook's code.
+    from cli.queue_report import report_queues  # noqa: PLC0415
+
+    found = read_chart_values(path.name, documents)
     reported, problems = report_queues(found, context.policies, context.namespace, context.nodes)
     yield from (CheckLine("ok", str(path), text=line) for line in reported)
     yield from (_line(path.parent, problem, "error") for problem in problems)

@@ -1,23 +1,22 @@
 """Queue values of the ClearML agent charts: what the pods of each queue request, and misplaced keys.
 
 There are two charts with two shapes under `agentk8sglue`. The open chart has one template for all its queues,
-`queue: a,b`: `basePodTemplate.labels/annotations/resources`. The Enterprise chart adds a template per queue:
-`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. A Queues file may contain both.
+`queue: a,b`: `basePodTemplate`. The Enterprise chart adds a template per queue:
+`queues.<name>.templateOverrides`, with `.queueSettings.maxPods`. The open chart's versions 3.0.0 to 4.0.10
+read such queues under `enterpriseFeatures`. A Queues file may contain both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from kube.names import (
     ASKING_LABELS,
     FRACTION_LABEL,
-    GPU_MODEL_ANNOTATION,
     GPUS_ANNOTATION,
     MEMORY_LABEL,
-    MIN_GPU_MEMORY_ANNOTATION,
 )
 from ledger.queue_names import sanitised
 from modes.fraction import Fraction
@@ -25,7 +24,7 @@ from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
 from modes.memory_text import memory_mib
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
-from policies.loading.strict_yaml import Document, read_documents
+from policies.loading.strict_yaml import Document
 from policies.model.effective import EffectivePolicy
 from policies.model.gpu_count import fraction_on_gpus
 from policies.model.label_advice import memory_problem
@@ -34,30 +33,47 @@ from policies.model.problems import Problem, did_you_mean, quoted
 ROOT = "agentk8sglue"
 BASE = "basePodTemplate"
 TEMPLATE = "templateOverrides"
+FEATURES = "enterpriseFeatures"
 
-Chart = Literal["open", "enterprise"]
+Chart = Literal["open", "enterprise", "features"]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "annotations", "resources")
 _HINTED = ("labels", "resources")
 """Without annotations: `tolerations`, which templates have, would be reported as a misspelling of it."""
-READ_ANNOTATIONS = (GPUS_ANNOTATION, GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION)
-"""Annotations that do not depend on a pod's containers, which only the agent knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartQueue:
-    """One queue as in the values. Its parts are mappings; nothing else has been checked."""
+    """One queue as in the values; its template has not been checked."""
 
     name: str
     source: Source
     templates: Sequence[Source]
-    """Its own template, and the template of all queues: the first one with a key decides."""
-    labels: Mapping[str, Any]
-    annotations: Mapping[str, Any]
-    limits: Mapping[str, Any]
-    requests: Mapping[str, Any]
+    """Its own template, and the template of all queues."""
+    template: Mapping[str, Any]
+    """Both: of each key the first value that is not empty, as in the charts."""
     max_pods: int | None
+
+    @property
+    def labels(self) -> Mapping[str, Any]:
+        """The labels of its pods."""
+        return _mapping(self.template, "labels")
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The annotations of its pods."""
+        return _mapping(self.template, "annotations")
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits of its pods' containers."""
+        return _mapping(_mapping(self.template, "resources"), "limits")
+
+    @property
+    def requests(self) -> Mapping[str, Any]:
+        """The requests of its pods' containers."""
+        return _mapping(_mapping(self.template, "resources"), "requests")
 
     @property
     def asks_by(self) -> str:
@@ -81,25 +97,19 @@ class ChartQueue:
     @property
     def kinds(self) -> GpuKinds:
         """The kinds of GPU that its pods accept; every kind if the annotations cannot be read."""
-        found = read_gpu_kinds(self.annotation_texts)
+        texts = {name: value for name, value in self.annotations.items() if isinstance(value, str)}
+        found = read_gpu_kinds(texts)
         return EVERY_KIND if isinstance(found, KindProblem) else found
-
-    @property
-    def annotation_texts(self) -> dict[str, str]:
-        """The annotations that are checked, if they are text."""
-        found = {name: self.annotations.get(name) for name in READ_ANNOTATIONS}
-        return {name: value for name, value in found.items() if isinstance(value, str)}
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
         """Return the request of label and annotations under a policy; None if the label is not allowed."""
-        of_one, count = self.fraction_of_one(policy), self.annotation_texts.get(GPUS_ANNOTATION)
-        if of_one is None or count is None:
+        of_one, count = self._fraction_of_one(policy), self.annotations.get(GPUS_ANNOTATION)
+        if of_one is None or not isinstance(count, str):
             return of_one
         asked = fraction_on_gpus(count, of_one, policy)
         return asked if isinstance(asked, Fraction) else of_one
 
-    def fraction_of_one(self, policy: EffectivePolicy) -> Fraction | None:
-        """Return the label's request for one GPU, without the annotations."""
+    def _fraction_of_one(self, policy: EffectivePolicy) -> Fraction | None:
         if not isinstance(self.label, str):
             return None
         if self.asks_by == FRACTION_LABEL:
@@ -109,7 +119,7 @@ class ChartQueue:
             return None
         return Fraction.of_memory(mib + policy.reserve_mib, policy.slices_per_gpu)
 
-    def problem(self, rule: str, *path: str) -> Problem:
+    def problem(self, rule: str, *path: str | int) -> Problem:
         """Return a problem at a value, in the template that has it."""
         found = (template for template in self.templates if template.line(*path) is not None)
         return next(found, self.templates[0]).problem(rule, *path)
@@ -132,16 +142,12 @@ class ChartValues:
     problems: Sequence[Problem]
 
 
-def read_chart_values(file: str, content: bytes) -> ChartValues:
-    """Read a values file of a ClearML agent chart.
-
-    Raises:
-        PolicyError: it is not valid YAML.
-    """
+def read_chart_values(file: str, documents: Iterable[Document]) -> ChartValues:
+    """Read the documents of a values file of a ClearML agent chart."""
     charts: list[Chart] = []
     queues: list[ChartQueue] = []
     problems: list[Problem] = []
-    for document in read_documents(file, content):
+    for document in documents:
         queues += _queues(document, charts, problems)
     if not charts and not problems:
         rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
@@ -164,31 +170,17 @@ def base_queue(name: str, base: Source) -> ChartQueue:
 
 
 def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int | None) -> ChartQueue:
-    found = [_at(template) for template in reversed(templates)]
-    resources = [_mapping(template, "resources") for template in found]
-    return ChartQueue(
-        name,
-        source,
-        templates,
-        labels=_merged(found, "labels"),
-        annotations=_merged(found, "annotations"),
-        limits=_merged(resources, "limits"),
-        requests=_merged(resources, "requests"),
-        max_pods=max_pods,
-    )
-
-
-def _merged(values: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
-    """Merge the mappings under a key; the last one wins."""
-    return {name: value for each in values for name, value in _mapping(each, key).items()}
+    given = [(key, value) for each in reversed(templates) for key, value in _at(each).items() if value]
+    return ChartQueue(name, source, templates, dict(given), max_pods)
 
 
 def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
     root = document.data if isinstance(document.data, dict) else {}
-    agent = root.get(ROOT)
-    problems += _misplaced(Source(document), root, {ROOT})
-    if not isinstance(agent, dict):
-        return
+    agent, features = _mapping(root, ROOT), _mapping(root, FEATURES)
+    problems += _misplaced(Source(document), root, {ROOT, FEATURES})
+    if features.get("queues") and features.get("enabled") is not True:
+        rule = f"the chart reads queues here only with {FEATURES}.enabled: true"
+        problems.append(Source(document, (FEATURES,)).problem(rule, "queues"))
     source = Source(document, (ROOT,))
     problems += _misplaced(source, agent, {"queues"})
     problems += _labels_of_the_agent(source, agent)
@@ -198,6 +190,10 @@ def _queues(document: Document, charts: list[Chart], problems: list[Problem]) ->
     if "queues" in agent:
         charts.append("enterprise")
         yield from _enterprise_queues(Source(document, (ROOT, "queues")), agent["queues"], base, problems)
+    elif features.get("queues") and features.get("enabled") is True:
+        charts.append("features")
+        at = Source(document, (FEATURES, "queues"))
+        yield from _enterprise_queues(at, features["queues"], base, problems)
     elif base is not None:
         charts.append("open")
         names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]

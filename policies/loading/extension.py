@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from policies.loading.strict_yaml import Document
-from policies.model.problems import PolicyError, dotted
+from policies.model.problems import PolicyError
 
 EXTENDS = "extends"
 OWN_KEYS = ("kind", "name", EXTENDS, "needs", "initContainer")
@@ -23,7 +23,7 @@ def extended(document: Document, preset: Document) -> Document:
     own = document.data
     if refused := [key for key in own if key not in OWN_KEYS]:
         rule = f"is not allowed with {EXTENDS}: set only needs and initContainer, or write a complete limiter"
-        raise PolicyError(document.problem((key,), rule, shown=dotted((key,))) for key in refused)
+        raise PolicyError(document.problem((key,), rule) for key in refused)
     content = {**preset.data, **own}
     if isinstance(part := own.get("initContainer"), Mapping):
         content["initContainer"] = _init_container(preset.data["initContainer"], part)

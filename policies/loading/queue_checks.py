@@ -1,98 +1,100 @@
-"""Problems in the queues of a ClearML agent chart, for which the webhook would deny every pod."""
+"""Labels and amounts in the queues of a ClearML agent chart, for which no pod would be admitted.
+
+These are what a policy file may contain, and what a pod does not show. All other rules are admission's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from kube.names import FRACTION_LABEL, GPUS_ANNOTATION, MEMORY_LABEL
+from kube.names import FRACTION_LABEL, MEMORY_LABEL, PREFIX
+from kube.quantity import whole
 from modes.amounts import choices, fits
 from modes.fraction import Fraction
-from modes.gpu_kinds import KindProblem, read_gpu_kinds
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import memory_mib, memory_rule
 from modes.mig_choice import named_problem
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.units import profile_of_resource
-from policies.loading.clearml_chart import READ_ANNOTATIONS, ChartQueue, takes_decimal
+from policies.loading.clearml_chart import ChartQueue, takes_decimal
 from policies.model.effective import EffectivePolicy
-from policies.model.gpu_count import fraction_on_gpus
 from policies.model.label_advice import label_advice, memory_problem
 from policies.model.pod_keys import misplaced_keys
-from policies.model.problems import Problem, quoted
+from policies.model.problems import Path, Problem, quoted
+
+Mistake = tuple[Path, str]
 
 
 def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield everything for which the webhook would deny a queue's pods, under the policy that they follow."""
+    """Yield what `mistakes` finds, with its place in the file."""
+    return (queue.problem(rule, *path) for path, rule in mistakes(queue, policy))
+
+
+def mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
+    """Yield what is wrong with labels and amounts, under the policy that the pods follow.
+
+    Yields:
+        The path in the template, and the rule with what to do.
+    """
     label = queue.label
     at = ("labels", queue.asks_by)
     fraction = queue.fraction(policy)
-    yield from _misplaced(queue)
-    if label is None:
-        yield from _unlabelled(queue)
-    elif not isinstance(label, str):
-        yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
-    elif MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
-        yield queue.problem(f"and {FRACTION_LABEL} both request a share: keep one", *at)
-    elif fraction is None:
-        yield queue.problem(_not_allowed(queue, label, policy), *at)
-    else:
-        yield from _annotation_problems(queue, policy)
-        for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
-            for resource, amount in amounts.items():
-                rule = _instance_problem(resource, amount, fraction, policy)
-                if rule or (rule := _disagreement(resource, amount, fraction, label, policy)):
-                    yield queue.problem(rule, "resources", field, resource)
-        if policy.instance_mode is not None and len(queue.instances) > 1:
-            first, second = sorted(queue.instances)[:2]
-            rule = f"{first} and {second} are two MIG instances, but a share is one: keep one"
-            yield queue.problem(rule, "resources", "limits", second)
-
-
-def _misplaced(queue: ChartQueue) -> Iterator[Problem]:
-    """Yield keys of ours that have no effect."""
     # YAML may have keys of other types.
-    found = misplaced_keys([*map(str, queue.labels)], [*map(str, queue.annotations)])
-    return (queue.problem(rule, f"{kind}s", key) for kind, key, rule in found)
+    for kind, key, rule in misplaced_keys([*map(str, queue.labels)], [*map(str, queue.annotations)]):
+        yield (f"{kind}s", key), rule
+    yield from _unquoted(queue)
+    if label is None:
+        yield from _unlabelled(queue, policy)
+    elif MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
+        yield at, f"and {FRACTION_LABEL} both request a share: keep one"
+    elif isinstance(label, str) and fraction is None:
+        yield at, _not_allowed(queue, label, policy)
+    elif fraction is not None:
+        for path, resource, amount in _amounts(queue):
+            wrong = _instance_problem(resource, amount, fraction, policy)
+            if wrong or (wrong := _disagreement(resource, amount, fraction, label, policy)):
+                yield path, wrong
 
 
-def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """Yield problems in the annotations of a queue with a valid label."""
-    for name in READ_ANNOTATIONS:
-        value = queue.annotations.get(name)
-        if value is not None and not isinstance(value, str):
-            yield queue.problem(f'{quoted(value)[1:-1]} must be quoted: "{value}"', "annotations", name)
-    texts = queue.annotation_texts
-    kinds = read_gpu_kinds(texts)
-    if isinstance(kinds, KindProblem):
-        yield queue.problem(f"{quoted(kinds.text)}: {kinds.advice}", "annotations", kinds.annotation)
-    count = texts.get(GPUS_ANNOTATION)
-    of_one = queue.fraction_of_one(policy)
-    if count is not None and of_one is not None:
-        asked = fraction_on_gpus(count, of_one, policy)
-        if isinstance(asked, str):
-            yield queue.problem(f"{quoted(count)} is not allowed: {asked}", "annotations", GPUS_ANNOTATION)
+def _amounts(queue: ChartQueue) -> Iterator[tuple[Path, str, Any]]:
+    for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
+        yield from ((("resources", field, resource), resource, each) for resource, each in amounts.items())
 
 
-def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
-    for resource in queue.limits:
-        if resource.startswith(CLEARML_FRACTION_PREFIX):
-            rule = f"needs the label {FRACTION_LABEL}: without it, Kubernetes rejects the resource"
-            yield queue.problem(rule, "resources", "limits", resource)
-    for resource, amount in queue.instances.items():
-        if not (str(amount).isascii() and str(amount).isdigit()):
-            rule = f"{quoted(amount)} is not a whole number of instances"
-        elif profile_of_resource(resource) is None:
-            rule = (
-                f"is not a MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
-            )
-        else:
-            continue
-        yield queue.problem(rule, "resources", "limits", resource)
+def _unquoted(queue: ChartQueue) -> Iterator[Mistake]:
+    """Yield values of our keys that are not text."""
+    for field, values in (("labels", queue.labels), ("annotations", queue.annotations)):
+        for key, value in values.items():
+            if key.startswith(PREFIX) and value is not None and not isinstance(value, str):
+                yield (field, key), f"{quoted(value)[1:-1]} must be quoted: {quoted(value)}"
+
+
+def _unlabelled(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
+    """Yield amounts that the API server rejects if no label replaces them, and a misspelled label."""
+    for path, resource, amount in _amounts(queue):
+        if (rule := _rejected(resource, str(amount), policy)) is not None:
+            yield path, rule
     near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
     for key in near:
-        rule = f"is not the injector's label: write {FRACTION_LABEL}"
-        yield queue.problem(rule, "labels", key)
+        yield ("labels", key), f"is not the injector's label: write {FRACTION_LABEL}"
+
+
+def _rejected(resource: str, amount: str, policy: EffectivePolicy) -> str | None:
+    if resource.startswith(CLEARML_FRACTION_PREFIX):
+        return f"needs the label {FRACTION_LABEL}: without it, Kubernetes rejects the resource"
+    kind = policy.mode.kinds[resource]
+    if kind is None or amount == "0":
+        return None
+    if resource.startswith(MIG_RESOURCE_PREFIX) and profile_of_resource(resource) is None:
+        return f"is not a MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
+    if _is_whole(amount):
+        return None
+    ours = policy.mode.kinds[f"{CLEARML_FRACTION_PREFIX}1"]
+    meant = (label for label, each in policy.fractions.items() if ours and fits(amount, ours, each))
+    advice = (f'remove it and write the label {FRACTION_LABEL}: "{label}"' for label in meant)
+    rule = f"{quoted(amount)} is not a whole number, and Kubernetes rejects it"
+    return f"{rule}: {next(advice, 'write a whole number')}"
 
 
 def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: EffectivePolicy) -> str | None:
@@ -135,3 +137,10 @@ def _disagreement(
     if kind.is_clearml:
         return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
     return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices(fraction)}'
+
+
+def _is_whole(amount: str) -> bool:
+    try:
+        return whole(amount) >= 0
+    except ValueError:
+        return False

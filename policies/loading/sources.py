@@ -12,7 +12,7 @@ from typing import TypeVar
 from policies.loading.extension import EXTENDS, extended
 from policies.loading.strict_yaml import Document, read_documents
 from policies.loading.validation import validate
-from policies.model.problems import MAX_PROBLEMS, Path, PolicyError, Problem, dotted
+from policies.model.problems import MAX_PROBLEMS, Path, PolicyError, Problem
 from policies.model.schema import EXTENSIBLE, Limiter, Policy, QueueEntry, Queues
 
 _Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
@@ -39,8 +39,7 @@ class Source:
 
     def problem(self, rule: str, *path: str | int) -> Problem:
         """Return the problem of a value at a key below."""
-        full = (*self.path, *path)
-        return self.document.problem(full, rule, shown=dotted(full))
+        return self.document.problem((*self.path, *path), rule)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from policies.model.problems import Path, PolicyError, Problem, quoted
+from policies.model.problems import Path, PolicyError, Problem, dotted, quoted
 
 MAX_BYTES = 1024 * 1024
 """Maximum size of one file: etcd stores no ConfigMap of more than 1 MiB."""
@@ -34,6 +34,16 @@ class Document:
     data: Any
     lines: Mapping[Path, int]
     """Line, from 1, of every key and list item."""
+    above: Path = ()
+    """Keys of the file above this document, if it is a part of one."""
+
+    def part(self, *path: str) -> Document:
+        """Return the value at a path as a document of its own, with its lines in the file."""
+        data = self.data
+        for key in path:
+            data = data[key]
+        lines = {at[len(path) :]: line for at, line in self.lines.items() if at[: len(path)] == path}
+        return Document(self.file, data, lines, (*self.above, *path))
 
     def line_of(self, path: Path) -> int:
         """Return the line of a value, or of the nearest parent that has one."""
@@ -41,9 +51,9 @@ class Document:
             path = path[:-1]
         return self.lines[path]
 
-    def problem(self, path: Path, rule: str, *, shown: str) -> Problem:
-        """Return the problem of the value at `path`, which is displayed as `shown`."""
-        return Problem(self.file, self.line_of(path), shown, rule)
+    def problem(self, path: Path, rule: str) -> Problem:
+        """Return the problem of the value at `path`."""
+        return Problem(self.file, self.line_of(path), dotted((*self.above, *path)), rule)
 
 
 def read_documents(file: str, content: bytes) -> list[Document]:

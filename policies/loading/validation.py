@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from policies.loading.strict_yaml import Document
-from policies.model.problems import Path, PolicyError, Problem, did_you_mean, dotted, quoted
+from policies.model.problems import Path, PolicyError, Problem, did_you_mean, quoted
 from policies.model.schema import KINDS, Limiter, Policy, Queues
 
 MAX_PROBLEMS_OF_A_DOCUMENT = 100
@@ -33,18 +33,18 @@ def validate(document: Document) -> Policy | Limiter | Queues:
 
 def _kind(document: Document) -> type[Policy | Limiter | Queues]:
     if not isinstance(document.data, dict):
-        raise PolicyError([document.problem((), "must be a mapping with the key kind", shown="")])
+        raise PolicyError([document.problem((), "must be a mapping with the key kind")])
     kind = document.data.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         rule = f"{quoted(kind)} is not one of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}"
         missing = "key is missing: write kind: Policy, Limiter or Queues"
-        raise PolicyError([document.problem(("kind",), rule if kind is not None else missing, shown="kind")])
+        raise PolicyError([document.problem(("kind",), rule if kind is not None else missing)])
     return KINDS[kind]
 
 
 def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails) -> Problem:
     path = tuple(part for part in details["loc"] if part != "[key]")
-    return document.problem(path, _rule(kind, path, details), shown=dotted(path))
+    return document.problem(path, _rule(kind, path, details))
 
 
 def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:

@@ -12,22 +12,37 @@ from policies.loading.compile import compile_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import parts_of
 from policies.loading.strict_yaml import Document
-from policies.model.problems import Path, PolicyError, Problem
+from policies.model.problems import Path, PolicyError
 
 OWN_KEYS = frozenset(
     ("policies", "limiters", "webhook", "controller", "agent", "secondLock", "tls", "image", "networkPolicy")
 )
 """Top-level keys of this chart's values; a file with the agent chart's own key is never taken for one."""
+_OWN_NAME = "fraction-injector"
+_ONLY_OWN = {"limiters", "secondLock"}
+"""Keys that no other chart has: this chart, whatever an umbrella chart calls it."""
 _BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
 _AGENT = {"enabled": False, "offer": "auto", "policy": DEFAULT, "deviceListStrategy": "cdi", "divide": ()}
 """The chart's own values, as far as they decide the mode."""
 _QUEUES = ("queues", "basePodTemplate")
 
 
-def are_values(documents: Sequence[Document]) -> bool:
-    """Whether a file holds values of this product's chart."""
-    found = {key for each in documents if isinstance(each.data, dict) for key in each.data}
+def are_values(document: Document) -> bool:
+    """Whether a document holds values of this product's chart."""
+    found = document.data.keys() if isinstance(document.data, dict) else set()
     return bool(OWN_KEYS & found) and ROOT not in found
+
+
+def charts_in(document: Document) -> list[Document]:
+    """Return the values of this chart and of ClearML agents in an umbrella chart's; else the document."""
+    values = document.data if isinstance(document.data, dict) else {}
+    found = [] if ROOT in values else [key for key, each in values.items() if _is_known_chart(key, each)]
+    return [document.part(key) for key in found] or [document]
+
+
+def _is_known_chart(key: str, values: Any) -> bool:
+    own = values.keys() if isinstance(values, dict) else set()
+    return ROOT in own or bool(own & (OWN_KEYS if key == _OWN_NAME else _ONLY_OWN))
 
 
 def policies_of_values(documents: Sequence[Document]) -> PolicySet:
@@ -83,7 +98,8 @@ def _documents(values: Document) -> Iterator[Document]:
     queues = {key: data[key] for key in _QUEUES if data.get(key)}
     if queues:
         lines = {path: line for path, line in values.lines.items() if path[:1] != ("kind",)}
-        yield Document(values.file, {"kind": "Queues", "queues": {}} | queues, {("kind",): 1, **lines})
+        data = {"kind": "Queues", "queues": {}} | queues
+        yield Document(values.file, data, {("kind",): 1, **lines}, values.above)
 
 
 def _mapping(values: Document, parent: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -96,8 +112,7 @@ def _mapping(values: Document, parent: Mapping[str, Any], path: Path) -> dict[st
     if found is None:
         return {}
     if not isinstance(found, dict):
-        shown = ".".join(map(str, path))
-        raise PolicyError([Problem(values.file, values.line_of(path), shown, "must be a mapping by name")])
+        raise PolicyError([values.problem(path, "must be a mapping by name")])
     return found
 
 

@@ -79,7 +79,7 @@ def test_no_instance_in_words_is_none(tmp_path):
     ("labels", "limits", "message"),
     [
         ("", "nvidia.com/mig-small: 1", "is not a MIG profile: write it as nodes advertise it"),
-        ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is not a whole number of instances'),
+        ("", "nvidia.com/mig-1g.10gb: 0.5", '"0.5" is not a whole number, and Kubernetes rejects it'),
         (
             HALF,
             "nvidia.com/mig-1g.10gb: 1",

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from cli.explainer import Explainer
+from cli.queue_pods import all_mistakes
 from kube.names import GPU_MODEL_ANNOTATION, GPUS_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
 from ledger.ledger import Ledger
 from modes.facts import NodeFact
 from policies.loading.clearml_chart import read_chart_values
-from policies.loading.queue_checks import queue_problems
+from policies.loading.strict_yaml import read_documents
 from tests.webhook.support import LABEL, Webhook, container, pod, policies, review_of
 
 TABLE = 'fractions: {"0.125": 1, "0.250": 2, "0.500": 4, "1.000": 8, "2": 16}'
@@ -54,7 +55,7 @@ def ledger():
 def queue_of(label, limits, annotations=None):
     template = {"labels": {LABEL: label}, "resources": {"limits": limits}, "annotations": annotations or {}}
     values = {"agentk8sglue": {"queues": {"q": {"templateOverrides": template}}}}
-    found = read_chart_values("values.yaml", json.dumps(values).encode())
+    found = read_chart_values("values.yaml", read_documents("values.yaml", json.dumps(values).encode()))
     assert found.problems == []
     return found.queues[0]
 
@@ -70,7 +71,7 @@ def test_the_webhook_explain_and_queues_check_agree(keys, label):
         found = pod(fraction=label, containers=[container(limits=limits)])
         decided = webhook.send(review_of(found, dryRun=True))
         (explained,) = explainer.explain(found)
-        problems = list(queue_problems(queue_of(label, limits), policy))
+        problems = list(all_mistakes(queue_of(label, limits), policy))
         assert decided.code in RULES, decided.message
         assert explained.outcome.reason.value == decided.code, limits
         assert bool(problems) is (decided.code != "injected"), (limits, decided.code, problems)
@@ -95,7 +96,7 @@ def test_webhook_and_queues_check_agree_on_annotations(keys, label):
     for annotations in [{name: text} for name, texts in ANNOTATIONS.items() for text in texts]:
         found = pod(fraction=label, metadata={"annotations": annotations})
         decided = webhook.send(review_of(found, dryRun=True))
-        problems = list(queue_problems(queue_of(label, {}, annotations), policy))
+        problems = list(all_mistakes(queue_of(label, {}, annotations), policy))
         assert bool(problems) is (decided.code in REFUSED), (annotations, decided.code, problems)
         seen.add(decided.code)
     assert seen >= REFUSED

@@ -142,6 +142,67 @@ def test_mode_auto_of_values_is_checked_as_the_mode_that_the_newest_kubernetes_g
         assert run("check", file)[0] == 0, agent
 
 
+UMBRELLA = """\
+global: {registry: r}
+fraction-injector:
+  policies:
+    default: {limiter: none}
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.500"}
+clearml-agent:
+  agentk8sglue:
+    queue: gpu_half
+    basePodTemplate:
+      labels:
+        clearml-injector/fraction: "0.500"
+"""
+
+
+def test_the_charts_of_an_umbrella_are_found_one_level_deeper(tmp_path):
+    file = tmp_path / "values.yaml"
+    file.write_text(UMBRELLA)
+    code, out, err = run("check", file)
+    assert (code, err) == (0, "")
+    assert f"{file} is fine (policies: 1, limiters of your own: 0, queues: 1)" in out
+    assert 'queue gpu_half (values.yaml:12): label "0.500" is 4 of 8 slices' in out
+    file.write_text(UMBRELLA.replace("limiter: none", "limitr: none").replace('"0.500"', '"0.5"'))
+    code, _, err = run("check", file)
+    agent = 'clearml-agent.agentk8sglue.basePodTemplate.labels."clearml-injector/fraction": "0.5"'
+    assert code == 1
+    assert [line.split(" is ")[0] for line in err.splitlines()] == [
+        f"{file}:14: {agent}",
+        f'{file}:4: limitr: unknown key (did you mean "limiter"?)',
+    ]
+
+
+POD = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (POD, "a Kubernetes object of kind Pod: `fraction-injector explain` says what its pods get"),
+        (
+            "apiVersion: v1\nkind: List\nitems:\n- {kind: Pod, spec: {containers: []}}\n",
+            "a Kubernetes object of kind List: `fraction-injector explain` says what its pods get",
+        ),
+        ("apiVersion: v1\nkind: Node\n", "a Kubernetes object of kind Node: give nodes to --inventory"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n",
+            ("a Kubernetes object of kind ConfigMap: check reads policies and the values of charts"),
+        ),
+        ("- a\n", "a list, not a mapping: check reads policies and the values of charts"),
+        ("some words\n", "plain text, not a mapping: check reads policies and the values of charts"),
+    ],
+)
+def test_a_file_of_something_else_is_named_for_what_it_is(tmp_path, text, what):
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    assert run("check", file) == (1, "", f"{file}:1: is {what}\n")
+
+
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):
     good = write(tmp_path, good="kind: Policy\nname: default\n") / "good.yaml"
     bad = write(tmp_path, bad="kind: Policy\nnme: x\n") / "bad.yaml"

@@ -4,6 +4,7 @@ import pytest
 
 from policies.loading.clearml_chart import read_chart_values
 from policies.loading.queue_checks import queue_problems
+from policies.loading.strict_yaml import read_documents
 from policies.model.problems import PolicyError
 from tests.policies.support import policy_set
 
@@ -29,7 +30,7 @@ agentk8sglue:
 
 
 def read(text):
-    return read_chart_values("values.yaml", text.encode())
+    return read_chart_values("values.yaml", read_documents("values.yaml", text.encode()))
 
 
 def problems(text):
@@ -149,21 +150,17 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
             f'values.yaml:6: {ANNOTATIONS}/gpus": 2 must be quoted: "2"',
         ),
         (
-            annotated('{clearml-injector/gpus: "99"}'),
-            f'values.yaml:6: {ANNOTATIONS}/gpus": "99" is not allowed: use a whole number from "1" to "16"',
-        ),
-        (
-            annotated('{clearml-injector/gpu-model: "!"}'),
+            template(None, "{nvidia.com/gpu: 0.5}"),
             (
-                f'values.yaml:6: {ANNOTATIONS}/gpu-model": "!": use 1 to 8 models with commas between'
-                ' them, and * for any part of a word, such as "A100-80,H100*"'
+                f'values.yaml:6: {LIMITS}."nvidia.com/gpu": "0.5" is not a whole number, and Kubernetes'
+                ' rejects it: remove it and write the label clearml-injector/fraction: "0.500"'
             ),
         ),
         (
-            annotated('{clearml-injector/min-gpu-memory: "4G"}'),
+            template(None, "{nvidia.com/gpu: 1500m}"),
             (
-                f'values.yaml:6: {ANNOTATIONS}/min-gpu-memory": "4G": use a whole number of Mi or Gi, such as'
-                ' "512Mi" or "4Gi"'
+                f'values.yaml:6: {LIMITS}."nvidia.com/gpu": "1500m" is not a whole number, and Kubernetes'
+                " rejects it: write a whole number"
             ),
         ),
         (
@@ -323,6 +320,8 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
         ("half", "0.500", {"nvidia.com/gpu": 1}),
         ("quarter", "0.250", {"nvidia.com/gpu": 1}),
     ]
+    # A key of the queue's own template replaces the common one, as the charts do it.
+    assert read(both.replace("{clearml-injector/fraction: '0.250'}", "{team: a}")).queues[1].label is None
     # Each value is reported at its own place.
     wrong = both.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")
     assert problems(wrong) == [
@@ -331,6 +330,33 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
             ' does not fit label "0.250": leave it out, or use 1 or 2'
         )
     ]
+
+
+FEATURES = """\
+enterpriseFeatures:
+  enabled: true
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.5"}
+    quarter: {templateOverrides: {}}
+agentk8sglue:
+  queue: default
+  basePodTemplate:
+    labels: {clearml-injector/fraction: "0.250"}
+"""
+
+
+def test_queues_of_the_charts_enterprise_features_are_read_where_these_are_enabled():
+    found = read(FEATURES)
+    assert (found.chart, [each.name for each in found.queues]) == ("features", ["half", "quarter"])
+    at = 'enterpriseFeatures.queues.half.templateOverrides.labels."clearml-injector/fraction"'
+    [problem] = problems(FEATURES)
+    assert problem.startswith(f'values.yaml:6: {at}: "0.5" is not allowed')
+    off = FEATURES.replace("true", "false")
+    assert (read(off).chart, [each.name for each in read(off).queues]) == ("open", ["default"])
+    rule = "the chart reads queues here only with enterpriseFeatures.enabled: true"
+    assert problems(off) == [f"values.yaml:3: enterpriseFeatures.queues: {rule}"]
 
 
 BASE_IN_OURS = "kind: Queues\nbasePodTemplate: {labels: {clearml-injector/fraction: LABEL}, env: []}\n"

@@ -1,0 +1,124 @@
+"""`check` decides a queue's template by the rules of admission, and names the key that is to blame."""
+
+import pytest
+
+from tests.cli.running import run
+
+HEAD = """\
+agentk8sglue:
+  queue: half
+  basePodTemplate:
+"""
+LABEL = 'labels: {clearml-injector/fraction: "0.500"}'
+
+
+@pytest.fixture
+def check(tmp_path):
+    """Checks an open chart's template; gives the mistakes without the file, from line 4 on."""
+
+    def check(*lines, head=HEAD):
+        values = tmp_path / "values.yaml"
+        values.write_text(head + "".join(f"    {line}\n" for line in lines))
+        code, _, err = run("check", values)
+        assert code == bool(err)
+        return [line.removeprefix(f"{values}:") for line in err.splitlines()]
+
+    return check
+
+
+AT = "agentk8sglue.basePodTemplate"
+
+
+@pytest.mark.parametrize(
+    ("key", "at", "rule"),
+    [
+        ("containerSecurityContext: {privileged: true}", ".privileged", "is privileged and would see every"),
+        ("containerSecurityContext: {capabilities: {add: [SYS_ADMIN]}}", ".capabilities.add[0]", "SYS_ADMIN"),
+        ("volumes: [{name: a, hostPath: {path: /dev}}]", "[0].hostPath", 'volume "a": hostPath /dev exposes'),
+        (
+            "volumes: [{name: a, emptyDir: {}}, {name: b, hostPath: {path: /run/docker.sock}}]",
+            "[1].hostPath",
+            "/run/docker.sock exposes",
+        ),
+        ("volumeMounts: [{name: a, mountPath: /usr/local/vgpu}]", "[0]", "mounts /usr/local/vgpu"),
+        ("fileMounts: [{name: vgpu, folderPath: /usr/local}]", "", "mounts /usr/local/vgpu"),
+        ("env: [{name: LD_PRELOAD, valueFrom: {}}]", "[0].valueFrom", "LD_PRELOAD comes from valueFrom"),
+        ("env: [{name: A, value: 1}]", "[0].value", "cannot be read: Expected `str | null`, got `int`"),
+        ("hostPID: true", "", "hostPID gives access"),
+        ("hostIPC: true", "", "hostIPC shares memory"),
+        (
+            "initContainers: [{name: i, securityContext: {privileged: true}, resources: {limits: {GPU: 1}}}]",
+            "[0]",
+            'container "i" is privileged',
+        ),
+        (
+            'annotations: {clearml-injector/gpus: "99"}',
+            '."clearml-injector/gpus"',
+            'use a whole number from "1"',
+        ),
+        (
+            'annotations: {clearml-injector/gpu-model: "!"}',
+            '."clearml-injector/gpu-model"',
+            "use 1 to 8 models",
+        ),
+        ("annotations: {cdi.k8s.io/a: b}", '."cdi.k8s.io/a"', "injects devices in addition to the share"),
+        ("annotations: {other/one: 1}", '."other/one"', "Expected `str`, got `int`"),
+    ],
+)
+def test_what_admission_would_deny_is_reported_at_the_key_that_is_to_blame(check, key, at, rule):
+    [problem] = check(LABEL, key.replace("GPU", "nvidia.com/gpu"))
+    place, _, said = problem.partition(": ")
+    path, _, text = said.partition(": ")
+    assert (place, path.startswith(f"{AT}.{key.split(':')[0]}{at}")) == ("5", True), problem
+    assert rule in text
+
+
+def test_every_denial_is_reported_and_each_once(check):
+    found = check(
+        LABEL,
+        "hostPID: true",
+        "containerSecurityContext: {privileged: true}",
+        "resources: {limits: {nvidia.com/gpu: 3}}",
+        "volumes:",
+        "- {name: a, hostPath: {path: /dev}}",
+        "- {name: b, hostPath: {path: /proc}}",
+    )
+    assert [problem.partition(":")[0] for problem in found] == ["5", "6", "7", "9", "10"]
+
+
+def test_what_the_charts_allow_is_fine_and_so_is_a_container_that_the_agent_names(check):
+    assert not check(
+        LABEL,
+        "annotations: {clearml-injector/container: clearml-task, team: a}",
+        "resources: {limits: {nvidia.com/gpu: 1, memory: 8Gi, cpu: 1.5}}",
+        "env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: a, key: b}}}]",
+        "volumes: [{name: a, nfs: {server: s, path: /var}}]",
+        "volumeMounts: [{name: a, mountPath: /data}]",
+        "fileMounts: [{name: a.txt, folderPath: /mnt/, fileContent: text}]",
+        "podSecurityContext: {runAsUser: 1000}",
+        "containerSecurityContext: {}",
+        "initContainers: [{name: i, image: busybox, command: [sh]}]",
+        "priorityClassName:",
+        "nodeSelector: {pool: gpu}",
+        "hostNetwork: true",
+    )
+
+
+def test_a_template_without_a_label_may_be_privileged(check):
+    assert not check("labels: {team: a}", "containerSecurityContext: {privileged: true}", "hostPID: true")
+
+
+QUEUES = """\
+agentk8sglue:
+  basePodTemplate: {hostPID: true, env: [{name: A, value: 1}]}
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.500"}
+        env: [{name: A, value: b}]
+"""
+
+
+def test_a_denial_is_reported_in_the_template_that_has_the_key(check):
+    [problem] = check(head=QUEUES)
+    assert problem.startswith("2: agentk8sglue.basePodTemplate.hostPID: hostPID gives access")
