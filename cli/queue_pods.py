@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,13 +17,10 @@ from policies.model.effective import EffectivePolicy
 from policies.model.problems import Path
 from webhook.admission.denial import Denial, Reason
 from webhook.admission_review import decode
-from webhook.decision import Outcome
-from webhook.dispatch import Dispatcher
+from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import Rules
 
 Json = Mapping[str, Any]
-MAX_DENIALS = 20
-"""Denials of one template: each needs a decision for every key."""
 _OF_THE_CONTAINER = ("resources", "env", "envFrom", "volumeMounts", "volumeDevices")
 _OF_THE_CHART = ("labels", "annotations", "containerSecurityContext", "podSecurityContext", "fileMounts")
 _LAST = {"annotations": 1, "labels": 2}
@@ -33,36 +29,17 @@ _OF_CONTAINER_NAMES = (CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION)
 """Annotations that depend on a pod's containers, whose names only the agent knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Only:
-    """One policy for all pods."""
-
-    policy: EffectivePolicy
-
-    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:  # noqa: ARG002 see Policies
-        """Return the policy."""
-        return self.policy
-
-
 def all_mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]:
     """Yield everything for which a queue's pods would be denied, as `mistakes` does."""
     found = list(mistakes(queue, policy))
     yield from found
     left = reduce(_without, (path for path, _ in found), queue.template)
-    yield from islice(_denials(left, Dispatcher(lambda: _Only(policy), Rules())), MAX_DENIALS)
+    yield from _denials(left, policy) if policy.gives_share else ()
 
 
 def pod_of(template: Json) -> dict[str, Any]:
     """Return the pod that the agent makes of a template; keys that the charts do not name are the pod's."""
-    mounts = template.get("fileMounts")
-    files = [
-        {"name": "filemounts", "mountPath": f"{file.get('folderPath')}/{file.get('name')}"}
-        for file in (mounts if isinstance(mounts, list) else ())
-        if isinstance(file, dict)
-    ]
     container = {key: template[key] for key in _OF_THE_CONTAINER if key in template}
-    if files:
-        container["volumeMounts"] = [*(template.get("volumeMounts") or ()), *files]
     annotations = template.get("annotations")
     if isinstance(annotations, dict):
         annotations = {key: each for key, each in annotations.items() if key not in _OF_CONTAINER_NAMES}
@@ -76,11 +53,11 @@ def pod_of(template: Json) -> dict[str, Any]:
     }
 
 
-def _denials(template: Json, dispatcher: Dispatcher) -> Iterator[Mistake]:
+def _denials(template: Json, policy: EffectivePolicy) -> Iterator[Mistake]:
     """Yield each denial at the value without which there would be another one, or none."""
-    while denial := _denial(template, dispatcher):
+    while denial := _denial(template, policy):
         path: Path = ()
-        while (deeper := _cause(template, path, denial, dispatcher)) is not None:
+        while (deeper := _cause(template, path, denial, policy)) is not None:
             path = deeper
         yield path, denial.message
         if not path:
@@ -89,41 +66,38 @@ def _denials(template: Json, dispatcher: Dispatcher) -> Iterator[Mistake]:
         template = _without(template, path[: in_list + 1])
 
 
-def _cause(template: Json, path: Path, denial: Denial, dispatcher: Dispatcher) -> Path | None:
+def _cause(template: Json, path: Path, denial: Denial, policy: EffectivePolicy) -> Path | None:
     """Return the path of the value below `path` that causes a denial; None if it is no single one."""
     value: Any = template
     for key in path:
         value = value[key]
     keys = sorted(value, key=lambda key: _LAST.get(key, 0)) if isinstance(value, dict) else ()
     for key in range(len(value)) if isinstance(value, list) else keys:
-        found = _denial(_without(template, (*path, key)), dispatcher)
-        lacks_key = found is not None and found.reason is Reason.UNREADABLE is not denial.reason
-        if found != denial and not lacks_key:
+        found = _denial(_without(template, (*path, key)), policy)
+        is_needed = found is not None and found.reason is Reason.UNREADABLE
+        if found != denial and (denial.reason is Reason.UNREADABLE or not is_needed):
             return (*path, key)
     return None
 
 
-def _denial(template: Json, dispatcher: Dispatcher) -> Denial | None:
+def _denial(template: Json, policy: EffectivePolicy) -> Denial | None:
     """Return why a template's pod would be denied; None if it would not, or has no label."""
     labels = template.get("labels")
-    if not isinstance(labels, dict) or labels.keys().isdisjoint(ASKING_LABELS):
+    if not isinstance(labels, dict) or all(labels.get(label) is None for label in ASKING_LABELS):
         return None
     review = review_of(_without_nulls(pod_of(template)))
-    outcome = dispatcher.begin(decode(msgspec.json.encode(review), dispatcher.pod_type))
-    return outcome.denial if isinstance(outcome, Outcome) else None
+    decided = Rules().begin(decode(msgspec.json.encode(review)), ResolvedPolicy(policy, ()))
+    return decided if isinstance(decided, Denial) else None
 
 
-def _without(value: Any, path: Path) -> Any:
-    """Return a value without the one at a path; items of lists become null, so that the others stay."""
-    key, *below = path
-    if isinstance(value, list):
-        return [
-            (_without(each, tuple(below)) if below else None) if at == key else each
-            for at, each in enumerate(value)
-        ]
-    if not below:
-        return {name: each for name, each in value.items() if name != key}
-    return {name: _without(each, tuple(below)) if name == key else each for name, each in value.items()}
+def _without(template: Json, path: Path) -> Json:
+    """Return a template with null for the value at a path, so that items of lists stay where they are."""
+    left = dict(copy.deepcopy(template))
+    parent: Any = left
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = None
+    return left
 
 
 def _without_nulls(value: Any) -> Any:

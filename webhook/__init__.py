@@ -9,6 +9,7 @@ PUBLIC = (
     "decision",
     "options",
     "placing.placer",
+    "policy_resolver",
     "process",
     "review",
     "rules",

@@ -75,9 +75,9 @@ def _unlabelled(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake]
     for path, resource, amount in _amounts(queue):
         if (rule := _rejected(resource, str(amount), policy)) is not None:
             yield path, rule
-    near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
-    for key in near:
-        yield ("labels", key), f"is not the injector's label: write {FRACTION_LABEL}"
+    for key in queue.labels.keys() - {FRACTION_LABEL}:
+        if key.lower().replace("_", "-").endswith("injector/fraction"):
+            yield ("labels", key), f"is not the injector's label: write {FRACTION_LABEL}"
 
 
 def _rejected(resource: str, amount: str, policy: EffectivePolicy) -> str | None:

@@ -22,6 +22,8 @@ _OWN_NAME = "fraction-injector"
 _ONLY_OWN = {"limiters", "secondLock"}
 """Keys that no other chart has: this chart, whatever an umbrella chart calls it."""
 _BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
+_HEAD: Sequence[Path] = ((), ("kind",), ("name",))
+"""Keys that a document of one policy has more than its part of the values."""
 _AGENT = {"enabled": False, "offer": "auto", "policy": DEFAULT, "deviceListStrategy": "cdi", "divide": ()}
 """The chart's own values, as far as they decide the mode."""
 _QUEUES = ("queues", "basePodTemplate")
@@ -42,7 +44,9 @@ def charts_in(document: Document) -> list[Document]:
 
 def _is_known_chart(key: str, values: Any) -> bool:
     own = values.keys() if isinstance(values, dict) else set()
-    return ROOT in own or bool(own & (OWN_KEYS if key == _OWN_NAME else _ONLY_OWN))
+    if ROOT in own or key in (*OWN_KEYS, *_QUEUES):
+        return ROOT in own
+    return bool(own & (OWN_KEYS if key == _OWN_NAME else _ONLY_OWN))
 
 
 def policies_of_values(documents: Sequence[Document]) -> PolicySet:
@@ -56,7 +60,8 @@ def policies_of_values(documents: Sequence[Document]) -> PolicySet:
     made = [_decided(each, offers_cards=offers_cards) for each in found]
     if not any(each.data["kind"] == "Policy" and each.data["name"] == DEFAULT for each in made):
         # As in the chart's own values, which Helm merges with these.
-        default = Document(documents[0].file, {"kind": "Policy", "name": DEFAULT}, _lines({}, (), 1))
+        head = {"kind": "Policy", "name": DEFAULT}
+        default = Document(documents[0].file, head, dict.fromkeys(_HEAD, 1))
         made.append(_decided(default, offers_cards=offers_cards))
     return compile_policies(parts_of(made))
 
@@ -94,7 +99,8 @@ def _documents(values: Document) -> Iterator[Document]:
         for name, entry in _mapping(values, data, (key,)).items():
             path = (key, name)
             head = {"kind": kind, "name": name} | _mapping(values, {name: entry}, (key, name))
-            yield Document(values.file, head, _lines(values.lines, path, values.line_of(path)))
+            lines = {**dict.fromkeys(_HEAD, values.line_of(path)), **values.part(*path).lines}
+            yield Document(values.file, head, lines)
     queues = {key: data[key] for key in _QUEUES if data.get(key)}
     if queues:
         lines = {path: line for path, line in values.lines.items() if path[:1] != ("kind",)}
@@ -114,9 +120,3 @@ def _mapping(values: Document, parent: Mapping[str, Any], path: Path) -> dict[st
     if not isinstance(found, dict):
         raise PolicyError([values.problem(path, "must be a mapping by name")])
     return found
-
-
-def _lines(lines: Mapping[Path, int], below: Path, line: int) -> dict[Path, int]:
-    """Return the lines of a part as those of a document of its own."""
-    own = {path[len(below) :]: at for path, at in lines.items() if path[: len(below)] == below}
-    return {(): line, ("kind",): line, ("name",): line} | own

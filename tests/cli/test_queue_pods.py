@@ -41,7 +41,6 @@ AT = "agentk8sglue.basePodTemplate"
             "/run/docker.sock exposes",
         ),
         ("volumeMounts: [{name: a, mountPath: /usr/local/vgpu}]", "[0]", "mounts /usr/local/vgpu"),
-        ("fileMounts: [{name: vgpu, folderPath: /usr/local}]", "", "mounts /usr/local/vgpu"),
         ("env: [{name: LD_PRELOAD, valueFrom: {}}]", "[0].valueFrom", "LD_PRELOAD comes from valueFrom"),
         ("env: [{name: A, value: 1}]", "[0].value", "cannot be read: Expected `str | null`, got `int`"),
         ("hostPID: true", "", "hostPID gives access"),
@@ -104,8 +103,9 @@ def test_what_the_charts_allow_is_fine_and_so_is_a_container_that_the_agent_name
     )
 
 
-def test_a_template_without_a_label_may_be_privileged(check):
-    assert not check("labels: {team: a}", "containerSecurityContext: {privileged: true}", "hostPID: true")
+@pytest.mark.parametrize("labels", ["{team: a}", "{clearml-injector/fraction: null}"])
+def test_a_template_without_a_label_may_be_privileged(check, labels):
+    assert not check(f"labels: {labels}", "containerSecurityContext: {privileged: true}", "hostPID: true")
 
 
 QUEUES = """\
