@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
-from functools import reduce
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import Rules
 
 Json = Mapping[str, Any]
+MAX_DENIALS = 20
+"""Denials of one template: each needs a decision for many keys."""
 _OF_THE_CONTAINER = ("resources", "env", "envFrom", "volumeMounts", "volumeDevices")
 _OF_THE_CHART = ("labels", "annotations", "containerSecurityContext", "podSecurityContext", "fileMounts")
 _LAST = {"annotations": 1, "labels": 2}
@@ -33,8 +35,8 @@ def all_mistakes(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Mistake
     """Yield everything for which a queue's pods would be denied, as `mistakes` does."""
     found = list(mistakes(queue, policy))
     yield from found
-    left = reduce(_without, (path for path, _ in found), queue.template)
-    yield from _denials(left, policy) if policy.gives_share else ()
+    left = _without(queue.template, [path for path, _ in found])
+    yield from islice(_denials(left, policy), MAX_DENIALS if policy.gives_share else 0)
 
 
 def pod_of(template: Json) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def _denials(template: Json, policy: EffectivePolicy) -> Iterator[Mistake]:
         if not path:
             return
         in_list = next((at for at, key in enumerate(path) if isinstance(key, int)), len(path))
-        template = _without(template, path[: in_list + 1])
+        template = _without(template, [path[: in_list + 1]])
 
 
 def _cause(template: Json, path: Path, denial: Denial, policy: EffectivePolicy) -> Path | None:
@@ -71,13 +73,23 @@ def _cause(template: Json, path: Path, denial: Denial, policy: EffectivePolicy) 
     value: Any = template
     for key in path:
         value = value[key]
-    keys = sorted(value, key=lambda key: _LAST.get(key, 0)) if isinstance(value, dict) else ()
-    for key in range(len(value)) if isinstance(value, list) else keys:
-        found = _denial(_without(template, (*path, key)), policy)
-        is_needed = found is not None and found.reason is Reason.UNREADABLE
-        if found != denial and (denial.reason is Reason.UNREADABLE or not is_needed):
-            return (*path, key)
-    return None
+
+    def changes(keys: Sequence[str | int]) -> bool:
+        found = _denial(_without(template, [(*path, key) for key in keys]), policy)
+        if found is None or found.reason is denial.reason:
+            # The message counts what is too much: no single value is to blame.
+            return found is None or (found != denial and found.reason is not Reason.TOO_LARGE)
+        # A key that is required is not to blame for what its value does.
+        return found.reason is not Reason.UNREADABLE
+
+    keys = list(value) if isinstance(value, dict) else []
+    keys = sorted(keys, key=lambda key: _LAST.get(key, 0))
+    if isinstance(value, list):
+        keys = list(range(len(value)))
+        while len(keys) > 1:
+            half = keys[: len(keys) // 2]
+            keys = half if changes(half) else keys[len(half) :]
+    return next(((*path, key) for key in keys if changes([key])), None)
 
 
 def _denial(template: Json, policy: EffectivePolicy) -> Denial | None:
@@ -90,13 +102,14 @@ def _denial(template: Json, policy: EffectivePolicy) -> Denial | None:
     return decided if isinstance(decided, Denial) else None
 
 
-def _without(template: Json, path: Path) -> Json:
-    """Return a template with null for the value at a path, so that items of lists stay where they are."""
+def _without(template: Json, paths: Iterable[Path]) -> Json:
+    """Return a template with null for the values at some paths: items of lists stay where they are."""
     left = dict(copy.deepcopy(template))
-    parent: Any = left
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = None
+    for path in paths:
+        parent: Any = left
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = None
     return left
 
 
