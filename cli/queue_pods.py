@@ -16,6 +16,7 @@ from policies.loading.queue_checks import Mistake, mistakes
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import Path
 from webhook.admission.denial import Denial, Reason
+from webhook.admission.pod import Pod
 from webhook.admission_review import decode
 from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import Rules
@@ -97,8 +98,10 @@ def _denial(template: Json, policy: EffectivePolicy) -> Denial | None:
     labels = template.get("labels")
     if not isinstance(labels, dict) or all(labels.get(label) is None for label in ASKING_LABELS):
         return None
-    review = review_of(_without_nulls(pod_of(template)))
-    decided = Rules().begin(decode(msgspec.json.encode(review)), ResolvedPolicy(policy, ()))
+    request = decode(msgspec.json.encode(review_of(_without_nulls(pod_of(template)))))
+    if not isinstance(request.object, Pod):
+        return request.object if isinstance(request.object, Denial) else None
+    decided = Rules().begin(request, request.object, ResolvedPolicy(policy, ()))
     return decided if isinstance(decided, Denial) else None
 
 

@@ -157,7 +157,9 @@ def subcommand_of(words: Sequence[str]) -> str:
 
 
 def _only_listed() -> None:
-    """Stand for a subcommand that is not loaded."""
+    """Stand for a subcommand that is not loaded, because something stands before its name."""
+    typer.echo(f"{NAME}: write the subcommand first, and nothing before it", err=True)
+    raise typer.Exit(2)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 typer calls it so

@@ -4,6 +4,7 @@ PUBLIC = (
     "admission.annotations",
     "admission.denial",
     "admission.jobs",
+    "admission.pod",
     "admission_request",
     "admission_review",
     "decision",

@@ -43,8 +43,12 @@ class ClaimedShares:
             _divided(holders or (), {(each.namespace, each.name): each for each in self._prepared()})
         )
         shares = [each for holder, devices in divided for each in self._shares(holder, devices or ())]
-        unknown = [holder.name for holder, devices in divided if devices is None]
+        unknown = [holder.name for holder, devices in divided if not self._are_known(devices)]
         return HeldShares([*found.shares, *shares], [*found.unmeasured, *unknown])
+
+    def _are_known(self, devices: _Devices | None) -> bool:
+        """Whether all parts of a container are known: else it must not count as idle."""
+        return devices is not None and all(self._state.find(each.gpu) is not None for each in devices)
 
     def _shares(self, holder: Holder, devices: Iterable[PreparedDevice]) -> Iterator[HeldShare]:
         # A container has one limit for a card: equal parts of it from several requests do not add up.

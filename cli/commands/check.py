@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,10 +28,11 @@ from policies.loading.lint import lint
 from policies.loading.loader import load_policies, parse_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.strict_yaml import MAX_BYTES, Document, read_documents
-from policies.loading.values import are_values, charts_in, policies_of_values
+from policies.loading.values import are_values, charts_in, policies_of_values, problems_from_1_36
 from policies.model.problems import PolicyError, Problem, UnreadableError
 from service.options import DEFAULT_POLICIES
 
+FROM_1_36 = "for Kubernetes 1.36 and newer, where mode auto is dra; or set resources.mode: per-gpu"
 KINDS = frozenset({"Policy", "Limiter", "Queues"})
 
 
@@ -142,6 +143,8 @@ def _of_file(path: Path, context: _Context) -> Iterator[CheckLine]:
         yield from _of_queues(path, others, context)
     if own:
         yield from _fine(path, path.parent, policies_of_values(own))
+        newer = (replace(each, rule=f"{each.rule} ({FROM_1_36})") for each in problems_from_1_36(own))
+        yield from (_line(path.parent, problem, "note") for problem in newer)
 
 
 def _foreign(data: Any) -> str | None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from modes.registry import CLAIM_MODE
+from kube.dra import DRIVER
+from modes.mode import DEFAULT_MODE
+from modes.registry import CLAIM_MODE, INSTANCE_MODE
 from policies.loading.clearml_chart import ROOT
 from policies.loading.compile import compile_policies
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import parts_of
 from policies.loading.strict_yaml import Document
-from policies.model.problems import Path, PolicyError
+from policies.model.problems import Path, PolicyError, Problem
+from policies.model.schema import AUTO
 
 OWN_KEYS = frozenset(
     ("policies", "limiters", "webhook", "controller", "agent", "secondLock", "tls", "image", "networkPolicy")
@@ -24,8 +27,16 @@ _ONLY_OWN = {"limiters", "secondLock"}
 _BY_NAME = {"policies": "Policy", "limiters": "Limiter"}
 _HEAD: Sequence[Path] = ((), ("kind",), ("name",))
 """Keys that a document of one policy has more than its part of the values."""
-_AGENT = {"enabled": False, "offer": "auto", "policy": DEFAULT, "deviceListStrategy": "cdi", "divide": ()}
+_AGENT: Mapping[str, Any] = {
+    "enabled": False,
+    "offer": "auto",
+    "policy": DEFAULT,
+    "deviceListStrategy": "cdi",
+    "divide": (),
+}
 """The chart's own values, as far as they decide the mode."""
+Offer = Literal["device-plugin", "dra", "by version"]
+"""`by version`: `dra` from Kubernetes 1.36 on."""
 _QUEUES = ("queues", "basePodTemplate")
 
 
@@ -50,45 +61,75 @@ def _is_known_chart(key: str, values: Any) -> bool:
 
 
 def policies_of_values(documents: Sequence[Document]) -> PolicySet:
-    """Return the policies that the chart makes of its values.
+    """Return the policies that the chart makes of its values, before Kubernetes 1.36 if that decides.
 
     Raises:
         PolicyError: with every problem.
     """
-    offers_cards = any(map(_offers_cards, documents))
-    found = [each for document in documents for each in _documents(document)]
-    made = [_decided(each, offers_cards=offers_cards) for each in found]
+    made = _made(documents)
+    return compile_policies(parts_of(list(map(_with_claims, made)) if _offer(documents) == "dra" else made))
+
+
+def problems_from_1_36(documents: Sequence[Document]) -> Sequence[Problem]:
+    """Return what is wrong with the policies that the chart makes of its values from Kubernetes 1.36 on."""
+    if _offer(documents) != "by version":
+        return ()
+    try:
+        compile_policies(parts_of(list(map(_with_claims, _made(documents)))))
+    except PolicyError as error:
+        return error.problems
+    return ()
+
+
+def _made(documents: Sequence[Document]) -> list[Document]:
+    """Return the policy files that the chart makes."""
+    made = [each for document in documents for each in _documents(document)]
     if not any(each.data["kind"] == "Policy" and each.data["name"] == DEFAULT for each in made):
         # As in the chart's own values, which Helm merges with these.
-        head = {"kind": "Policy", "name": DEFAULT}
-        default = Document(documents[0].file, head, dict.fromkeys(_HEAD, 1))
-        made.append(_decided(default, offers_cards=offers_cards))
-    return compile_policies(parts_of(made))
+        made.append(Document(documents[0].file, {"kind": "Policy", "name": DEFAULT}, dict.fromkeys(_HEAD, 1)))
+    return made
 
 
-def _offers_cards(values: Document) -> bool:
-    """Whether the agent of these values offers shares of cards, on Kubernetes 1.36 and newer."""
-    data = values.data if isinstance(values.data, dict) else {}
-    agent = _AGENT | _mapping(values, data, ("agent",))
-    if agent["enabled"] is not True or agent["offer"] != "auto":
-        return agent["enabled"] is True and agent["offer"] == "dra"
-    policy = _mapping(values, _mapping(values, data, ("policies",)), ("policies", str(agent["policy"])))
-    is_for_plugins = agent["divide"] or _mapping(values, data, ("devicePlugin",)).get("enabled")
-    return agent["deviceListStrategy"] == "cdi" and not is_for_plugins and _leaves_mode(policy)
+def _offer(documents: Sequence[Document]) -> Offer:
+    """Return how the agent offers cards, as `fraction-injector.offer` in the chart's templates does."""
+    agent, by_plugin, stated = dict(_AGENT), False, dict[str, tuple[Any, bool]]()
+    for values in documents:
+        data = values.data if isinstance(values.data, dict) else {}
+        agent |= {key: each for key, each in _mapping(values, data, ("agent",)).items() if each is not None}
+        by_plugin |= _mapping(values, data, ("devicePlugin",)).get("enabled") is True
+        policies = _mapping(values, data, ("policies",)).items()
+        stated |= {name: _stated(policy) for name, policy in policies if isinstance(policy, dict)}
+    modes = {mode for mode, _ in stated.values()}
+    if agent["enabled"] is not True:
+        return "device-plugin"
+    if agent["offer"] != "auto" or (CLAIM_MODE, True) in stated.values():
+        return "device-plugin" if agent["offer"] == "device-plugin" else "dra"
+    own, _ = stated.get(agent["policy"], (AUTO, False))
+    if own != AUTO or modes - {AUTO, CLAIM_MODE, INSTANCE_MODE}:
+        return "device-plugin"
+    is_for_plugins = by_plugin or agent["divide"] or agent["deviceListStrategy"] != "cdi"
+    return "device-plugin" if is_for_plugins else "by version"
 
 
-def _leaves_mode(policy: Mapping[str, Any]) -> bool:
-    """Whether a policy leaves its mode to the chart: nothing in its `resources` is of one mode."""
-    resources = policy.get("resources") or {}
-    if not isinstance(resources, dict):
-        return False
-    return resources.get("mode", "auto") == "auto" and not resources.keys() & {"name", "prefer", "driver"}
+def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Return the mode that a policy states by its `resources`, and whether it claims the agent's cards.
+
+    The mode is AUTO if it leaves that to the chart.
+    """
+    resources = policy.get("resources")
+    resources = resources if isinstance(resources, dict) else {}
+    mode, driver = resources.get("mode") or AUTO, resources.get("driver")
+    if mode == AUTO and (driver or resources.get("custom")):
+        mode = CLAIM_MODE
+    if mode == AUTO and (resources.get("name") or resources.get("prefer")):
+        mode = DEFAULT_MODE
+    return mode, mode == CLAIM_MODE and (driver or DRIVER) == DRIVER and not resources.get("custom")
 
 
-def _decided(document: Document, *, offers_cards: bool) -> Document:
-    """Return a policy that leaves its mode to the chart with the mode that the chart gives it."""
+def _with_claims(document: Document) -> Document:
+    """Return a policy that leaves its mode to the chart with the mode of claims."""
     data = document.data
-    if not offers_cards or data["kind"] != "Policy" or not _leaves_mode(data):
+    if data["kind"] != "Policy" or _stated(data)[0] != AUTO:
         return document
     return replace(document, data=data | {"resources": (data.get("resources") or {}) | {"mode": CLAIM_MODE}})
 

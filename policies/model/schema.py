@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field, WithJsonSchema, model_validator
 
 from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
+from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
 from policies.model.asking import Aliases, ContainerRule
 from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
@@ -64,20 +65,15 @@ class CustomDriver(Part):
     """Attribute that differs between cards, for containers that share a card by parts of their own."""
 
 
-_MODES: Any = Literal[("auto", *get_args(ModeName))]
-
-
-def _decided(mode: object) -> object:
-    """Return the mode of a policy file for `auto`: the chart writes another if it decides for another."""
-    return DEFAULT_MODE if mode == "auto" else mode
+AUTO: Any = "auto"
+"""The mode of policies that leave it to the chart."""
+_MODES = {"enum": [AUTO, *get_args(ModeName)], "type": "string"}
 
 
 class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
-    mode: Annotated[ModeName, BeforeValidator(_decided, json_schema_input_type=_MODES)] = Field(
-        default="auto", validate_default=True
-    )
+    mode: Annotated[ModeName, WithJsonSchema(_MODES, mode="validation")] = Field(default=AUTO)
     """`auto`: `dra` where the chart's agent offers shares of cards, else `per-gpu`; \
 `per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \
@@ -94,6 +90,16 @@ the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."
     oversized: Oversized = "wait"
     """When a pod takes a MIG instance of more than twice its request. `wait`: only if \
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _decide(cls, given: Any) -> Any:
+        """Return the part with the mode that `auto` means, unless the chart has written another."""
+        if not isinstance(given, dict) or given.get("mode", AUTO) != AUTO:
+            return given
+        is_claimed = given.get("driver") is not None or given.get("custom") is not None
+        return {**given, "mode": CLAIM_MODE if is_claimed else DEFAULT_MODE}
+
     name: Text | None = None
     """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
 do not set it for `mig` and `dra`."""

@@ -259,6 +259,7 @@ def test_the_limiter_is_that_of_the_agents_policy(helm):
     assert [each["name"] for each in pod["initContainers"]] == ["ask-runtime"]
 
 
+PREFERRING = {"resources": {"prefer": ["mig", "per-gpu"]}}
 NVIDIAS = {"mode": "dra", "driver": NVIDIA_DRIVER}
 NEW, OLD = "--kube-version=1.36.1-gke.1", "--kube-version=1.35.4"
 ON_AUTO = {"agent": {"enabled": True}}
@@ -284,6 +285,14 @@ ON_AUTO = {"agent": {"enabled": True}}
         ),
         (OLD, {**ON_AUTO, "policies": {"default": {"resources": {"mode": "dra"}}}}, "dra", "dra"),
         (NEW, {**ON_AUTO, "policies": {"default": {"resources": NVIDIAS}}}, "device-plugin", "dra"),
+        (OLD, {**ON_AUTO, "policies": {"default": {"resources": {"driver": DRIVER}}}}, "dra", "dra"),
+        (NEW, {**ON_AUTO, "policies": {"default": {}, "other": PREFERRING}}, "device-plugin", "per-gpu"),
+        (
+            NEW,
+            {**ON_AUTO, "policies": {"default": {}, "other": {"resources": {"mode": "mig"}}}},
+            "dra",
+            "dra",
+        ),
         (
             NEW,
             {**ON_AUTO, "policies": {"default": {"resources": {"name": "a.test/gpu-{index}"}}}},

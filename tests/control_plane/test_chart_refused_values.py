@@ -131,8 +131,16 @@ AT_ODDS = {
         {"agent": {"enabled": True}, "policies": {"default": {"place": "spread"}}},
         (
             "policies.default.place is not for mode dra, which auto means in this cluster: leave it out, or"
-            " set agent.offer: device-plugin, with which auto means per-gpu"
+            " set resources.mode: per-gpu"
         ),
+    ),
+    "slices that a claim does not have": (
+        {"agent": {"enabled": True}, "policies": {"default": {"env": {"X": "{slices}"}}}},
+        "policies.default.env with {index} {slices} or {percent} is not for mode dra",
+    ),
+    "a card that is given away twice": (
+        {"agent": {"enabled": True, "offer": "dra"}, "devicePlugin": {"enabled": True}},
+        "devicePlugin.enabled: the agent offers the cards to claims",
     ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},

@@ -79,21 +79,39 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $taken -}}
 {{- end -}}
 
-{{/* How the agent offers cards, `device-plugin` or `dra`; empty without an agent. */}}
-{{- define "fraction-injector.offer" -}}
-{{- $agent := .Values.agent -}}
-{{- $resources := dig $agent.policy "resources" dict .Values.policies -}}
-{{- if not $agent.enabled -}}
-{{- else if ne $agent.offer "auto" -}}{{ $agent.offer }}
-{{- else if eq (include "fraction-injector.resource" (dict "resources" $resources)) "gpu.clearml-injector.io" -}}dra
-{{- else if or $agent.divide .Values.devicePlugin.enabled (ne $agent.deviceListStrategy "cdi") (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
-{{- else -}}{{ ternary "dra" "device-plugin" (eq (include "fraction-injector.leavesMode" $resources) "true") }}
+{{/* The mode that a policy states by its `resources`; `auto` if it leaves the mode to the chart. */}}
+{{- define "fraction-injector.statedMode" -}}
+{{- $resources := default dict .resources -}}
+{{- $mode := default "auto" $resources.mode -}}
+{{- if ne $mode "auto" -}}{{ $mode }}
+{{- else if or $resources.driver $resources.custom -}}dra
+{{- else if or $resources.name $resources.prefer -}}per-gpu
+{{- else -}}auto
 {{- end -}}
 {{- end -}}
 
-{{/* "true" if a policy leaves its mode to the chart: nothing in its `resources` is of one mode. */}}
-{{- define "fraction-injector.leavesMode" -}}
-{{- and (eq (dig "mode" "auto" .) "auto") (not (dig "name" "" .)) (not (dig "prefer" list .)) (not (dig "driver" "" .)) -}}
+{{/*
+How the agent offers cards, `device-plugin` or `dra`; empty without an agent. It offers all cards in one way, so a policy
+that states slices, or a value that is for slices, decides for all policies that state nothing.
+*/}}
+{{- define "fraction-injector.offer" -}}
+{{- $agent := .Values.agent -}}
+{{- $offer := default "auto" $agent.offer -}}
+{{- $modes := list -}}
+{{- $claims := false -}}
+{{- range $policy := .Values.policies -}}
+{{- $mode := include "fraction-injector.statedMode" $policy -}}
+{{- $modes = append $modes $mode -}}
+{{- if and (eq $mode "dra") (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") -}}{{- $claims = true -}}{{- end -}}
+{{- end -}}
+{{- $own := include "fraction-injector.statedMode" (dig $agent.policy dict .Values.policies) -}}
+{{- if not $agent.enabled -}}
+{{- else if ne $offer "auto" -}}{{ $offer }}
+{{- else if $claims -}}dra
+{{- else if or (ne $own "auto") (has "per-gpu" $modes) (has "pooled" $modes) -}}device-plugin
+{{- else if or $agent.divide .Values.devicePlugin.enabled (ne $agent.deviceListStrategy "cdi") (semverCompare "<1.36.0-0" .Capabilities.KubeVersion.Version) -}}device-plugin
+{{- else -}}dra
+{{- end -}}
 {{- end -}}
 
 {{/* JSON: the policies by name, each with the mode that it has in this cluster. */}}
@@ -101,12 +119,23 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $chosen := ternary "dra" "per-gpu" (eq (include "fraction-injector.offer" .) "dra") -}}
 {{- $out := dict -}}
 {{- range $name, $policy := .Values.policies -}}
-{{- $resources := dig "resources" dict $policy -}}
-{{- $mode := dig "mode" "auto" $resources -}}
-{{- if eq $mode "auto" -}}{{- $mode = ternary $chosen "per-gpu" (eq (include "fraction-injector.leavesMode" $resources) "true") -}}{{- end -}}
-{{- $_ := set $out $name (merge (dict "resources" (merge (dict "mode" $mode) $resources)) $policy) -}}
+{{- $mode := include "fraction-injector.statedMode" $policy -}}
+{{- if eq $mode "auto" -}}{{- $mode = $chosen -}}{{- end -}}
+{{- $_ := set $out $name (merge (dict "resources" (merge (dict "mode" $mode) (default dict $policy.resources))) (omit $policy "resources")) -}}
 {{- end -}}
 {{- $out | toJson -}}
+{{- end -}}
+
+{{/* JSON: keys of a policy that mode dra does not have, each with true if it is set: (dict "root" $ "name" NAME "policy" POLICY). */}}
+{{- define "fraction-injector.notOfClaims" -}}
+{{- $policy := .policy -}}
+{{- $quotas := list (default dict $policy.quotas) -}}
+{{- range $entry := .root.Values.queues -}}
+{{- if eq (default "default" $entry.policy) $.name -}}{{- $quotas = append $quotas (default dict $entry.quota) -}}{{- end -}}
+{{- end -}}
+{{- $perPod := "\\{(index|slices|percent)\\}" -}}
+{{- $limiter := default dict (get .root.Values.limiters (default "hami-core" $policy.limiter)) -}}
+{{- dict "place" (ne (default "pack" $policy.place) "pack") "sameModel" (default false $policy.sameModel) "compute" (ne (toString (default "none" $policy.compute)) "none") "memory.reserveMiB" (gt (int (dig "memory" "reserveMiB" 0 $policy)) 0) "slicesPerGpu, with quotas in slices," (and (ne (int (default 8 $policy.slicesPerGpu)) 8) (contains "\"slices\":" ($quotas | toJson))) "env, with {index}, {slices} or {percent}," (regexMatch $perPod ($policy.env | toJson)) "limiter, with {index}, {slices} or {percent}," (regexMatch $perPod ($limiter.env | toJson)) | toJson -}}
 {{- end -}}
 
 {{- define "fraction-injector.mode" -}}
@@ -405,6 +434,9 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict $policies)))) -}}
 {{- fail "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool has one name for all cards" -}}
 {{- end -}}
+{{- if and .Values.devicePlugin.enabled (eq (include "fraction-injector.offer" .) "dra") -}}
+{{- fail "devicePlugin.enabled: the agent offers the cards to claims (agent.offer), and a device plugin would give them away a second time: turn one off" -}}
+{{- end -}}
 {{- $owner := dict -}}
 {{- $allowed := list -}}
 {{- $sizes := list -}}
@@ -416,10 +448,11 @@ Refuse values that the product would refuse when its pods start, as far as Helm 
 {{- if and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (ne (include "fraction-injector.offer" $) "dra") -}}
 {{- fail (printf "policies.%s.resources.mode: dra needs agent.enabled and agent.offer: dra, because only that offers cards to claims; for another driver set resources.driver" $name) -}}
 {{- end -}}
-{{- $left := dict "place" (ne (dig "place" "pack" $policy) "pack") "sameModel" (dig "sameModel" false $policy) "compute" (ne (toString (dig "compute" "none" $policy)) "none") "memory.reserveMiB" (gt (int (dig "memory" "reserveMiB" 0 $policy)) 0) -}}
-{{- range $key, $isSet := ternary $left dict (and (eq (include "fraction-injector.resource" $policy) "gpu.clearml-injector.io") (eq (dig "resources" "mode" "auto" (index $.Values.policies $name)) "auto")) -}}
+{{- if and (eq (include "fraction-injector.mode" $policy) "dra") (eq (include "fraction-injector.statedMode" (index $.Values.policies $name)) "auto") -}}
+{{- range $key, $isSet := include "fraction-injector.notOfClaims" (dict "root" $ "name" $name "policy" $policy) | fromJson -}}
 {{- if $isSet -}}
-{{- fail (printf "policies.%s.%s is not for mode dra, which auto means in this cluster: leave it out, or set agent.offer: device-plugin, with which auto means per-gpu" $name $key) -}}
+{{- fail (printf "policies.%s.%s is not for mode dra, which auto means in this cluster: leave it out, or set resources.mode: per-gpu" $name ($key | replace ", with" " with" | replace "," "")) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and (not (contains "/" (include "fraction-injector.resource" $policy))) (semverCompare "<1.34.0-0" $.Capabilities.KubeVersion.Version) -}}

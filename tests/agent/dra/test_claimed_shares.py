@@ -54,10 +54,17 @@ def test_a_whole_card_has_all_slices_and_no_limit():
     assert held([holder("main", "claim")], part(None)) == ([("main", 0, 8, None)], [])
 
 
-def test_claims_of_others_and_cards_that_are_gone_are_no_shares():
+def test_claims_of_other_drivers_are_no_shares():
     assert held([holder("main", "another")], part(5120)) == ([], [])
-    assert held([holder("main", "claim")], part(5120, gpu=7)) == ([], [])
     assert held([holder("main", "claim")], claim="another") == ([], [])
+
+
+def test_a_container_with_a_card_that_is_lost_is_not_measured_so_that_it_never_counts_as_idle():
+    assert held([holder("main", "claim")], part(5120, gpu=7)) == ([], ["main"])
+    assert held([holder("main", "claim")], part(5120), part(5120, gpu=7)) == (
+        [("main", 0, 1, 5120)],
+        ["main"],
+    )
 
 
 def test_containers_that_use_one_request_each_hold_all_of_it():

@@ -127,80 +127,53 @@ def test_values_without_policies_have_the_charts_default(tmp_path):
     assert "is fine (policies: 1," in run("check", file)[1]
 
 
-def test_mode_auto_of_values_is_checked_as_the_mode_that_the_newest_kubernetes_gets(tmp_path):
-    file = tmp_path / "values.yaml"
-    spread = "policies: {default: {place: spread}}\n"
-    file.write_text(f"agent: {{enabled: true}}\n{spread}")
-    code, _, err = run("check", file)
-    assert (code, f"{file}:2: policies.default.place: " in err or ":2: place: " in err) == (1, True), err
-    for agent in (
-        "agent: {enabled: true, offer: device-plugin}\n",
-        "agent: {enabled: true, divide: ['0']}\n",
-        "",
-    ):
-        file.write_text(f"{agent}{spread}")
-        assert run("check", file)[0] == 0, agent
-
-
-UMBRELLA = """\
-global: {registry: r}
-fraction-injector:
-  policies:
-    default: {limiter: none}
-  queues:
-    half:
-      templateOverrides:
-        labels: {clearml-injector/fraction: "0.500"}
-clearml-agent:
-  agentk8sglue:
-    queue: gpu_half
-    basePodTemplate:
-      labels:
-        clearml-injector/fraction: "0.500"
-"""
-
-
-def test_the_charts_of_an_umbrella_are_found_one_level_deeper(tmp_path):
-    file = tmp_path / "values.yaml"
-    file.write_text(UMBRELLA)
-    code, out, err = run("check", file)
-    assert (code, err) == (0, "")
-    assert f"{file} is fine (policies: 1, limiters of your own: 0, queues: 1)" in out
-    assert 'queue gpu_half (values.yaml:12): label "0.500" is 4 of 8 slices' in out
-    file.write_text(UMBRELLA.replace("limiter: none", "limitr: none").replace('"0.500"', '"0.5"'))
-    code, _, err = run("check", file)
-    agent = 'clearml-agent.agentk8sglue.basePodTemplate.labels."clearml-injector/fraction": "0.5"'
-    assert code == 1
-    assert [line.split(" is ")[0] for line in err.splitlines()] == [
-        f"{file}:14: {agent}",
-        f'{file}:4: limitr: unknown key (did you mean "limiter"?)',
-    ]
-
-
-POD = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a}]}\n"
+FOR_DRA = (
+    "note: {}:2: place: the scheduler chooses node and card: leave it out (for Kubernetes 1.36 and newer"
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    "agent",
+    ["enabled: true", "enabled: true, divide: null, offer: auto", "enabled: true, policy: other"],
+)
+def test_what_mode_dra_cannot_keep_is_a_note_where_the_version_of_kubernetes_decides(tmp_path, agent):
+    file = tmp_path / "values.yaml"
+    file.write_text(
+        f"agent: {{{agent}}}\npolicies: {{default: {{place: spread}}, other: {{namespaces: [a]}}}}\n"
+    )
+    code, out, _ = run("check", file)
+    assert (code, FOR_DRA.format(file) in out) == (0, True), out
+
+
+@pytest.mark.parametrize(
+    "agent",
+    ["enabled: false", "enabled: true, offer: device-plugin", 'enabled: true, divide: ["0"]', "{}"],
+)
+@pytest.mark.parametrize("other", ["", "resources: {prefer: [mig, per-gpu]}"])
+def test_values_for_slices_have_no_note_on_mode_dra(tmp_path, agent, other):
+    file = tmp_path / "values.yaml"
+    agent = "{}" if agent == "{}" else f"{{{agent}}}"
+    file.write_text(
+        f"agent: {agent}\npolicies: {{default: {{place: spread}}, other: {{namespaces: [a], {other}}}}}\n"
+    )
+    code, out, _ = run("check", file)
+    assert (code, "dra" in out) == (0, False), out
+
+
+@pytest.mark.parametrize(
+    ("agent", "other"),
     [
-        (POD, "a Kubernetes object of kind Pod: `fraction-injector explain` says what its pods get"),
-        (
-            "apiVersion: v1\nkind: List\nitems:\n- {kind: Pod, spec: {containers: []}}\n",
-            "a Kubernetes object of kind List: `fraction-injector explain` says what its pods get",
-        ),
-        ("apiVersion: v1\nkind: Node\n", "a Kubernetes object of kind Node: give nodes to --inventory"),
-        (
-            "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n",
-            ("a Kubernetes object of kind ConfigMap: check reads policies and the values of charts"),
-        ),
-        ("- a\n", "a list, not a mapping: check reads policies and the values of charts"),
-        ("some words\n", "plain text, not a mapping: check reads policies and the values of charts"),
+        ("enabled: true, offer: dra", "{}"),
+        ("enabled: true", "{mode: dra}"),
+        ("enabled: true", "{driver: gpu.clearml-injector.io}"),
     ],
 )
-def test_a_file_of_something_else_is_named_for_what_it_is(tmp_path, text, what):
-    file = tmp_path / "a.yaml"
-    file.write_text(text)
-    assert run("check", file) == (1, "", f"{file}:1: is {what}\n")
+def test_what_mode_dra_cannot_keep_is_a_mistake_where_values_state_it(tmp_path, agent, other):
+    file = tmp_path / "values.yaml"
+    policies = f"{{default: {{place: spread}}, other: {{namespaces: [a], resources: {other}}}}}"
+    file.write_text(f"agent: {{{agent}}}\npolicies: {policies}\n")
+    code, _, err = run("check", file)
+    assert (code, err) == (1, f"{file}:2: place: the scheduler chooses node and card: leave it out\n")
 
 
 def test_several_paths_are_checked_and_the_worst_is_the_exit_status(tmp_path):

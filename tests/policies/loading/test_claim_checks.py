@@ -86,9 +86,9 @@ def test_a_queues_quota_of_slices_is_for_policies_with_eighths(policy, entry, is
 
 
 def test_drivers_are_for_the_mode_and_known():
-    assert "mode per-gpu has no DRA driver" in str(
-        problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n")
-    )
+    assert problems(default=f"{HEAD}resources: {{driver: {DRIVER}}}\n") == []
+    sliced = problems(default=f"{HEAD}resources: {{mode: per-gpu, driver: {DRIVER}}}\n")
+    assert "mode per-gpu has no DRA driver" in str(sliced)
     nvidia = f"{HEAD}resources: {{mode: dra, driver: gpu.nvidia.com}}\nlimits: {{from: agent}}\n"
     assert "limits no memory" in str(problems(default=nvidia))
     named = f"{HEAD}resources: {{mode: dra, driver: {DRIVER}, name: a.example.com/b}}\n"
@@ -131,7 +131,7 @@ def test_every_name_of_a_custom_driver_can_be_another():
             "resources.custom: has no effect: add driver: custom",
         ),
         (
-            f"{HEAD}resources: {{custom: {{driver: gpu.example.com}}}}\n",
+            f"{HEAD}resources: {{mode: per-gpu, custom: {{driver: gpu.example.com}}}}\n",
             "resources.custom: mode per-gpu has no DRA driver",
         ),
         (custom(driver=DRIVER), "is known to the product: set driver: gpu.clearml-injector.io"),
