@@ -29,9 +29,9 @@ def test_a_signal_drains_unready_first_and_another_ends_it_and_no_request_is_los
             assert response.status_code == 503
             assert "[-] serving: the process is stopping" in response.text
             assert http.get(f"http://127.0.0.1:{running.health_port}/readyz").status_code == 503
-            slow.sendall(head(len(BODY)) + BODY[:10])
             assert http.get("/livez").status_code == 200
             assert http.post("/mutate", json=review_of(pod())).json()["response"]["allowed"]
+        slow.sendall(head(len(BODY)) + BODY[:10])
         running.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(running))
         slow.sendall(BODY[10:])
