@@ -35,8 +35,8 @@ _AGENT: Mapping[str, Any] = {
     "divide": (),
 }
 """The chart's own values, as far as they decide the mode."""
-Offer = Literal["device-plugin", "dra", "by version"]
-"""`by version`: `dra` from Kubernetes 1.36 on."""
+Offer = Literal["slices", "claims", "by version"]
+"""`by version`: claims from Kubernetes 1.36 on."""
 _QUEUES = ("queues", "basePodTemplate")
 
 
@@ -67,7 +67,9 @@ def policies_of_values(documents: Sequence[Document]) -> PolicySet:
         PolicyError: with every problem.
     """
     made = _made(documents)
-    return compile_policies(parts_of(list(map(_with_claims, made)) if _offer(documents) == "dra" else made))
+    return compile_policies(
+        parts_of(list(map(_with_claims, made)) if _offer(documents) == "claims" else made)
+    )
 
 
 def problems_from_1_36(documents: Sequence[Document]) -> Sequence[Problem]:
@@ -101,14 +103,14 @@ def _offer(documents: Sequence[Document]) -> Offer:
         stated |= {name: _stated(policy) for name, policy in policies if isinstance(policy, dict)}
     modes = {mode for mode, _ in stated.values()}
     if agent["enabled"] is not True:
-        return "device-plugin"
+        return "slices"
     if agent["offer"] != "auto" or (CLAIM_MODE, True) in stated.values():
-        return "device-plugin" if agent["offer"] == "device-plugin" else "dra"
+        return "slices" if agent["offer"] == "device-plugin" else "claims"
     own, _ = stated.get(agent["policy"], (AUTO, False))
     if own != AUTO or modes - {AUTO, CLAIM_MODE, INSTANCE_MODE}:
-        return "device-plugin"
+        return "slices"
     is_for_plugins = by_plugin or agent["divide"] or agent["deviceListStrategy"] != "cdi"
-    return "device-plugin" if is_for_plugins else "by version"
+    return "slices" if is_for_plugins else "by version"
 
 
 def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:

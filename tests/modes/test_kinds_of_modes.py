@@ -24,6 +24,7 @@ KNOWN = {
         "policies/loading/checks.py",
         "policies/loading/clearml_chart.py",
         "policies/loading/queue_checks.py",
+        "policies/loading/values.py",
         "policies/model/effective.py",
     },
     "pods that name an instance, or have one": {

@@ -142,6 +142,8 @@ def client(running, trust=None):
 
 def connect(running, host="localhost"):
     plain = socket.create_connection((host, running.port), MAX_SECONDS)
+    # Otherwise the kernel holds back what is sent until the server has acknowledged the handshake.
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return running.trust.wrap_socket(plain, server_hostname=host)
 
 
