@@ -34,7 +34,7 @@ QUARTERS = {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
 NODES["lock-quarters"]["status"]["allocatable"] |= QUARTERS
 NODES["lock-quarters"]["status"]["capacity"] |= QUARTERS
 WHOLE = {"0.125": 1, "0.375": 3, "0.500": 4, "0.750": 6, "1.000": 8}
-POLICIES = {
+_POLICIES = {
     "default": {},
     "whole": {
         "namespaces": ["lock-whole"],
@@ -70,6 +70,7 @@ POLICIES = {
     },
     "waiting": {"namespaces": ["lock-waiting"], "quotas": {"whenOverQuota": "wait"}},
 }
+POLICIES = {name: {"resources": {"mode": "per-gpu"}, **policy} for name, policy in _POLICIES.items()}
 LIMITERS = {
     "site": {
         "env": {"SITE_SHARE": "{percent}"},

@@ -41,6 +41,7 @@ ASKS = {
 KEPT = ("default", "both", "foreign", "apart", "image")
 AFTER = {
     **VALUES,
+    "agent": {"enabled": True, "offer": "device-plugin"},
     "policies": {
         **{name: POLICIES[name] for name in KEPT},
         "default": {"fractions": WHOLE | {"0.250": 2}},
@@ -65,7 +66,6 @@ AGAIN = {
         },
         "driver": {"namespaces": ["lock-driver"], "limiter": "other"},
     },
-    "agent": {"enabled": True},
 }
 """A change more, which leaves the limits of the default policy to the nodes' agents."""
 ASKED_AFTER = ASKS | {"lock-whole": "0.375", "lock-default": "0.125"}

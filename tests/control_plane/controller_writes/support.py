@@ -25,7 +25,7 @@ VALUES = {
     },
     "mig": {"dynamic": DYNAMIC},
     "policies": {
-        "default": {"quotas": {"whenOverQuota": "wait"}},
+        "default": {"resources": {"mode": "per-gpu"}, "quotas": {"whenOverQuota": "wait"}},
         **({"claimed": {"resources": {"mode": "dra"}}} if HAS_RESOURCE_CLAIMS else {}),
     },
 }
