@@ -290,7 +290,7 @@ def test_the_controller_may_evict_pods_where_a_policy_evicts_idle_ones_and_nothi
     control_plane, helm, resources
 ):
     def given(**policy):
-        agent = {"enabled": True, "podMetrics": True}
+        agent = {"enabled": True, "offer": "device-plugin", "podMetrics": True}
         helm.apply({"agent": agent, "policies": {"default": {"idleAfter": "1h", **policy}}})
         return allowed(control_plane.api, CONTROLLER, resources, "kube-system")
 
@@ -309,7 +309,7 @@ def test_the_controller_writes_one_config_map_where_agents_measure_what_pods_use
         }
 
     assert verbs(f"{RELEASE}-use") == set()
-    helm.apply({"agent": {"enabled": True, "podMetrics": True}})
+    helm.apply({"agent": {"enabled": True, "offer": "device-plugin", "podMetrics": True}})
     written, others = verbs(f"{RELEASE}-use"), verbs("another")
     helm.apply({})
     assert (written, others) == ({"get", "patch"}, set())
