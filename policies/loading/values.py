@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kube.dra import DRIVER
-from modes.mode import DEFAULT_MODE
 from modes.registry import CLAIM_MODE, INSTANCE_MODE
 from policies.loading.clearml_chart import ROOT
 from policies.loading.compile import compile_policies
@@ -15,7 +14,7 @@ from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import parts_of
 from policies.loading.strict_yaml import Document
 from policies.model.problems import Path, PolicyError, Problem
-from policies.model.schema import AUTO
+from policies.model.stated_mode import AUTO, stated_mode
 
 OWN_KEYS = frozenset(
     ("policies", "limiters", "webhook", "controller", "agent", "secondLock", "tls", "image", "networkPolicy")
@@ -114,18 +113,12 @@ def _offer(documents: Sequence[Document]) -> Offer:
 
 
 def _stated(policy: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return the mode that a policy states by its `resources`, and whether it claims the agent's cards.
-
-    The mode is AUTO if it leaves that to the chart.
-    """
+    """Return the mode that a policy states, as `stated_mode`, and whether it claims the agent's cards."""
     resources = policy.get("resources")
     resources = resources if isinstance(resources, dict) else {}
-    mode, driver = resources.get("mode") or AUTO, resources.get("driver")
-    if mode == AUTO and (driver or resources.get("custom")):
-        mode = CLAIM_MODE
-    if mode == AUTO and (resources.get("name") or resources.get("prefer")):
-        mode = DEFAULT_MODE
-    return mode, mode == CLAIM_MODE and (driver or DRIVER) == DRIVER and not resources.get("custom")
+    mode = stated_mode(resources)
+    is_of_agent = (resources.get("driver") or DRIVER) == DRIVER and not resources.get("custom")
+    return mode, mode == CLAIM_MODE and is_of_agent
 
 
 def _with_claims(document: Document) -> Document:

@@ -10,10 +10,10 @@ from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
-from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
 from policies.model.asking import Aliases, ContainerRule
 from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
+from policies.model.stated_mode import AUTO, stated_mode
 from policies.model.types import (
     AbsolutePath,
     CelName,
@@ -65,8 +65,6 @@ class CustomDriver(Part):
     """Attribute that differs between cards, for containers that share a card by parts of their own."""
 
 
-AUTO: Any = "auto"
-"""The mode of policies that leave it to the chart."""
 _MODES = {"enum": [AUTO, *get_args(ModeName)], "type": "string"}
 
 
@@ -90,6 +88,9 @@ the `mode` of slices. Free room decides which a pod gets. Default: only `mode`."
     oversized: Oversized = "wait"
     """When a pod takes a MIG instance of more than twice its request. `wait`: only if \
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
+    name: Text | None = None
+    """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
+do not set it for `mig` and `dra`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -97,12 +98,8 @@ nothing else could ever hold it; `take`: as soon as nothing else has room."""
         """Return the part with the mode that `auto` means, unless the chart has written another."""
         if not isinstance(given, dict) or given.get("mode", AUTO) != AUTO:
             return given
-        is_claimed = given.get("driver") is not None or given.get("custom") is not None
-        return {**given, "mode": CLAIM_MODE if is_claimed else DEFAULT_MODE}
-
-    name: Text | None = None
-    """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
-do not set it for `mig` and `dra`."""
+        stated = stated_mode(given)
+        return {**given, "mode": DEFAULT_MODE if stated == AUTO else stated}
 
 
 class Memory(Part):
