@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
+from typing import Generic, TypeVar
 
 import msgspec
 from pybase64 import b64encode
 
-from kube.names import MAX_LABEL_VALUE, is_namespace, is_uid
+from kube.names import ASKING_LABELS, MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.label import asked_of
-from webhook.admission.nesting import head_of, is_surely_unlabelled
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, Pod
 from webhook.admission_request import Labels, Request, unreadable
+
+Kind = TypeVar("Kind")
 
 
 class UnreadableReviewError(ValueError):
@@ -38,22 +41,14 @@ class _Header(msgspec.Struct, rename="camel", gc=False):
     dry_run: bool | None = None
 
 
-class _PodRequest(_Header):
-    object: Pod | None = None
+class _RequestOf(_Header, Generic[Kind]):
+    object: Kind | None = None
 
 
-class _PodReview(msgspec.Struct, rename="camel", gc=False):
-    request: _PodRequest
+class _ReviewOf(msgspec.Struct, Generic[Kind], rename="camel", gc=False):
+    request: _RequestOf[Kind]
     api_version: str = "admission.k8s.io/v1"
     kind: str = "AdmissionReview"
-
-
-class _JobRequest(_Header):
-    object: Job | None = None
-
-
-class _JobReview(msgspec.Struct, gc=False):
-    request: _JobRequest
 
 
 class _RawRequest(_Header):
@@ -91,33 +86,30 @@ class _HeadObject(msgspec.Struct, gc=False):
     metadata: _HeadMetadata | None = None
 
 
-class _HeadRequest(_Header):
-    object: _HeadObject | None = None
-
-
-class _HeadReview(msgspec.Struct, rename="camel", gc=False):
-    request: _HeadRequest
-    api_version: str = "admission.k8s.io/v1"
-    kind: str = "AdmissionReview"
-
-
 class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What can be decoded quickly of a review of any size: of its object, only our labels."""
 
     request: Request
-    """Without its object; with a Denial instead if it is nested too deeply and may be labelled."""
+    """Without its object; with a Denial instead if that cannot be read and may be labelled."""
     is_labelled: bool
     queue: tuple[str | None, str | None] = (None, None)
     """Name and id of the ClearML queue, from the object's labels."""
 
 
-_head_review = msgspec.json.Decoder(_HeadReview)
-_pod_review = msgspec.json.Decoder(_PodReview)
-_job_review = msgspec.json.Decoder(_JobReview)
+_head_review = msgspec.json.Decoder(_ReviewOf[_HeadObject])
+_pod_review = msgspec.json.Decoder(_ReviewOf[Pod])
+_job_review = msgspec.json.Decoder(_ReviewOf[Job])
 _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _encode = msgspec.json.Encoder().encode
 MAX_API_VERSION = 63
+_TEXT = rb'"[^"\\]{0,63}"'
+_HEAD = re.compile(
+    rb'\s*\{\s*(?:"(?:kind|apiVersion)"\s*:\s*%b\s*,\s*){0,2}"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\]{1,63})"'
+    % _TEXT
+)
+"""The beginning of a review from an API server."""
+_VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"]*)"')
 """Maximum characters; the reply repeats it."""
 UNREADABLE_NAMESPACE = "unreadable"
 """Replaces an invalid namespace wherever a namespace is stored or logged."""
@@ -150,10 +142,9 @@ def decode_head(body: bytes) -> Head:
     """
     try:
         review = _head_review.decode(body)
-    except RecursionError as error:
-        return _head_of_nested(body, error)
-    except msgspec.ValidationError:
-        return _lenient_head(body)
+    except (msgspec.ValidationError, RecursionError):
+        read = _decode_in_parts(body)
+        return Head(read, is_labelled=read.object is not None)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(f"the body is not JSON: {error}") from error
     request = _request(review.request, review.api_version, None, body)
@@ -162,23 +153,6 @@ def decode_head(body: bytes) -> Head:
     if labels is None:
         return Head(request, is_labelled=False)
     return Head(request, labels.asks, (labels.queue_name, labels.queue_id))
-
-
-def _lenient_head(body: bytes) -> Head:
-    """Decode the head of a review in which some labels are not strings."""
-    try:
-        review = _raw_review.decode(body)
-    except RecursionError as error:
-        return _head_of_nested(body, error)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
-    request = _request(review.request, review.api_version, None, body)
-    return Head(request, _is_labelled(review.request.object))
-
-
-def _head_of_nested(body: bytes, error: RecursionError) -> Head:
-    request = _nested_too_deep(body, error)
-    return Head(request, is_labelled=request.object is not None)
 
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
@@ -259,7 +233,7 @@ def _decode_in_parts(body: bytes) -> Request:
 
 def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
     """Deny an undecodable object that may be labelled, as if it were created: no other operation is sent."""
-    head = head_of(body)
+    head = _head_of(body)
     if head is None:
         raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
     version, uid = head
@@ -267,7 +241,22 @@ def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
         Reason.UNREADABLE, "the object is nested too deeply to be read: remove the field with so many levels"
     )
     header = _Header(uid, operation="CREATE")
-    return _request(header, version, None if is_surely_unlabelled(body) else denial, body)
+    return _request(header, version, None if _is_surely_unlabelled(body) else denial, body)
+
+
+def _head_of(body: bytes) -> tuple[str, str] | None:
+    """Return API version and uid of a review; None if it does not begin and end like an API server's."""
+    match = _HEAD.match(body)
+    if match is None or not body.rstrip().endswith(b"}}"):
+        return None
+    version = _VERSION.search(match[0])
+    named = version[1] if version is not None else b"admission.k8s.io/v1"
+    return named.decode("utf-8", "replace"), match[1].decode("utf-8", "replace")
+
+
+def _is_surely_unlabelled(body: bytes) -> bool:
+    """Whether a review contains none of our labels, and no escape that could spell one."""
+    return not any(label.encode() in body for label in ASKING_LABELS) and b"\\" not in body
 
 
 def _partly_read(request: _RawRequest) -> Pod | Job | Denial | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from collections.abc import AsyncGenerator
 
 from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from service.http.asgi import CLOSE, JSON, TEXT, send_whole, while_connected
+from service.http.asgi import JSON, TEXT, send_whole, while_connected
 from service.http.limits import SMALL_BYTES
 from webhook.admission_review import UnreadableReviewError
 from webhook.large_reviews import START_BYTES, LargeReviews
@@ -16,21 +18,7 @@ from webhook.review import Reviewer
 
 MAX_BODY = 7 * 1024 * 1024
 """Bytes. The API server accepts objects of 3 MiB and sends the old one with the new one."""
-
-
-class _GoneError(Exception):
-    """The client has disconnected."""
-
-
-class _RefusedError(Exception):
-    """A request that is not a review: status, and one line for the client."""
-
-    def __init__(self, status: int, text: str, *, close: bool = False) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
-        self.close = close
-        """Whether the rest of the body stays unread, so that the connection cannot be reused."""
+_TOO_LONG = f"the body is over {MAX_BODY} bytes"
 
 
 class WebhookApp(FastAPI):
@@ -61,82 +49,63 @@ class WebhookApp(FastAPI):
             return
         try:
             with while_connected(scope):
-                await send_whole(send, 200, [JSON], await self._answer(scope, receive))
-        except _GoneError:
+                await send_whole(send, 200, [JSON], await self._answer(Request(scope, receive)))
+        except ClientDisconnect:
             return
-        except (_RefusedError, UnreadableReviewError) as error:
+        except HTTPException as error:
             self._metrics.unreadable.inc()
-            await _refuse(send, error)
+            headers = [(name.encode(), value.encode()) for name, value in (error.headers or {}).items()]
+            await send_whole(send, error.status_code, [TEXT, *headers], error.detail.encode() + b"\n")
+        except UnreadableReviewError as error:
+            self._metrics.unreadable.inc()
+            await send_whole(send, 400, [TEXT], str(error).encode("utf-8", "replace") + b"\n")
 
-    async def _answer(self, scope: Scope, receive: Receive) -> bytes:
+    async def _answer(self, request: Request) -> bytes:
         """Answer a review; a large one waits for its place after its first bytes."""
-        body = _Body(receive)
-        if _checked_length(scope) <= SMALL_BYTES:
-            return await self._reviewer.review(await body.read())
-        async with self._large.place(await body.read(START_BYTES)):
-            whole = await body.read()
+        length, parts, body = _checked_length(request), request.stream(), bytearray()
+        if length <= SMALL_BYTES:
+            await _read(parts, body)
+            return await self._reviewer.review(bytes(body))
+        await _read(parts, body, START_BYTES)
+        async with self._large.place(bytes(body[:START_BYTES])):
+            await _read(parts, body)
             await self._large.turn()
-            return await self._reviewer.review(whole)
+            return await self._reviewer.review(bytes(body))
 
 
-class _Body:
-    """A request's body, read as far as it is wanted."""
+async def _read(parts: AsyncGenerator[bytes, None], body: bytearray, least: int = MAX_BODY + 1) -> None:
+    """Read on until the body has so many bytes, or to its end.
 
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._has_more = True
-
-    async def read(self, least: int = MAX_BODY + 1) -> bytes:
-        """Return what has been read as soon as it has so many bytes, or all of it.
-
-        Raises:
-            _RefusedError: it is longer than MAX_BODY.
-            _GoneError: the client left before its end.
-        """
-        while self._has_more and self._size < least:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            self._has_more = message.get("more_body", False)
-            self._parts.append(message.get("body", b""))
-            self._size += len(self._parts[-1])
-            if self._size > MAX_BODY:
-                raise _too_long()
-        return b"".join(self._parts)
+    Raises:
+        HTTPException: it is longer than MAX_BODY.
+        ClientDisconnect: the client left before its end.
+    """
+    async for part in parts:
+        body += part
+        if len(body) > MAX_BODY:
+            raise _refused(413, _TOO_LONG)
+        if len(body) >= least:
+            return
 
 
-def _checked_length(scope: Scope) -> int:
+def _checked_length(request: Request) -> int:
     """Return the length that the head announces, MAX_BODY if none.
 
     Raises:
-        _RefusedError: it cannot be a review.
+        HTTPException: it cannot be a review.
     """
-    if scope["method"] != "POST":
-        raise _RefusedError(405, "only POST is allowed here", close=True)
-    headers = dict(scope["headers"])
-    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media_type != b"application/json":
-        raise _RefusedError(415, "only application/json is accepted here", close=True)
-    announced = headers.get(b"content-length", b"")
-    length = int(announced[:20]) if announced.isdigit() else MAX_BODY
+    if request.method != "POST":
+        raise _refused(405, "only POST is allowed here", allow="POST")
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise _refused(415, "only application/json is accepted here")
+    announced = request.headers.get("content-length", "")
+    length = int(announced[:20]) if announced.isascii() and announced.isdigit() else MAX_BODY
     if length > MAX_BODY:
-        raise _too_long()
+        raise _refused(413, _TOO_LONG)
     return length
 
 
-def _too_long() -> _RefusedError:
-    return _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
-
-
-async def _refuse(send: Send, error: _RefusedError | UnreadableReviewError) -> None:
-    headers = [TEXT]
-    status = 400
-    if isinstance(error, _RefusedError):
-        status = error.status
-        if error.close:
-            headers.append(CLOSE)
-        if status == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers.append((b"allow", b"POST"))
-    await send_whole(send, status, headers, str(error).encode("utf-8", "replace") + b"\n")
+def _refused(status: int, text: str, **headers: str) -> HTTPException:
+    """Refuse a request whose body stays unread, so that its connection cannot be used again."""
+    return HTTPException(status, text, {"connection": "close", **headers})

@@ -37,7 +37,8 @@ class DecisionLog:
 
     def __call__(self, request: Request, outcome: Outcome, seconds: float) -> None:
         """Count and log one decision that took `seconds`."""
-        self._metrics.reviews.add(outcome.reason, seconds)
+        self._metrics.reviews[outcome.reason].inc()
+        self._metrics.review_seconds.observe(seconds)
         line = ReviewLine(
             datetime.now(UTC),
             "info" if outcome.error is None else "error",

@@ -51,10 +51,13 @@ class DenialReports:
 
     async def run(self) -> None:
         """Report denials to the leader whenever there are some, at most every three seconds."""
-        while True:
-            await self._some.wait()
-            await self._report()
-            await self._sleep(PERIOD_SECONDS)
+        try:
+            while True:
+                await self._some.wait()
+                await self._report()
+                await self._sleep(PERIOD_SECONDS)
+        finally:
+            await self._client.close()
 
     async def _report(self) -> None:
         """Send all counts, or drop them."""

@@ -10,7 +10,7 @@ from kube.names import ASKING_LABELS
 from ledger.placement_request import Placement
 from policies.loading.reload import NoPoliciesError
 from policies.model.effective import EffectivePolicy
-from webhook.admission.aliases import asks_in_other_words, is_surely_without_aliases
+from webhook.admission.aliases import asks_in_other_words, is_surely_without_aliases, read_alias
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
 from webhook.admission.label import asked_of
@@ -21,7 +21,7 @@ from webhook.admission_request import MIRROR_ANNOTATION, Request
 from webhook.admission_review import Head
 from webhook.decision import Outcome, Pending
 from webhook.pod_change import refuse_change
-from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
+from webhook.policy_resolver import Policies, ResolvedPolicy, resolve_policy
 from webhook.rules import Rules
 
 NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
@@ -31,7 +31,7 @@ class Dispatcher:
     """Decides reviews under the current policies, except for their placement. Raises no Exception."""
 
     def __init__(self, policies: Callable[[], Policies], rules: Rules) -> None:
-        self._resolver = PolicyResolver(policies)
+        self._policies = policies
         self._rules = rules
 
     def begin(self, request: Request) -> Outcome | Pending:
@@ -74,12 +74,12 @@ class Dispatcher:
 
     def _find(self, request: Request, labels: Mapping[str, str]) -> ResolvedPolicy | Denial:
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        return self._resolver.find(request.namespace, queue_name, queue_id)
+        return resolve_policy(self._policies(), request.namespace, queue_name, queue_id)
 
     def _may_take(self, head: Head) -> bool:
         """Whether an unlabelled pod may use another system's syntax that a policy accepts."""
         try:
-            resolved = self._resolver.find(head.request.namespace, *head.queue)
+            resolved = resolve_policy(self._policies(), head.request.namespace, *head.queue)
         except NoPoliciesError:
             return not is_surely_without_aliases(head.request.body)
         if isinstance(resolved, Denial):
@@ -139,11 +139,12 @@ class Dispatcher:
             return Outcome(Reason.NOT_LABELLED)
         if isinstance(resolved, Denial) or not resolved.policy.aliases:
             return Outcome(Reason.NOT_LABELLED)
-        begun = self._rules.begin_alias(request, pod, resolved)
-        if begun is None:
+        alias = read_alias(pod, resolved.policy)
+        if alias is None:
             return Outcome(Reason.NOT_LABELLED)
         if _is_mirror(request, pod.metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
+        begun = alias if isinstance(alias, Denial) else self._rules.begin_alias(request, alias, resolved)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
 

@@ -42,8 +42,7 @@ class WebhookOptions:
     inventory: Annotated[
         Path | None,
         Flag(
-            "Standalone: nodes, and optional pods, as printed by `kubectl get nodes -o yaml`.",
-            metavar="FILE",
+            "Standalone: nodes, and optional pods, as printed by `kubectl get nodes -o yaml`.", metavar="FILE"
         ),
     ] = None
     controller: Annotated[
@@ -60,8 +59,7 @@ class WebhookOptions:
     host: Host = LOOPBACK
     port: Annotated[int, Flag("TLS port; 0 takes a free one.", min=0, max=65535)] = 8443
     health_port: Annotated[
-        int | None,
-        Flag("Plain port for /livez, /readyz and /metrics.", min=0, max=65535, default="none"),
+        int | None, Flag("Plain port for /livez, /readyz and /metrics.", min=0, max=65535, default="none")
     ] = None
     page_port: Annotated[
         int | None,

@@ -47,7 +47,6 @@ TASKS = (
     "placement batches",
     "controller snapshot",
     "denial reports",
-    "policy reports",
 )
 """Background tasks, which are restarted when they fail."""
 
@@ -79,10 +78,10 @@ class WebhookProcess:
         self._controller_wait: ControllerWait | None = None
         self._controller_placer: ControllerPlacer | None = None
         self._last_good: LastGoodPolicies | None = None
-        self._reports: DenialReports | None = None
+        self._page: Page | None = None
+        self._observers: list[Observer] = [DecisionLog(self._metrics)]
         placer, may_have = self._placer(ledger)
-        observe, self._page = self._observer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, Rules(may_have), placer, observe)
+        reviewer = Reviewer(lambda: self._policies.current, Rules(may_have), placer, self._observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -101,10 +100,12 @@ class WebhookProcess:
         stop = self._page.stop if self._page is not None else lambda: None
         await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
 
-    def _make_page(self, ledger: Ledger, denials: RecentDenials, admitted: AdmittedPods) -> Page:
+    def _make_page(self, ledger: Ledger) -> Page:
         """Make the page of the ledger in this process."""
         from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never use
 
+        denials, admitted = RecentDenials(), AdmittedPods()
+        self._observers += [denials, admitted]
         facts = About(
             role=lambda: "standalone webhook",
             quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
@@ -113,15 +114,9 @@ class WebhookProcess:
         )
         return Page(LocalSource(ledger), facts)
 
-    def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
-        """Return the observer of decisions, and the page if this process serves one."""
-        log = DecisionLog(self._metrics)
-        if self._reports is not None:
-            return _both(log, self._reports), None
-        if ledger is None or self._options.page_port is None:
-            return log, None
-        denials, admitted = RecentDenials(), AdmittedPods()
-        return _both(log, _both(denials, admitted)), self._make_page(ledger, denials, admitted)
+    def _observe(self, request: Request, outcome: Outcome, seconds: float) -> None:
+        for observe in self._observers:
+            observe(request, outcome, seconds)
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [
@@ -161,6 +156,8 @@ class WebhookProcess:
     def _placer(self, ledger: Ledger | None) -> tuple[Placer, Callable[[Collection[str]], bool]]:
         """Return the placer, and what it knows of the GPUs' memory."""
         if ledger is not None:
+            if self._options.page_port is not None:
+                self._page = self._make_page(ledger)
             return LedgerPlacer(ledger), ledger.may_have
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
@@ -169,11 +166,9 @@ class WebhookProcess:
         client = ControllerClient(url, lambda: certificate.client)
         placer = self._controller_placer = ControllerPlacer(client, self._registry)
         self._last_good = LastGoodPolicies(client, self._policies)
-        denials = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
-        self._background = {
-            **placer.background(),
-            "denial reports": denials.run,
-        }
+        denials = DenialReports(ControllerClient(url, lambda: certificate.client))
+        self._observers.append(denials)
+        self._background = {**placer.background(), "denial reports": denials.run}
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait)
         return placer, placer.may_have
 
@@ -215,11 +210,3 @@ class WebhookProcess:
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
-
-
-def _both(first: Observer, second: Observer) -> Observer:
-    def observe(request: Request, outcome: Outcome, seconds: float) -> None:
-        first(request, outcome, seconds)
-        second(request, outcome, seconds)
-
-    return observe

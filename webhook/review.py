@@ -53,19 +53,16 @@ class Reviewer:
             head = decode_head(body)
             return self._end(head.request, self._dispatcher.decide_by_head(head), start)
         request = decode(body)
-        outcome = self._dispatcher.begin(request)
-        if isinstance(outcome, Pending):
-            return self._place(request, outcome, start)
-        return self._end(request, outcome, start)
-
-    def _place(self, request: Request, pending: Pending, start: float) -> Answer:
+        begun = self._dispatcher.begin(request)
+        if isinstance(begun, Outcome):
+            return self._end(request, begun, start)
         try:
-            placed = self._placer.place(pending.request)
+            placed = self._placer.place(begun.request)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is never admitted unchanged
             return self._end(request, broken(request, error), start)
         if isinstance(placed, Future):
-            return self._answer_later(request, pending, placed, start)
-        return self._finish(request, pending, placed, start)
+            return self._answer_later(request, begun, placed, start)
+        return self._finish(request, begun, placed, start)
 
     async def _answer_later(
         self, request: Request, pending: Pending, coming: Future[Placed], start: float

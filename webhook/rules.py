@@ -8,9 +8,8 @@ from functools import partial
 import msgspec
 
 from ledger.placement_request import Accounting, Placement
-from policies.model.effective import EffectivePolicy, QuotaRule
+from policies.model.effective import EffectivePolicy
 from webhook.admission.alias_words import Alias
-from webhook.admission.aliases import read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
 from webhook.admission.limiter import refuse_copy_from_elsewhere
@@ -57,23 +56,19 @@ class Rules:
         return not memory_values or is_assumed or self._may_have(memory_values)
 
     def begin_alias(
-        self, request: Request, pod: Pod, resolved: ResolvedPolicy
-    ) -> Pending | Injection | Denial | None:
-        """Return the same for an unlabelled pod in another system's syntax; None if it uses none."""
-        alias = read_alias(pod, resolved.policy)
-        if alias is None or isinstance(alias, Denial):
-            return alias
-        validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
-        if isinstance(validated, Denial):
-            return validated
-        placing = placement_request(validated, accounting_of(request, resolved))
-        if isinstance(placing, Denial):
-            return placing
-        return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
+        self, request: Request, alias: Alias, resolved: ResolvedPolicy
+    ) -> Pending | Injection | Denial:
+        """Return the same for an unlabelled pod that was translated from another system's syntax."""
+        begun = self.begin(request, alias.pod, resolved)
+        if isinstance(begun, Pending):
+            return Pending(begun.request, partial(_mutate_alias, alias, begun.finish), begun.policy)
+        return begun
 
 
-def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> Injection | Denial:
-    injection = mutate(validated, placement)
+def _mutate_alias(
+    alias: Alias, finish: Callable[[Placement], Injection | Denial], placement: Placement
+) -> Injection | Denial:
+    injection = finish(placement)
     if isinstance(injection, Denial):
         return injection
     patch = joined(alias.operations, injection.patch)
@@ -83,6 +78,7 @@ def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> I
 def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
     """Return the part of a placement request that is specific to this pod."""
     policy, rules = resolved.policy, resolved.policy.quotas
+    when_degraded = {rule.when_degraded for rule in rules}
     return Accounting(
         namespace=request.namespace,
         queues=resolved.queues,
@@ -90,19 +86,11 @@ def accounting_of(request: Request, resolved: ResolvedPolicy) -> Accounting:
         pod=request.pod_identity() if rules else "",
         owner=request.owner(resolved.queues) if policy.demands.need_owner else "",
         quotas=tuple([rule.quota for rule in rules]) if rules else (),
-        quotas_when_degraded="deny" if rules and _deny_when_degraded(rules) else "admit",
-        waits_when_degraded=policy.demands.when_over_quota == "wait" and _waits_when_degraded(rules),
+        quotas_when_degraded="admit" if when_degraded <= {"admit"} else "deny",
+        waits_when_degraded=policy.demands.when_over_quota == "wait"
+        and "wait" in when_degraded
+        and "deny" not in when_degraded,
     )
-
-
-def _deny_when_degraded(rules: Sequence[QuotaRule]) -> bool:
-    return any(rule.when_degraded != "admit" for rule in rules)
-
-
-def _waits_when_degraded(rules: Sequence[QuotaRule]) -> bool:
-    """Whether no quota denies the pod, and one of them lets it wait."""
-    found = {rule.when_degraded for rule in rules}
-    return "wait" in found and "deny" not in found
 
 
 def _keep(

@@ -190,8 +190,4 @@ def replace(file, text):
 
 def secret(authority, leaf):
     """Files of a Secret that holds a certificate."""
-    return {
-        "ca.crt": authority.certificate_pem,
-        "tls.crt": leaf.certificate_pem,
-        "tls.key": leaf.key_pem,
-    }
+    return {"ca.crt": authority.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}

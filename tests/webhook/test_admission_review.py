@@ -8,7 +8,7 @@ import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
-from tests.webhook.support import LABEL, UID, Webhook, container, decide, pod, policies, review_of
+from tests.webhook.support import LABEL, UID, Webhook, container, decide, pod, review_of
 from webhook.admission_review import UnreadableReviewError, decode
 
 LABELLED = {"labels": {LABEL: "0.500"}}
@@ -26,42 +26,21 @@ def test_sub_resources_are_let_through(sub_resource):
     assert (decided.allowed, decided.code, decided.patch) == (True, "not-handled", [])
 
 
-def test_a_deleted_object_that_is_null_is_let_through():
-    assert decide(None, operation="DELETE", oldObject=pod()).code == "not-handled"
-
-
-@pytest.mark.parametrize("resource", ["deployments", "configmaps", "podtemplates"])
-def test_labelled_objects_of_other_kinds_are_let_through(resource):
-    decided = decide(pod(), resource={"group": "", "version": "v1", "resource": resource})
-    assert (decided.allowed, decided.code, decided.patch) == (True, "not-handled", [])
-
-
 @pytest.mark.parametrize(
     "found",
     [
         None,
-        {},
         [],
-        "pod",
         {"metadata": None},
-        {"metadata": []},
         {"metadata": {"labels": None}},
-        {"metadata": {"labels": []}},
-        {"metadata": {"labels": {}}},
         {"metadata": {"labels": {"fraction": "0.500"}}},
         {"metadata": {"annotations": {LABEL: "0.500"}}},
-        {"spec": None},
         {"spec": {"containers": [{"securityContext": {"privileged": True}}], "hostPID": "yes"}},
     ],
 )
 def test_what_carries_no_label_is_allowed_whatever_is_in_it(found):
     decided = decide(found)
     assert (decided.allowed, decided.code, decided.patch) == (True, "not-labelled", [])
-
-
-def test_an_unlabelled_pod_is_never_changed():
-    decided = decide(pod(fraction=None, containers=[container(limits={"nvidia.com/gpu": "1"})]))
-    assert (decided.code, "patch" in decided.reply["response"]) == ("not-labelled", False)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +77,6 @@ def test_a_labelled_object_with_a_number_that_cannot_be_is_denied(number):
     assert reply["auditAnnotations"] == {"decision": "denied", "reason": "unreadable-object"}
 
 
-def test_a_number_that_cannot_be_is_no_matter_in_an_unlabelled_object():
-    found = pod(fraction=None, containers=[container(limits={"cpu": "HERE"})])
-    reply = answer(json.dumps(review_of(found)).encode().replace(b'"HERE"', b"1e400"))
-    assert reply["auditAnnotations"] == {"decision": "allowed", "reason": "not-labelled"}
-
-
 @pytest.mark.parametrize("spec", [None, {}, {"containers": None}, {"containers": []}])
 def test_a_labelled_pod_without_containers_is_denied(spec):
     decided = decide({"metadata": LABELLED, "spec": spec})
@@ -123,21 +96,12 @@ def test_a_quantity_that_cannot_be_read_denies_the_pod(quantity, resource):
     "body",
     [
         b"",
-        b"null",
-        b"[]",
-        b'"x"',
         b"{}",
         b'{"request": null}',
-        b'{"request": []}',
-        b'{"request": {}}',
-        b'{"request": {"uid": 5}}',
         b"{",
         b"{" * 100_000,
-        b"[" * 100_000,
         b'{"request":{"uid":"u","object":' + b"[" * 100_000,
-        b'{"request":{"uid":"\\ud800"}}',
         b'{"request":{"uid":"u","object":{"spec":{"containers":[{"args":["\\ud800"]}]}}}}',
-        b'{"request":{"uid":"u"}} x',
         b'{"request":{"uid":"u","object":NaN}}',
         b"\xff\xfe\x00",
         b'{"request":{"uid":"\xff"}}',
@@ -147,11 +111,6 @@ def test_what_has_no_request_to_answer_is_unreadable(body):
     with pytest.raises(UnreadableReviewError) as error:
         decode(body)
     assert "\n" not in str(error.value)
-
-
-def test_of_duplicate_keys_the_last_counts_as_for_the_api_server():
-    body = json.dumps(review_of(pod())).replace('"uid": ', '"uid": "first", "uid": ')
-    assert decode(body.encode()).uid == UID
 
 
 def used(webhook):
@@ -166,29 +125,6 @@ def test_a_dry_run_gets_the_same_answer_and_leaves_no_trace():
     wet = webhook.decide(pod())
     assert used(webhook) == 4
     assert dry.container() == wet.container()
-
-
-def test_a_pod_that_is_denied_after_it_was_placed_gives_its_place_back():
-    webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
-    assert webhook.decide(pod()).code == "memory-too-small"
-    assert used(webhook) == 0
-
-
-def test_the_namespace_of_the_request_counts_and_not_that_of_the_object():
-    other = "kind: Policy\nname: other\nnamespaces: [team]\nlimiter: none\n"
-    decided = decide(pod(metadata={"namespace": "default"}), policies(other=other), namespace="team")
-    assert decided.outcome.policy.name == "other"
-
-
-def test_a_quota_is_denied_with_its_numbers():
-    webhook = Webhook(policies("quotas: {namespaces: {team: {slices: 7}}}"))
-    assert webhook.decide(pod()).allowed
-    decided = webhook.decide(pod(), uid="second")
-    assert decided.code == "over-quota"
-    assert decided.message == (
-        'quota of namespace "team": 4 of 7 slices are used, 4 more requested:'
-        " wait, use a smaller fraction, or ask the admin for more"
-    )
 
 
 def test_a_placement_without_a_gpu_admits_no_pod(monkeypatch):

@@ -14,7 +14,6 @@ from webhook.review import Reviewer
 from webhook.rules import Rules
 
 GOOD = b"kind: Policy\nname: default\naliases: {kai: true, hami: true}\n"
-WITHOUT_ALIASES = b"kind: Policy\nname: default\n"
 MEM = "nvidia.com/gpumem"
 
 
@@ -88,8 +87,3 @@ def test_without_any_policies_the_mirror_of_a_static_pod_is_let_through(decide):
 def test_the_controllers_last_good_set_decides_them_as_it_decides_labelled_pods(decide, live, found):
     live.adopt({"default.yaml": GOOD})
     assert decide(found) == decide(pod()) == (True, "injected", True)
-
-
-def test_a_last_good_set_without_aliases_leaves_them_alone(decide, live):
-    live.adopt({"default.yaml": WITHOUT_ALIASES})
-    assert decide(kai({"gpu-fraction": "0.5"})) == (True, "not-labelled", False)

@@ -22,17 +22,6 @@ def test_a_pod_that_demands_too_much_of_its_node_learns_what_to_write_instead(no
     assert len(denial.message) <= MESSAGE_LIMIT
 
 
-def test_a_pod_that_no_node_could_hold_gets_that_reason() -> None:
-    denial = deny_unplaced(Unschedulable("there is no node yet"))
-    assert (denial.reason, denial.message) == (
-        Reason.NO_NODE,
-        "no node of this cluster could ever hold the pod: there is no node yet",
-    )
-
-
 def test_a_pod_that_no_node_can_hold_at_this_moment_does_not_read_that_none_ever_could() -> None:
     denial = deny_unplaced(Unschedulable("no GPU has 4 free slices", is_for_now=True))
-    assert (denial.reason, denial.message) == (
-        Reason.NO_PIECE,
-        "no GPU has 4 free slices",
-    )
+    assert (denial.reason, denial.message) == (Reason.NO_PIECE, "no GPU has 4 free slices")

@@ -5,7 +5,6 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ledger.ledger import Ledger
 from service import log
 from service.metrics import new_registry, render
 from tests.webhook.support import Webhook, container, pod
@@ -124,15 +123,3 @@ def test_nothing_of_the_pod_is_logged(lines, found):
     observing(Observed(), found, name=CANARY, userInfo={"username": CANARY})
     assert len(lines()) == 1
     assert CANARY not in json.dumps(lines())
-
-
-def test_an_internal_error_is_logged_by_kind_and_place_only(lines, monkeypatch):
-    def broken(*_args, **_kwargs):
-        raise KeyError(CANARY)
-
-    monkeypatch.setattr(Ledger, "place", broken)
-    observing(Observed(), pod())
-    (line,) = lines()
-    assert (line["level"], line["decision"], line["reason"]) == ("error", "denied", "internal-error")
-    assert line["error"].startswith("KeyError at test_decision_log.py:")
-    assert CANARY not in json.dumps(line)

@@ -13,7 +13,6 @@ from tests.webhook.support import (
     Webhook,
     as_body,
     container,
-    decide,
     fixture_ledger,
     pod,
     policies,
@@ -23,7 +22,6 @@ from webhook.admission_review import UnreadableReviewError, decode
 from webhook.placing.placer import LedgerPlacer
 
 LONG = "x" * 2**16
-JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
 
 
 @pytest.mark.parametrize("uid", [LONG, "u" * 254, "two words", "a\nb", "a/b", "\u0661"])
@@ -48,17 +46,6 @@ def test_a_labelled_object_of_a_namespace_that_cannot_be_is_denied_in_one_line(n
     assert len(decided.message) <= 200
     assert "\n" not in decided.message
     assert decode(as_body(review_of(found, namespace=namespace))).namespace == "unreadable"
-
-
-def test_a_labelled_job_of_a_namespace_that_cannot_be_is_denied():
-    job = {"metadata": {"labels": {LABEL: "0.500"}}, "spec": None}
-    assert decide(job, resource=JOB, namespace="A B").code == "unreadable-object"
-
-
-@pytest.mark.parametrize("namespace", [LONG, "Team"])
-def test_an_unlabelled_pod_of_any_namespace_is_allowed(namespace):
-    decided = decide(pod(fraction=None), namespace=namespace)
-    assert (decided.allowed, decided.code) == (True, "not-labelled")
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

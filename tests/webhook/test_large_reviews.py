@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import random
-
-import pytest
 
 from service.http.asgi import ON_LOST
 from service.metrics import new_registry
@@ -76,29 +73,6 @@ def test_a_review_waits_for_four_of_each_other_namespace_and_not_for_a_flood():
         await end(*flood[:5])
         assert "other" in held.names
         await end(*flood, other)
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_review_that_is_cancelled_at_any_moment_never_loses_a_place(seed):
-    chance = random.Random(seed)  # noqa: S311 repeatable
-
-    async def main():
-        held, tasks = Held(), []
-        for _ in range(300):
-            tasks.append(held.begin(chance.choice("abcdefgh")))
-            if chance.random() < 0.7:
-                chance.choice(tasks).cancel()
-            for _ in range(chance.randrange(3)):
-                await asyncio.sleep(0)
-            assert len(held.names) <= IN_ALL
-            assert all(held.names.count(name) <= OF_A_NAMESPACE for name in held.names)
-        await end(*tasks)
-        later = [held.begin(f"{number // 4}") for number in range(IN_ALL)]
-        await settle()
-        assert len(held.names) == IN_ALL
-        await end(*later)
 
     asyncio.run(main())
 

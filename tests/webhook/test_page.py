@@ -1,19 +1,12 @@
 """What a standalone webhook's page shows: promises as they are made, and denials of the last hour."""
 
-import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
-import pytest
-
-from kube.names import MAX_NAME
 from ledger.messages import DenialCount
 from ledger.placement_request import Placement
-from modes.fraction import Fraction
 from tests.controller.watch.test_ledger_store import Clock
-from tests.ledger.cluster import request_of
-from tests.web.asking import Source
-from web.source import AdmittedPod, LocalSource
+from web.source import AdmittedPod
 from webhook import page
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
@@ -32,23 +25,6 @@ def admitted_as(uid, *, dry_run=False):
 
 def denied(reason):
     return Outcome.of(Denial.of(reason, "why"), None)
-
-
-def test_each_promise_reaches_every_reader():
-    ledger = Source("a", "b").ledger
-    source = LocalSource(ledger)
-
-    async def main():
-        one, other = source.subscribe(), source.subscribe()
-        assert one.take() == other.take() == ["a", "b"]
-        placed = ledger.place(request_of(Fraction(4, 8), reservation="r"), now=0.0)
-        reported = one.take(), other.take()
-        source.unsubscribe(other)
-        ledger.release("r")
-        return placed.node, reported, one.take(), other.take()
-
-    node, reported, after, unsubscribed = asyncio.run(main())
-    assert (reported, after, unsubscribed) == (([node], [node]), [node], [])
 
 
 def test_denials_are_counted_by_reason_and_namespace_and_nothing_else_is():
@@ -77,25 +53,3 @@ def test_admitted_pods_are_known_by_their_reservation_and_the_oldest_are_forgott
         AdmittedPod(),
         AdmittedPod(),
     )
-
-
-@pytest.mark.parametrize(
-    ("dry_run", "outcome"),
-    [
-        (True, Outcome(Reason.INJECTED, b"[]", injection=INJECTION)),
-        (False, Outcome(Reason.UNCHANGED, injection=INJECTION)),
-        (False, denied(Reason.LABEL)),
-        (False, Outcome(Reason.NOT_LABELLED)),
-    ],
-    ids=["a dry run", "a pod that has all", "a denial", "another pod"],
-)
-def test_only_pods_that_got_a_share_are_admitted(dry_run, outcome):
-    admitted = AdmittedPods()
-    admitted(admitted_as("a", dry_run=dry_run), outcome, 0.0)
-    assert admitted.of("a") == AdmittedPod()
-
-
-def test_of_a_long_name_as_much_is_kept_as_a_name_may_have():
-    admitted = AdmittedPods()
-    admitted(admitted_as("x" * 400), Outcome(Reason.INJECTED, b"[]", injection=INJECTION), 0.0)
-    assert admitted.of("x" * 400).name == f"pod-{'x' * 400}"[:MAX_NAME]

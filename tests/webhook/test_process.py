@@ -1,6 +1,5 @@
 """A webhook process on a mounted certificate: changing certificates and policies; and what ends its start."""
 
-import itertools
 import shutil
 import socket
 from datetime import UTC, datetime, timedelta
@@ -149,12 +148,6 @@ def test_a_port_in_use_is_said_and_ends_the_command(failing, tmp_path, option):
     )
 
 
-def test_a_ca_file_that_cannot_be_written_is_named(failing, tmp_path):
-    status, said = failing("--self-signed", *STANDALONE, "--ca-file", tmp_path / "missing" / "ca.pem")
-    assert status == 2
-    assert str(tmp_path / "missing") in said
-
-
 def test_a_client_ca_that_cannot_be_read_is_named(failing, tmp_path):
     file = tmp_path / "missing.pem"
     own = ("--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem", "--client-ca-file", file)
@@ -164,43 +157,3 @@ def test_a_client_ca_that_cannot_be_read_is_named(failing, tmp_path):
     file.write_text("no PEM")
     status, said = failing(*own)
     assert (status, "client CA: holds no certificate" in said) == (2, True)
-
-
-BOMB = "kind: Policy\nname: default\na: &a [x, x]\n" + "".join(
-    f"{name}: &{name} [*{before}, *{before}, *{before}, *{before}]\n"
-    for before, name in itertools.pairwise("abcdefghijklmnop")
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("kind: Policy\nname: default\nlimiter: hami-cor\n", "default.yaml:3: limiter: "),
-        ("kind: Policy\nname: default\nlimitr: none\n", "default.yaml:3: limitr: "),
-        ("kind: Polcy\nname: default\n", "default.yaml:1: kind: "),
-        ("kind: Policy\nname: default\nslicesPerGpu: 8\nslicesPerGpu: 4\n", "default.yaml:4"),
-        (BOMB, "default.yaml:3"),
-    ],
-)
-def test_policies_that_are_wrong_end_the_command_with_file_line_and_key(failing, tmp_path, text, wrong):
-    (tmp_path / "default.yaml").write_text(text)
-    ca_file = tmp_path / "ca.pem"
-    status, said = failing("--self-signed", *STANDALONE, "--ca-file", ca_file, "--policies", tmp_path)
-    assert status == 2
-    assert wrong in said
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        (None, "No such file or directory: name a file that can be read"),
-        ("kind: Service", "kind Service is not a Node: an inventory is `kubectl get nodes -o yaml`"),
-        ("hello", "a document is not a Kubernetes object: it needs apiVersion and kind"),
-    ],
-)
-def test_an_inventory_that_is_wrong_ends_the_command_with_file_and_rule(failing, tmp_path, text, wrong):
-    inventory = tmp_path / "nodes.yaml"
-    if text is not None:
-        inventory.write_text(text)
-    status, said = failing("--self-signed", "--inventory", inventory)
-    assert (status, said) == (2, f"fraction-injector: {inventory}: {wrong}")

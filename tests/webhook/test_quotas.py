@@ -13,7 +13,6 @@ from tests.webhook.support.gpu_pods import asking_memory, sharing
 
 EIGHT = policies("quotas: {namespaces: {team: {slices: 8}}}")
 MINE = {"username": "me", "groups": ["system:authenticated"]}
-UIDS = [f"uid-{number}" for number in range(100)]
 
 
 def webhook_of(policy_set=EIGHT):
@@ -79,21 +78,6 @@ def test_after_a_restart_in_between_the_pod_is_counted_and_still_unchanged():
     assert (again.code, again.patch) == ("unchanged", [])
     assert used(webhook) == 1
     assert webhook.ledger.is_reserved("first-task")
-
-
-def test_a_copy_whose_reservation_is_taken_gets_one_of_its_own_and_nothing_else():
-    webhook = webhook_of()
-    first = injected(webhook)
-    decided = webhook.decide(copied(first, name="copy"), uid="second", userInfo=MINE)
-    path = "/metadata/annotations/clearml-injector~1reservation"
-    assert decided.patch == [{"op": "add", "path": path, "value": "second"}]
-    assert used(webhook) == 2
-
-
-def test_where_there_is_no_quota_a_second_review_asks_nothing():
-    webhook = webhook_of(policies())
-    again = webhook.decide(injected(webhook), uid="second")
-    assert (again.patch, used(webhook)) == ([], 1)
 
 
 @pytest.mark.parametrize("index", ["1000", "9999"])
@@ -165,23 +149,6 @@ def test_a_queue_is_not_eaten_from_a_namespace_that_its_entry_does_not_serve():
         assert create(webhook, number, {QUEUE_NAME: "my-queue", QUEUE_ID: "id-1"}, "stranger").allowed
     admitted = [create(webhook, number, {QUEUE_NAME: "My_Queue"}).allowed for number in range(10, 20)]
     assert admitted == [True] * 4 + [False] * 6
-
-
-@pytest.mark.parametrize(
-    ("labels", "admitted", "asked"),
-    [({"fraction": "0.250"}, 2, 20480), ({"fraction": None, "memory": "15Gi"}, 3, 15360)],
-)
-def test_a_quota_in_mib_counts_what_the_card_gives_and_says_so(labels, admitted, asked):
-    text = "memory: {allowed: true}\nquotas: {namespaces: {team: {memoryMiB: 46080}}}"
-    webhook = webhook_of(policies(text))
-    own = {"clearml-injector/gpu-memory": labels["memory"]} if "memory" in labels else {}
-    made = pod(fraction=labels["fraction"], labels=own)
-    decisions = [webhook.decide(made, uid=uid) for uid in UIDS[:4]]
-    assert [decided.allowed for decided in decisions] == [n < admitted for n in range(4)]
-    used_up = f"{admitted * asked} of 46080 MiB of GPU memory are used, {asked} more requested"
-    assert decisions[3].code == "over-quota"
-    assert f'quota of namespace "team": {used_up}: wait' in decisions[3].message
-    assert len(decisions[3].message) <= 200
 
 
 ON_TWO = asking_memory("3Gi")

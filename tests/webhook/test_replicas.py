@@ -57,23 +57,6 @@ def test_replicas_are_spread_over_nodes_then_over_gpus(of_pod):
     assert sorted(found[3:]) == [("a", "1"), ("b", "1"), ("c", "1")]
 
 
-def test_pods_that_are_no_replicas_and_pods_of_other_policies_are_packed():
-    assert admitted(webhook("place: spread"), 3) == [("a", "0")] * 3
-    assert admitted(webhook(""), 3, metadata=OF_JOB) == [("a", "0")] * 3
-
-
-def test_a_queue_may_spread_under_a_policy_that_packs_and_the_other_way_round():
-    spread = webhook("", queues="kind: Queues\nqueues: {research: {place: spread}}")
-    assert len(set(admitted(spread, 3, labels=QUEUE))) == 3
-    packed = webhook("place: spread", queues="kind: Queues\nqueues: {research: {place: pack}}")
-    assert len(set(admitted(packed, 3, labels=QUEUE))) == 1
-
-
-def test_an_owner_reference_of_the_wrong_type_makes_no_replica():
-    metadata = {"ownerReferences": [{"uid": 5, "controller": True}], "generateName": "a-"}
-    assert admitted(webhook("place: spread"), 2, metadata=metadata) == [("a", "0")] * 2
-
-
 FLEET = (of_model("a", "A100"), of_model("h", "H100"), of_model("i", "H100"))
 
 
@@ -105,22 +88,6 @@ def test_the_model_of_the_first_pod_is_required_of_all():
         affinity = node_affinity(found.send(review_of(pod(metadata=OF_JOB), uid=f"{number}")))
         assert affinity[REQUIRED] == {"nodeSelectorTerms": [{"matchExpressions": kept_to("H100")}]}
         assert affinity[PREFERRED][0]["preference"]["matchFields"][0]["values"][0] in ("h", "i")
-
-
-def test_whole_gpus_are_bound_too():
-    found = webhook('sameModel: true\nfractions: {"1.000": 8}', *FLEET)
-    expressions = node_affinity(found.decide(pod(fraction="1.000", metadata=OF_JOB)))[REQUIRED]
-    assert len(expressions["nodeSelectorTerms"][0]["matchExpressions"]) == 2
-
-
-def test_every_term_of_the_pods_own_gets_the_model():
-    own = {"key": "zone", "operator": "NotIn", "values": ["x"]}
-    terms = [{"matchExpressions": [own]}, {"matchExpressions": [own, *kept_to("H100")]}, {}]
-    found = after_one_on("h", *FLEET)
-    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
-    decided = found.decide(pod(metadata=OF_JOB, affinity=affinity))
-    expressions = [{"matchExpressions": [own, *kept_to("H100")]}] * 2
-    assert node_affinity(decided)[REQUIRED] == {"nodeSelectorTerms": [*expressions, {}]}
 
 
 def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_to_do():

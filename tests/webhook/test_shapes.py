@@ -2,16 +2,10 @@
 
 import pytest
 
-from tests.shapes import EXPECTED, FOLDER, TABLE, holders, shape
+from tests.shapes import EXPECTED, TABLE, holders, shape
 from tests.webhook.support import decide
 
 LIMITED = {"nvidia.com/gpu-0": "4"}
-
-
-def test_every_shape_is_in_the_table_with_its_source_and_the_other_way_round():
-    assert {file.stem for file in FOLDER.glob("*.yaml")} == set(TABLE)
-    assert len(TABLE) > 37
-    assert [name for name, (source, _) in TABLE.items() if not source.strip()] == []
 
 
 @pytest.mark.parametrize("name", TABLE)

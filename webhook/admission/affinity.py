@@ -81,30 +81,20 @@ def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
     if not kinds.models or demanded_hosts(spec):
         return True
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
-    models = _MatchedModels(kinds)
-    return bool(terms) and all(any(map(models.are_all_of, term.match_expressions or ())) for term in terms)
+    lists = [[each for each in term.match_expressions or () if _names_models(each)] for term in terms]
+    named = {model for each in lists for requirement in each for model in requirement.values or ()}
+    # Authors of pods write patterns and models.
+    if len(named) > MAX_MATCHED_MODELS:
+        return False
+    taken = {model for model in named if len(model) <= MAX_LABEL_VALUE and kinds.takes_model(model)}
+    return bool(lists) and all(
+        any(taken.issuperset(requirement.values or ()) for requirement in each) for each in lists
+    )
 
 
-class _MatchedModels:
-    """Matches each model once, up to a limit, because authors of pods write patterns and models."""
-
-    def __init__(self, kinds: GpuKinds) -> None:
-        self._kinds = kinds
-        self._taken: dict[str, bool] = {}
-
-    def are_all_of(self, requirement: Requirement) -> bool:
-        """Whether a requirement names models, and only accepted ones."""
-        is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
-        return is_model and bool(requirement.values) and all(map(self._takes, requirement.values or ()))
-
-    def _takes(self, model: str) -> bool:
-        if len(model) > MAX_LABEL_VALUE:
-            return False
-        if model not in self._taken:
-            if len(self._taken) >= MAX_MATCHED_MODELS:
-                return False
-            self._taken[model] = self._kinds.takes_model(model)
-        return self._taken[model]
+def _names_models(requirement: Requirement) -> bool:
+    is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
+    return is_model and bool(requirement.values)
 
 
 def bind_node(

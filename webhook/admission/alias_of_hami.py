@@ -55,10 +55,8 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
     percent: int
     cores: int
     """Percent of compute; 0 limits nothing."""
-    has_both: bool
-    """Whether there is a percentage in addition to the MiB, which count."""
-    ignores_cores: bool
-    """Whether it requests compute that the policy ignores."""
+    ignored: tuple[str, ...]
+    """Requests that have no effect: a percentage in addition to MiB, compute that the policy ignores."""
 
     @property
     def is_whole(self) -> bool:
@@ -117,10 +115,12 @@ def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias
     containers = _in_our_words(spec.containers or [], share, "/spec/containers", operations)
     inits = _in_our_words(spec.init_containers or [], share, "/spec/initContainers", operations)
     found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
+    ignored = [*share.ignored]
+    if any(each["path"].endswith(pointer(HAMI_PRIORITY)) for each in operations):
+        ignored.append(HAMI_PRIORITY)
     words = _words(share, label, ours, metadata.annotations or {})
-    is_first = any(each["path"].endswith(pointer(HAMI_PRIORITY)) for each in operations)
     return Alias(
-        Pod(changed, found), operations, f"{words}; {HAMI_PRIORITY} is ignored" if is_first else words
+        Pod(changed, found), operations, "; ".join([*words, *[f"{each} is ignored" for each in ignored]])
     )
 
 
@@ -179,10 +179,10 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
         return denied(f"{HAMI_PERCENT} {shown(percent)} is not a whole number from 0 to 100: fix it")
     if cores != "0" and MIB.fullmatch(cores) is None:
         return denied(f"{HAMI_CORES} {shown(cores)} is not a whole number: fix it")
-    is_ignored = policy.gpucores == "ignore" and HAMI_CORES in amounts
-    has_both = memory != "0" and percent != "0"
-    counted = 0 if is_ignored else int(cores)
-    return HamiShare(int(gpus), int(memory), int(percent) or ALL, counted, has_both, is_ignored)
+    ignored = (f"{HAMI_PERCENT} {percent}",) if memory != "0" and percent != "0" else ()
+    if policy.gpucores == "ignore" and HAMI_CORES in amounts:
+        ignored, cores = (*ignored, HAMI_CORES), "0"
+    return HamiShare(int(gpus), int(memory), int(percent) or ALL, int(cores), ignored)
 
 
 def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
@@ -273,18 +273,17 @@ def _with_gpus(
     return left
 
 
-def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]) -> str:
+def _words(
+    share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]
+) -> list[str]:
     """Describe the translation of each request of the pod."""
-    amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
-    words = [words_of(amount, label)]
-    if share.has_both:
-        words.append(f"{HAMI_PERCENT} {share.percent} is ignored")
     said = {
         COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
         GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",
     }
-    words += [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
-    return "; ".join(words + [f"{HAMI_CORES} is ignored"] * share.ignores_cores)
+    amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
+    translated = [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
+    return [words_of(amount, label), *translated]
 
 
 HAMI = System(_pod_asks, _read, HAMI_RESOURCES)

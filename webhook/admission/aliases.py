@@ -16,10 +16,7 @@ from webhook.admission.alias_words import Alias, System
 from webhook.admission.denial import Denial
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
-SYSTEMS: Mapping[str, System] = {
-    "kai": KAI,
-    "hami": HAMI,
-}
+SYSTEMS: Mapping[str, System] = {"kai": KAI, "hami": HAMI}
 """By the key that enables each in a policy's `aliases`. If a pod uses several, the first one counts."""
 _QUOTED = {
     key: tuple([(f'"{name}' if name.endswith(".") else f'"{name}"').encode() for name in system.words])

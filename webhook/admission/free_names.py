@@ -11,22 +11,20 @@ _DIGITS = 8
 
 
 class FreeNames:
-    """Provides unused names, with increasing numbers."""
+    """Provides unused names."""
 
     def __init__(self, taken: set[str]) -> None:
         """Start with the names in the pod; each new name is added to `taken`."""
         self._taken = taken
-        self._numbers: dict[str, int] = {}
 
     def take(self, wanted: str) -> str:
         """Return `wanted`, shortened to fit, numbered from 2 if it is taken; the name is then taken too."""
         # Digest only once for all numbers: a container's name may have megabytes.
         is_short = len(wanted) <= MAX_NAME - _DIGITS
         digest = "" if is_short else hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
-        number = self._numbers.get(wanted, 1)
+        number = 1
         while (name := _numbered(wanted, digest, number)) in self._taken:
             number += 1
-        self._numbers[wanted] = number
         self._taken.add(name)
         return name
 

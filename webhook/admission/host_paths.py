@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
-from functools import lru_cache
-from typing import NamedTuple
 
 from kube import device_keys
 from policies.model.allowances import HOST_PATHS, HostPath
@@ -28,45 +26,12 @@ def protected_place(
         further: paths that the policy protects, normalised, unless it allows the same path.
     """
     normal = normalised(path)
-    if not _index(further).may_touch(normal):
-        return None
     own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
     for place in device_keys.HOST_PATHS:
         if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
             return place
     shut = (each for each in (*HOST_PATHS, *further) if each not in allowed)
     return next((each for each in shut if touches(normal, each)), None)
-
-
-class _Index(NamedTuple):
-    """An index of paths: tells without comparing them all that a path touches none."""
-
-    places: frozenset[str]
-    above: frozenset[str]
-    """The paths, and all paths that contain one of them."""
-    depth: int
-    """Depth of the deepest path."""
-
-    def may_touch(self, normal: str) -> bool:
-        """Return whether a normalised path may equal, contain or be contained in one of the paths."""
-        if normal in self.above:
-            return True
-        end = 0
-        for _ in range(self.depth):
-            end = normal.find("/", end + 1)
-            if end < 0:
-                return False
-            if normal[:end] in self.places:
-                return True
-        return False
-
-
-@lru_cache(maxsize=100)
-def _index(further: tuple[str, ...]) -> _Index:
-    places = frozenset((*device_keys.HOST_PATHS, *HOST_PATHS, *further))
-    above = {place[:at] for place in places for at, sign in enumerate(place) if sign == "/"}
-    depth = max(place.count("/") for place in places)
-    return _Index(places, frozenset({"/"} | above | places), depth)
 
 
 def touches(path: str, place: str) -> bool:

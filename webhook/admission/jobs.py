@@ -10,15 +10,9 @@ from webhook.admission.container_choice import nameable
 from webhook.admission.container_parts import container_parts
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.gpu_kinds import gpu_kinds
-from webhook.admission.gpu_resources import (
-    check_clearml_fractions,
-    take_out_clearml_fractions,
-)
-from webhook.admission.gpus import on_each_gpu
+from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
 from webhook.admission.json_patch import Operation
-from webhook.admission.label import Asked, asked_of, read_label
-from webhook.admission.own_keys import refuse_misplaced_keys
+from webhook.admission.label import Asked, asked_of, refuse_misplaced_keys, wanted_share
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, ObjectMeta
 from webhook.admission.sizes import bounded, refuse_oversized
 
@@ -41,24 +35,16 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     refused = refused or refuse_misplaced_keys(metadata)
     if refused is not None or asked is None:
         return refused or b""
-    labelled = read_label(asked, policy)
-    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
-    if isinstance(fraction, Denial):
-        return fraction
-    kinds = gpu_kinds(metadata)
-    if isinstance(kinds, Denial):
-        return kinds
+    wanted = wanted_share(metadata, asked, policy)
+    if isinstance(wanted, Denial):
+        return wanted
     every = container_refs(template.spec, policy.mode, "/spec/template/spec")
-    operations = _without_fractions(metadata, every, fraction, asked, policy)
+    operations = _without_fractions(metadata, every, wanted[0], asked, policy)
     return operations if isinstance(operations, Denial) else bounded(operations)
 
 
 def _without_fractions(
-    metadata: ObjectMeta,
-    every: list[ContainerRef],
-    fraction: Fraction,
-    asked: Asked,
-    policy: EffectivePolicy,
+    metadata: ObjectMeta, every: list[ContainerRef], fraction: Fraction, asked: Asked, policy: EffectivePolicy
 ) -> list[Operation] | Denial:
     """Remove `clear.ml/fraction-*` from all containers, or deny amounts that do not match the label."""
     parts = container_parts(metadata, nameable(every), fraction, policy.reserve_mib)

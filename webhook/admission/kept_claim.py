@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from kube.dra import CLAIM_NAME, DriverName
-from kube.names import is_uid
 from ledger.placement_request import Placement
 from modes.claim import (
     ClaimedShare,
@@ -21,47 +18,38 @@ from modes.claim_name import sizes_of_name
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
-from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
-from webhook.admission.containers import Containers
+from webhook.admission.annotations import GPU_INDEX, MEMORY_MIB, SLICES
 from webhook.admission.memory_limit import mib_of_each, mib_text
-from webhook.admission.pod import Pod, PodSpec
+from webhook.admission.pod import PodSpec
 
 
 def kept_claim(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
+    spec: PodSpec | None,
+    said: Mapping[str, str],
+    policy: EffectivePolicy,
+    fraction: Fraction,
+    kinds: GpuKinds,
 ) -> Placement | None:
     """Return the placement of an earlier review; None if the pod's claim and annotations do not agree.
 
     The sizes of cards are in the template's name. A pod that invents some gets a claim on the same part of
     such cards. A limit that is written into the pod is of one size: the scheduler could choose another.
     """
-    said = (pod.metadata.annotations if pod.metadata else None) or {}
-    name = _template_of(pod.spec) if pod.spec is not None else None
+    name = _template_of(spec) if spec is not None else None
     sizes = sizes_of_name(name) if name is not None else None
     driver = driver_of(policy)
     if sizes is None or bool(sizes) != needs_sizes(fraction, driver) or not are_large_enough(fraction, sizes):
         return None
     if not is_order_of_choice(sizes) or len(sizes) > most_sizes(fraction, driver):
         return None
-    placement = Placement((), sizes[0] if sizes and policy.writes_limits else 0, (), cards=sizes)
-    wanted = {GPU_CONTAINER: containers.names, **_annotations(policy, fraction, placement)}
-    if (
-        said.get(INJECTED, "").partition("@")[0] != policy.name
-        or any(said.get(key) != wanted.get(key) for key in (GPU_CONTAINER, SLICES, GPU_INDEX, MEMORY_MIB))
-        or template_name(claimed_share(policy, fraction, kinds, sizes)) != name
-    ):
+    gpu_mib = sizes[0] if sizes and policy.writes_limits else 0
+    each = mib_of_each(fraction, gpu_mib, policy.reserve_mib) if policy.writes_limits else None
+    # Requested MiB are no number of slices.
+    wanted = (None if fraction.mib else str(fraction.slices), None, None if each is None else mib_text(each))
+    if wanted != tuple(map(said.get, (SLICES, GPU_INDEX, MEMORY_MIB))):
         return None
-    reservation = said.get(RESERVATION)
-    if reservation is None or not is_uid(reservation):
-        return placement
-    return msgspec.structs.replace(placement, reservation=reservation)
-
-
-def _annotations(policy: EffectivePolicy, fraction: Fraction, placement: Placement) -> Mapping[str, str]:
-    """Return the annotations of a share that is claimed; requested MiB are no number of slices."""
-    found = {} if fraction.mib else {SLICES: str(fraction.slices)}
-    each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib) if policy.writes_limits else None
-    return found if each is None else {**found, MEMORY_MIB: mib_text(each)}
+    is_ours = template_name(claimed_share(policy, fraction, kinds, sizes)) == name
+    return Placement((), gpu_mib, (), cards=sizes) if is_ours else None
 
 
 def claimed_share(

@@ -1,15 +1,22 @@
-"""The labels that request a share: one of the policy's fractions, or an amount of memory."""
+"""What labels and annotations request: one of the policy's fractions or MiB, of GPUs of some kinds."""
 
 from __future__ import annotations
 
 import msgspec
 
+from kube.names import GPUS_ANNOTATION
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
 from modes.memory_text import memory_mib, memory_rule
 from policies.model.effective import EffectivePolicy
+from policies.model.gpu_count import fraction_on_gpus
 from policies.model.label_advice import label_advice, memory_problem
-from webhook.admission.denial import Denial, Reason
+from policies.model.pod_keys import misplaced_keys
+from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
+
+MAX_SHOWN = 16
+"""Characters of an annotation in a denial, which also needs room for the advice."""
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
@@ -32,6 +39,35 @@ def asked_of(metadata: ObjectMeta | None) -> Asked | None:
         return None
     fraction, memory = labels.get(LABEL), labels.get(MEMORY_LABEL)
     return None if fraction is None and memory is None else Asked(fraction, memory)
+
+
+def refuse_misplaced_keys(metadata: ObjectMeta) -> Denial | None:
+    """Refuse the first of our labels and annotations that would have no effect."""
+    for kind, key, rule in misplaced_keys(metadata.labels or (), metadata.annotations or ()):
+        return Denial.of(Reason.KEY, f"{kind} {key} {rule}")
+    return None
+
+
+def wanted_share(
+    metadata: ObjectMeta, asked: Asked, policy: EffectivePolicy
+) -> tuple[Fraction, GpuKinds] | Denial:
+    """Return the share, on each of the number of GPUs in the annotation, and the kinds of GPU."""
+    fraction = read_label(asked, policy)
+    if isinstance(fraction, Denial):
+        return fraction
+    annotations = metadata.annotations or {}
+    gpus = annotations.get(GPUS_ANNOTATION)
+    if gpus is not None:
+        on_each = fraction_on_gpus(gpus, fraction, policy)
+        if not isinstance(on_each, Fraction):
+            shown = cut_text(gpus, MAX_SHOWN)
+            return Denial.of(Reason.GPUS, f'{GPUS_ANNOTATION} "{shown}" is not allowed: {on_each}')
+        fraction = on_each
+    kinds = read_gpu_kinds(annotations) if annotations else EVERY_KIND
+    if isinstance(kinds, KindProblem):
+        shown = cut_text(kinds.text, MAX_SHOWN)
+        return Denial.of(Reason.GPU_KIND, f'{kinds.annotation} "{shown}": {kinds.advice}')
+    return fraction, kinds
 
 
 def read_label(asked: Asked, policy: EffectivePolicy) -> Fraction | Denial:

@@ -66,7 +66,7 @@ class Volumes:
         library, cache = self._limiter.library, self._limiter.cache
         if library is not None:
             at = _position(ref.container, library.mount_path)
-            if at is None or _mounts_of(ref)[at].name != self._existing_library:
+            if at is None or (ref.container.volume_mounts or [])[at].name != self._existing_library:
                 stale += [] if at is None else [at]
                 name = self._library(library)
                 mounts.append({"name": name, "mountPath": library.mount_path, "readOnly": True})
@@ -154,8 +154,7 @@ def refuse_copy(
         for mount in ref.container.volume_mounts or ():
             if mount.name.startswith(OUR_NAMES) and _is_at_ours(mount, limiter):
                 return Denial.of(
-                    Reason.MOUNT_PATH,
-                    f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}",
+                    Reason.MOUNT_PATH, f"the pod is an edited copy of an admitted one: {_LEAVE_OUT}"
                 )
     return None
 
@@ -173,10 +172,6 @@ def _library(
     if existing.is_empty or init is None or library is None:
         return None
     return existing.library(gpu, _init_container(init), library)
-
-
-def _mounts_of(ref: ContainerRef) -> list[VolumeMount]:
-    return ref.container.volume_mounts or []
 
 
 def _position(container: Container, path: str) -> int | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.claim import ClaimedShare
+from modes.gpu_kinds import EVERY_KIND
 from policies.model.effective import NO_LIMITER
 from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
@@ -60,13 +61,15 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         return images
     names = validated.containers.names
     refusing = validated.mode.refusing_nodes(validated.fraction)
+    # A claim states its kinds itself.
+    kinds = EVERY_KIND if validated.mode.is_claimed else validated.kinds
     operations = [
         *write_annotations(validated.metadata, annotations_of(share, names, placement.reservation)),
         *images,
         *_gpu_containers(validated, share),
         *_others(validated),
         *_pod(validated),
-        *bind_node(validated.spec, placement, validated.kinds_of_node, refusing),
+        *bind_node(validated.spec, placement, kinds, refusing),
         *write_claim(validated, placement),
         *close_gate(validated.spec, placement),
         *_limiter_volumes(validated),

@@ -11,11 +11,16 @@ from ledger.placement_request import Accounting, Placement, PlacementRequest, Re
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
+from webhook.admission.instances import named_instance
 from webhook.admission.kept_claim import driver_of
 from webhook.admission.pod import PodSpec
-from webhook.admission.scheduling_demands import refuse_many_demands
+from webhook.admission.quota_gate import has_gate
 from webhook.admission.validate import Validated
 
+MAX_DEMANDS = 100
+"""Of each kind: nodeSelector labels, tolerations, terms, expressions and fields of required node affinity."""
+MAX_VALUES = 1000
+"""In all expressions and fields."""
 MAX_KEPT_VALUES = 64
 """Maximum values of GPU memory in the request, of those to which the pod is bound already."""
 
@@ -58,11 +63,31 @@ def placement_request(validated: Validated, accounting: Accounting) -> Placement
         policy.demands,
         constraints=constraints,
         kinds=validated.kinds,
-        resource=validated.resource,
-        is_gated=validated.is_gated,
+        resource=named_instance(validated.containers),
+        is_gated=has_gate(spec),
         existing=_existing(validated),
     )
     return PlacementRequest(share, demands, accounting)
+
+
+def refuse_many_demands(spec: PodSpec) -> Denial | None:
+    """Refuse a pod that would block the ledger for seconds, such as with 2,000 terms on 1,000 nodes."""
+    terms = required_terms(spec) or ()
+    requirements = [
+        each for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))
+    ]
+    values = sum([len(each.values or ()) for each in requirements])
+    for what, count, most in (
+        ("nodeSelector labels", len(spec.node_selector or ()), MAX_DEMANDS),
+        ("tolerations", len(spec.tolerations or ()), MAX_DEMANDS),
+        ("expressions in required node affinity", len(requirements), MAX_DEMANDS),
+        ("terms in required node affinity", len(terms), MAX_DEMANDS),
+        ("values in required node affinity", values, MAX_VALUES),
+    ):
+        if count > most:
+            advice = "label the nodes, and require that label"
+            return Denial.of(Reason.MANY_DEMANDS, f"the pod has {count} {what}, more than {most}: {advice}")
+    return None
 
 
 def _existing(validated: Validated) -> Placement | None:

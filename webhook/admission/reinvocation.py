@@ -11,21 +11,16 @@ import msgspec
 from kube.names import is_uid, label_number
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
 from modes.units import Profile
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import demanded_memories, required_terms
-from webhook.admission.annotations import (
-    GPU_CONTAINER,
-    GPU_INDEX,
-    INJECTED,
-    MEMORY_MIB,
-    RESERVATION,
-    SLICES,
-)
+from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, INJECTED, MEMORY_MIB, RESERVATION, SLICES
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.instances import kept_instance
+from webhook.admission.kept_claim import kept_claim
 from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
@@ -36,7 +31,7 @@ MAX_MEMORY_VALUES = 1000
 
 
 def kept_placement(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, mode: Mode
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
 ) -> Placement | None:
     """Return the pod's placement from an earlier review; None if it has no valid one.
 
@@ -44,39 +39,38 @@ def kept_placement(
     affinity must match each other and the policy (docs/reference/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
+    if said.get(INJECTED, "").partition("@")[0] != policy.name or said.get(GPU_CONTAINER) != containers.names:
+        return None
     kept = None
-    if mode.takes is not Profile:
+    if policy.mode.is_claimed:
+        kept = kept_claim(pod.spec, said, policy, fraction, kinds)
+    elif policy.mode.takes is not Profile:
         kept = _kept_slices(pod, policy, fraction, containers, said)
-    if kept is None and policy.instance_mode is not None:
-        kept = _kept_instance(pod, policy, fraction, containers, said)
-    return kept
+    # An instance is for one container, and says neither index nor MiB.
+    is_instance = not (containers.parts or GPU_INDEX in said or MEMORY_MIB in said)
+    if kept is None and policy.instance_mode is not None and is_instance:
+        kept = kept_instance(pod, policy.instance_mode, fraction, containers, said.get(SLICES))
+    reservation = said.get(RESERVATION)
+    if kept is None or reservation is None or not is_uid(reservation):
+        return kept
+    return msgspec.structs.replace(kept, reservation=reservation)
 
 
 def _kept_slices(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
 ) -> Placement | None:
-    mode = policy.mode
     placed = _read_gpus(said.get(GPU_INDEX), policy, fraction)
-    if (
-        placed is None
-        or said.get(INJECTED, "").partition("@")[0] != policy.name
-        or said.get(SLICES) != str(fraction.slices)
-        or said.get(GPU_CONTAINER) != containers.names
-        or not all(
-            _asks_exactly(ref, mode, *containers.share_of(ref, fraction, placed)) for ref in containers.gpu
-        )
-    ):
+    if placed is None or said.get(SLICES) != str(fraction.slices):
         return None
+    for ref in containers.gpu:
+        if not _asks_exactly(ref, policy.mode, *containers.share_of(ref, fraction, placed)):
+            return None
     memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
     if memory is None:
         return None
     gpu_mib, values = memory
-    reservation = said.get(RESERVATION)
-    if reservation is not None and not is_uid(reservation):
-        reservation = None
-    slices = fraction.slices_of_mib
     return msgspec.structs.replace(
-        placed, gpu_mib=gpu_mib, memory_values=values, reservation=reservation, slices=slices
+        placed, gpu_mib=gpu_mib, memory_values=values, slices=fraction.slices_of_mib
     )
 
 
@@ -94,26 +88,6 @@ def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) ->
     if len(on) < containers or len(set(on)) == 1:
         return None
     return Placement(tuple(sorted(set(on))), 0, (), containers=tuple(on))
-
-
-def _kept_instance(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
-) -> Placement | None:
-    if (
-        policy.instance_mode is None
-        # An instance is for one container.
-        or containers.parts
-        or said.get(INJECTED, "").partition("@")[0] != policy.name
-        or said.get(GPU_CONTAINER) != containers.names
-        or GPU_INDEX in said
-        or MEMORY_MIB in said
-    ):
-        return None
-    kept = kept_instance(pod, policy.instance_mode, fraction, containers, said.get(SLICES))
-    reservation = said.get(RESERVATION)
-    if kept is None or reservation is None or not is_uid(reservation):
-        return kept
-    return msgspec.structs.replace(kept, reservation=reservation)
 
 
 def may_be_assumed(

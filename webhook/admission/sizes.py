@@ -14,7 +14,6 @@ from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.free_names import MAX_NAME
 from webhook.admission.json_patch import Operation, encode
-from webhook.admission.longest_field import longest_field
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
 
 MAX_BYTES = 512 * 1024
@@ -37,7 +36,7 @@ MAX_AMOUNTS = 1000
 """Resource amounts in limits, requests and overhead."""
 MAX_ANNOTATIONS = 1000
 MAX_TERMS = 200
-"""Of the required node affinity: twice the limit in `scheduling_demands`, since a first review adds to it."""
+"""Of the required node affinity: twice the limit of `placement_request`, since a first review adds to it."""
 MAX_EXPRESSIONS = 1000
 _MORE_WHERE_INJECTED = 5, 4
 """Factor of the limits for a pod that is marked as injected, because it also contains our part."""
@@ -50,6 +49,8 @@ _Limit = tuple[int, int, str, str]
 """A count of a pod, its maximum, its name, and what to do."""
 _SHORTEN = "use shorter paths"
 _SPLIT = "split it into several pods"
+_BY_FILE = "pass them in a file or by envFrom"
+_PATHS = "characters of paths"
 
 
 def is_too_large(body: bytes) -> bool:
@@ -58,13 +59,12 @@ def is_too_large(body: bytes) -> bool:
 
 
 def refuse_too_large(body: bytes) -> Denial:
-    """Deny a labelled object whose review is too large, and name its longest field."""
+    """Deny a labelled object whose review is too large."""
     found = f"{len(body)} bytes, more than {MAX_BYTES}"
     if len(body) <= MAX_BYTES:
         found = f"{_parts(body)} lists and fields, more than {MAX_PARTS}"
-    field, size = longest_field(body)
-    advice = "shorten it, or pass long values in a ConfigMap"
-    return Denial.of(Reason.TOO_LARGE, f"the request has {found}; {size} bytes are in {field}: {advice}")
+    advice = "shorten its longest field, or pass long values in a ConfigMap"
+    return Denial.of(Reason.TOO_LARGE, f"the request has {found}: {advice}")
 
 
 def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
@@ -75,21 +75,19 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
     annotations = (metadata.annotations if metadata is not None else None) or ()
     more, one = _MORE_WHERE_INJECTED if INJECTED_ANNOTATION in annotations else (1, 1)
     volumes, every = spec.volumes or [], [*(spec.init_containers or ()), *(spec.containers or ())]
-    limits: Iterable[_Limit] = (
+    limits = (
         (len(annotations), MAX_ANNOTATIONS, "annotations", "remove some"),
         (len(volumes), MAX_VOLUMES, "volumes", "combine several in a projected volume"),
         (len(every), MAX_CONTAINERS, "containers", _SPLIT),
+        *_in_containers(spec, every),
+        *_in_affinity(spec),
     )
-    # A list is walked only after its length was checked.
-    for further in (_in_containers, _characters, None):
-        for count, most, what, advice in limits:
-            if count > most and count * one > most * more:
-                return _too_many(count, most * more // one, what, advice)
-        limits = further(spec, every) if further is not None else ()
-    return (
-        _refuse_duplicates("containers", [each.name for each in every])
-        or _refuse_duplicates("volumes", [volume.name for volume in volumes])
-        or (_refuse_affinity(spec) if spec.affinity is not None else None)
+    for count, most, what, advice in limits:
+        if count * one > most * more:
+            text = f"the pod has {count} {what}, more than {most * more // one}: {advice}"
+            return Denial.of(Reason.TOO_LARGE, text)
+    return _refuse_duplicates("containers", [each.name for each in every]) or _refuse_duplicates(
+        "volumes", [volume.name for volume in volumes]
     )
 
 
@@ -119,40 +117,42 @@ def _parts(body: bytes) -> int:
 
 
 def _in_containers(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit]:
-    """Return the lengths of lists in containers."""
-    variables = mounts = devices = capabilities = 0
-    amounts = len(spec.overhead or ()) + _amounts(spec.resources)
-    for each in every:
-        variables += len(each.env or ())
-        mounts += len(each.volume_mounts or ())
-        devices += len(each.volume_devices or ())
-        amounts += _amounts(each.resources)
-        context = each.security_context
-        if context is not None and context.capabilities is not None:
-            capabilities = max(capabilities, len(context.capabilities.add or ()))
+    """Return the lengths of lists in containers, and those of paths in containers and volumes."""
+    mounts = [mount for each in every for mount in each.volume_mounts or ()]
+    devices = [device for each in every for device in each.volume_devices or ()]
+    hosts = [volume.host_path.path for volume in spec.volumes or () if volume.host_path is not None]
+    contexts = [each.security_context for each in every if each.security_context is not None]
+    added = [len(each.capabilities.add or ()) for each in contexts if each.capabilities is not None]
+    mounted = [
+        *[mount.mount_path for mount in mounts],
+        *[each.termination_message_path or "" for each in every],
+    ]
+    amounts = sum(map(_amounts, [spec.resources, *[each.resources for each in every]]))
     return (
-        (variables, MAX_VARIABLES, "variables", "pass them in a file or by envFrom"),
-        (mounts, MAX_MOUNTS, "volume mounts", "mount a parent directory"),
-        (devices, MAX_MOUNTS, "volume devices", _SPLIT),
-        (capabilities, MAX_CAPABILITIES, "capabilities in one container", "list each once"),
-        (amounts, MAX_AMOUNTS, "resource amounts", "remove unused ones"),
+        (sum([len(each.env or ()) for each in every]), MAX_VARIABLES, "variables", _BY_FILE),
+        (len(mounts), MAX_MOUNTS, "volume mounts", "mount a parent directory"),
+        (len(devices), MAX_MOUNTS, "volume devices", _SPLIT),
+        (max(added, default=0), MAX_CAPABILITIES, "capabilities in one container", "list each once"),
+        (amounts + len(spec.overhead or ()), MAX_AMOUNTS, "resource amounts", "remove unused ones"),
+        (sum(map(len, mounted)), MAX_PATH_CHARACTERS, _PATHS, _SHORTEN),
+        (
+            sum(map(len, [*hosts, *[device.device_path for device in devices]])),
+            MAX_PATH_CHARACTERS,
+            _PATHS,
+            _SHORTEN,
+        ),
     )
 
 
-def _characters(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit]:
-    """Return the lengths of paths: those of mounts, and those of the node and of devices."""
-    mounted = others = 0
-    for each in every:
-        mounted += len(each.termination_message_path or "")
-        for mount in each.volume_mounts or ():
-            mounted += len(mount.mount_path)
-        for device in each.volume_devices or ():
-            others += len(device.device_path)
-    for volume in spec.volumes or ():
-        if volume.host_path is not None:
-            others += len(volume.host_path.path)
-    what = "characters of paths"
-    return (mounted, MAX_PATH_CHARACTERS, what, _SHORTEN), (others, MAX_PATH_CHARACTERS, what, _SHORTEN)
+def _in_affinity(spec: PodSpec) -> Iterable[_Limit]:
+    """Return the lengths of lists in the required node affinity."""
+    terms = required_terms(spec) or ()
+    expressions = sum([len(term.match_expressions or ()) + len(term.match_fields or ()) for term in terms])
+    advice = "label the nodes, and require that label"
+    return (
+        (len(terms), MAX_TERMS, "terms in required node affinity", advice),
+        (expressions, MAX_EXPRESSIONS, "expressions in required node affinity", advice),
+    )
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
@@ -161,26 +161,9 @@ def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
     duplicate = next(name for name, count in Counter(names).items() if count > 1)
     shown = cut_text(duplicate, MAX_NAME)
     return Denial.of(
-        Reason.DUPLICATE_NAME,
-        f'several {what} of the pod are named "{shown}": give each its own name',
+        Reason.DUPLICATE_NAME, f'several {what} of the pod are named "{shown}": give each its own name'
     )
 
 
 def _amounts(resources: Resources | None) -> int:
     return 0 if resources is None else len(resources.limits or ()) + len(resources.requests or ())
-
-
-def _refuse_affinity(spec: PodSpec) -> Denial | None:
-    terms = required_terms(spec) or ()
-    advice = "label the nodes, and require that label"
-    if len(terms) > MAX_TERMS:
-        return _too_many(len(terms), MAX_TERMS, "terms in required node affinity", advice)
-    lists = [each for term in terms for each in (term.match_expressions, term.match_fields) if each]
-    expressions = sum(map(len, lists))
-    if expressions <= MAX_EXPRESSIONS:
-        return None
-    return _too_many(expressions, MAX_EXPRESSIONS, "expressions in required node affinity", advice)
-
-
-def _too_many(count: int, most: int, what: str, advice: str) -> Denial:
-    return Denial.of(Reason.TOO_LARGE, f"the pod has {count} {what}, more than {most}: {advice}")

@@ -21,16 +21,12 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import refuse_preload_from
 from webhook.admission.exact_match import Json
 from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
-from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
-from webhook.admission.gpus import on_each_gpu
-from webhook.admission.instances import named_instance, refuse_instances
-from webhook.admission.kept_claim import kept_claim
-from webhook.admission.label import Asked, asked_of, read_label
+from webhook.admission.instances import refuse_instances
+from webhook.admission.label import Asked, asked_of, refuse_misplaced_keys, wanted_share
 from webhook.admission.limiter import refuse_copy, refuse_mounts
-from webhook.admission.own_keys import refuse_misplaced_keys
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
-from webhook.admission.quota_gate import has_gate, refuse_gate
+from webhook.admission.quota_gate import refuse_gate
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.admission.reinvocation import kept_placement, may_be_assumed, sized_as_said, split_as_said
 from webhook.admission.sizes import refuse_oversized
@@ -54,21 +50,6 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     existing_injection: ExistingInjection
     kinds: GpuKinds
     """The kinds of GPU that the pod accepts."""
-
-    @property
-    def resource(self) -> str:
-        """The MIG instance that the pod requests by name; empty if it names none."""
-        return named_instance(self.containers)
-
-    @property
-    def kinds_of_node(self) -> GpuKinds:
-        """The kinds of GPU that node labels must state; none if the claim states them."""
-        return EVERY_KIND if self.mode.is_claimed else self.kinds
-
-    @property
-    def is_gated(self) -> bool:
-        """Whether the pod has our scheduling gate, and so waits for its quotas."""
-        return has_gate(self.spec)
 
     @property
     def compute(self) -> str | None:
@@ -97,10 +78,12 @@ def validate(
     existing = refused or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
-    wanted = _wanted(metadata, asked, policy)
+    wanted = wanted_share(metadata, asked, policy)
     if isinstance(wanted, Denial):
         return wanted
     fraction, kinds = wanted
+    if fraction.mib and _says_injected(metadata):
+        fraction = sized_as_said(fraction, metadata)
     mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
@@ -132,12 +115,14 @@ def _kept(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
 ) -> tuple[Fraction, Placement | None]:
     """Return the share at the placement of an earlier review, and that placement, if it is valid."""
-    if policy.mode.is_claimed:
-        is_injected = _says_injected(pod.metadata)
-        return fraction, kept_claim(pod, policy, fraction, containers, kinds) if is_injected else None
-    if pod.spec is None or not _says_injected(pod.metadata) or not demands_models(pod.spec, kinds):
+    is_claimed = policy.mode.is_claimed
+    if pod.spec is None or not _says_injected(pod.metadata):
         return fraction, None
-    kept = kept_placement(pod, policy, fraction, containers, policy.mode)
+    if not is_claimed and not demands_models(pod.spec, kinds):
+        return fraction, None
+    kept = kept_placement(pod, policy, fraction, containers, kinds)
+    if is_claimed:
+        return fraction, kept
     if kept is None or _are_too_small(kept, kinds):
         return fraction, None
     if kinds != EVERY_KIND and kept.instance is None:
@@ -153,20 +138,6 @@ def _are_too_small(kept: Placement, kinds: GpuKinds) -> bool:
 
 def _says_injected(metadata: ObjectMeta | None) -> bool:
     return metadata is not None and INJECTED in (metadata.annotations or ())
-
-
-def _wanted(
-    metadata: ObjectMeta, asked: Asked, policy: EffectivePolicy
-) -> tuple[Fraction, GpuKinds] | Denial:
-    """Return the share and the kinds of GPU that labels and annotations request."""
-    labelled = read_label(asked, policy)
-    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
-    if isinstance(fraction, Denial):
-        return fraction
-    if fraction.mib and _says_injected(metadata):
-        fraction = sized_as_said(fraction, metadata)
-    kinds = gpu_kinds(metadata)
-    return kinds if isinstance(kinds, Denial) else (fraction, kinds)
 
 
 def _existing_injection(

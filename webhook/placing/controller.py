@@ -149,6 +149,7 @@ class ControllerPlacer:
             self._answers = False
             self._client.drop()
             self._place_all_without()
+            await self._client.close()
 
     async def _next_occasion(self) -> None:
         """Wait until there is something to send, or until an absent controller is asked again."""

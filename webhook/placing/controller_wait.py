@@ -30,20 +30,17 @@ class ControllerWait:
         self._clock = clock
         self._ends: float | None = None
         self._over = False
-        self._log = get_logger("webhook")
 
     def missing(self) -> str | None:
         """Return what is missing, or None if the wait is over; the wait starts with the first call."""
-        if self._over:
-            return None
         now = self._clock()
         if self._ends is None:
             self._ends = now + self._seconds
-        if self._knows_nodes():
-            self._over = True
-        elif now >= self._ends:
-            self._over = True
-            self._log.warning("serving before the controller has answered", waited_seconds=self._seconds)
+        if not self._over and not self._knows_nodes() and now >= self._ends:
+            get_logger("webhook").warning(
+                "serving before the controller has answered", waited_seconds=self._seconds
+            )
+        self._over = self._over or self._knows_nodes() or now >= self._ends
         if self._over:
             return None
         return f"the controller has not sent its nodes yet: serving without it after {self._seconds:g} s"

@@ -8,7 +8,6 @@ stream is live again: while it is silent, nothing reports pods that come or go.
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import math
 from collections import Counter
@@ -18,17 +17,12 @@ import msgspec
 
 from ledger.accounts import Claim, add_amounts
 from ledger.ledger import Ledger
-from ledger.messages import NodeState
-from ledger.placement_request import (
-    OverQuota,
-    Placement,
-    PlacementRequest,
-    PlacementResult,
-    Unschedulable,
-)
+from ledger.messages import NodeState, StreamEvent
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import PendingView
 from modes.facts import PodFact, PodKey
 from modes.units import POOL, Unit, unit_of
+from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
 from webhook.placing.known_claims import KnownClaims
 from webhook.placing.placer import Unanswered
@@ -37,8 +31,6 @@ MAX_OWNERS = 128
 """Owners of replicas that are known on one node: as many as pods can hold slices of 8 GPUs."""
 MAX_MATCHED = 1024
 """Placements made here that one report of the controller is compared with; the others expire."""
-NODES_AT_ONCE = 128
-"""Nodes added before other tasks run."""
 _Pods = Mapping[PodKey, PodFact]
 
 
@@ -51,10 +43,14 @@ class Fallback:
         self._nodes: dict[str, _Pods] = {}
         """What is used on each node, as pods."""
         self._pending: _Pods = {}
-        self._known = False
+        self.is_known = False
+        """Whether the controller has ever sent all its data."""
         self.claims = KnownClaims(clock)
         self._live_at = -math.inf
         """When the stream had last delivered everything."""
+        self._coming: dict[str, NodeState] | None = None
+        """Nodes of a stream that has not delivered everything yet."""
+        self._coming_backlog: tuple[PendingView, ...] = ()
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request; the result is marked as degraded."""
@@ -77,7 +73,7 @@ class Fallback:
         answer = self._ledger.place(request, now, self._live_at)
         if isinstance(answer, Placement):
             return msgspec.structs.replace(answer, degraded=True)
-        if isinstance(answer, Unschedulable) and not self._known:
+        if isinstance(answer, Unschedulable) and not self.is_known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
         return answer
@@ -93,19 +89,37 @@ class Fallback:
         """Release a reservation that was made here."""
         self._ledger.release(reservation)
 
+    def begin_stream(self) -> None:
+        """Forget what an earlier stream delivered of its beginning; what is known stays until the new one."""
+        self._coming, self._coming_backlog = {}, ()
+
+    async def take(self, event: StreamEvent) -> None:
+        """Follow an event of the controller's stream, when its beginning is complete."""
+        if self._coming is None:
+            if event.node is not None:
+                self.set_node(event.node)
+            if event.gone is not None:
+                self.remove_node(event.gone)
+            if event.backlog is not None:
+                self.set_backlog(event.backlog)
+        elif event.synced:
+            nodes, self._coming = self._coming, None
+            await self.replace(nodes, self._coming_backlog)
+        elif event.node is not None:
+            self._coming[event.node.fact.name] = event.node
+        elif event.backlog is not None:
+            self._coming_backlog = event.backlog
+
     def mark_live(self) -> None:
-        """Record that the controller's stream has delivered everything up to now."""
+        """Record that the stream is live; before its beginning is complete, that says nothing of its data."""
+        if self._coming is not None:
+            return
         self._live_at = self._clock()
         self._ledger.expire(self._live_at)
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the controller has ever sent all its data."""
-        return self._known
-
     def may_have(self, memory_values: Collection[str]) -> bool:
         """Whether a node that the controller knew has GPUs of one of these memory values."""
-        return not self._known or self._ledger.may_have(memory_values)
+        return not self.is_known or self._ledger.may_have(memory_values)
 
     def nodes(self) -> int:
         """Return the number of nodes that the controller knew."""
@@ -117,19 +131,17 @@ class Fallback:
 
     async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[PendingView]) -> None:
         """Set all that the controller knows, a part in each step of the event loop."""
-        for number, state in enumerate(nodes.values(), 1):
+        time_slice = TimeSlice()
+        for state in nodes.values():
             self.set_node(state)
-            if number % NODES_AT_ONCE == 0:
-                await self._pause()
-        for number, name in enumerate(self._nodes.keys() - nodes.keys(), 1):
+            await time_slice.pause()
+        for name in self._nodes.keys() - nodes.keys():
             self.remove_node(name)
-            if number % NODES_AT_ONCE == 0:
-                await self._pause()
+            await time_slice.pause()
         self.set_backlog(backlog)
-        await self._pause()
         # These objects live long: a full garbage collection over them would delay reviews.
         gc.freeze()
-        self._known = True
+        self.is_known = True
 
     def set_node(self, state: NodeState) -> None:
         """Set the current state of a node; the inverse of `remove_node`."""
@@ -163,10 +175,6 @@ class Fallback:
             if amounts <= more:
                 more -= amounts
                 self._ledger.release(reserved.name)
-
-    async def _pause(self) -> None:
-        self._ledger.totals()
-        await asyncio.sleep(0)
 
 
 def _taken(state: NodeState) -> Iterator[PodFact]:

@@ -19,13 +19,9 @@ class LastGoodPolicies:
     def __init__(self, client: ControllerClient, policies: LivePolicies) -> None:
         self._client = client
         self._policies = policies
-        self._failure: str | None = None
-        self._log = get_logger("policies")
-
-    @property
-    def failure(self) -> str | None:
+        self.failure: str | None = None
         """Why the last attempt got no set; None before the first attempt and after a success."""
-        return self._failure
+        self._log = get_logger("policies")
 
     async def fetch(self) -> None:
         """Try once; each replica of the controller may have another set, or none."""
@@ -34,12 +30,8 @@ class LastGoodPolicies:
                 last_good = await self._client.policies()
             await asyncio.to_thread(self._policies.adopt, last_good.files)
         except (OSError, ValueError, TimeoutError, RecursionError, PolicyError) as error:
-            self._report(f"{type(error).__name__}: {error}".splitlines()[0])
+            before, self.failure = self.failure, f"{type(error).__name__}: {error}".splitlines()[0]
+            if self.failure != before:
+                self._log.warning("cannot get the last good policies from the controller", error=self.failure)
         else:
-            self._failure = None
-
-    def _report(self, failure: str) -> None:
-        """Log a failure once, until the reason changes."""
-        if failure != self._failure:
-            self._log.warning("cannot get the last good policies from the controller", error=failure)
-        self._failure = failure
+            self.failure = None

@@ -7,11 +7,9 @@ from contextlib import aclosing, suppress
 
 import msgspec
 
-from ledger.messages import NodeState, StreamEvent
-from ledger.view import PendingView
+from ledger.messages import StreamEvent
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
-from webhook.placing.running_time import running_timeout
 
 SILENCE_SECONDS = 5.0
 """The controller never leaves a stream silent for more than a second."""
@@ -38,49 +36,10 @@ class SnapshotFollower:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _follow(self) -> None:
-        async with running_timeout(CONNECT_SECONDS):
-            connection = await self._client.stream()
-        try:
-            beginning = _Beginning(self._fallback)
-            async with aclosing(connection.stream("/v1/ledger/stream", SILENCE_SECONDS)) as lines:
-                async for line in lines:
-                    if line.startswith(_DATA):
-                        await beginning.take(_decoder.decode(line[len(_DATA) :]))
-                    beginning.mark_live()
-        finally:
-            connection.close()
-
-
-class _Beginning:
-    """Collects the start of a stream until it is complete, then passes events on."""
-
-    def __init__(self, fallback: Fallback) -> None:
-        self._fallback = fallback
-        self._nodes: dict[str, NodeState] = {}
-        self._pending: tuple[PendingView, ...] = ()
-        self._whole = False
-
-    def mark_live(self) -> None:
-        """Record that the stream is live; before the start is complete, that says nothing about its data."""
-        if self._whole:
-            self._fallback.mark_live()
-
-    async def take(self, event: StreamEvent) -> None:
-        if self._whole:
-            self._pass_on(event)
-        elif event.node is not None:
-            self._nodes[event.node.fact.name] = event.node
-        elif event.backlog is not None:
-            self._pending = event.backlog
-        elif event.synced:
-            await self._fallback.replace(self._nodes, self._pending)
-            self._nodes = {}
-            self._whole = True
-
-    def _pass_on(self, event: StreamEvent) -> None:
-        if event.node is not None:
-            self._fallback.set_node(event.node)
-        if event.gone is not None:
-            self._fallback.remove_node(event.gone)
-        if event.backlog is not None:
-            self._fallback.set_backlog(event.backlog)
+        stream = self._client.stream("/v1/ledger/stream", CONNECT_SECONDS, SILENCE_SECONDS)
+        async with aclosing(stream) as lines:
+            self._fallback.begin_stream()
+            async for line in lines:
+                if line.startswith(_DATA):
+                    await self._fallback.take(_decoder.decode(line[len(_DATA) :]))
+                self._fallback.mark_live()

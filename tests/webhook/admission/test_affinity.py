@@ -8,53 +8,7 @@ from tests.webhook.support.gpu_pods import pooled_node, webhook_of
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
 SMALL = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["23028"]}
-
-
-ON_GPU_3 = {
-    "weight": 100,
-    "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-3"]}]},
-}
-
-
-@pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": None}, {"nodeAffinity": {REQUIRED: None}}])
-def test_a_pod_without_node_affinity_is_bound_to_the_memory_and_prefers_the_node(affinity):
-    decided = decide(pod(affinity=affinity))
-    assert decided.spec["affinity"]["nodeAffinity"] == {
-        REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [SMALL]}]},
-        PREFERRED: [ON_GPU_3],
-    }
-
-
-def test_other_affinity_stays():
-    other = {"podAffinity": {"x": 1}, "nodeAffinity": {PREFERRED: [{"weight": 1, "preference": {"y": 2}}]}}
-    affinity = decide(pod(affinity=other)).spec["affinity"]
-    assert affinity["podAffinity"] == {"x": 1}
-    assert affinity["nodeAffinity"][PREFERRED] == [{"weight": 1, "preference": {"y": 2}}, ON_GPU_3]
-
-
-def test_the_memory_expression_enters_every_term_that_is_not_empty():
-    fields = [{"key": "metadata.name", "operator": "In", "values": ["gpu-3"]}]
-    present = {"key": "nvidia.com/gpu.present", "operator": "Exists"}
-    terms = [
-        {},
-        {"matchFields": fields},
-        {"matchExpressions": []},
-        {"matchExpressions": [present], "matchFields": fields},
-        {"matchExpressions": None, "matchFields": fields},
-    ]
-    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
-    after = decide(pod(affinity=affinity)).spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert after == [
-        {},
-        {"matchFields": fields, "matchExpressions": [SMALL]},
-        {"matchExpressions": []},
-        {"matchExpressions": [present, SMALL], "matchFields": fields},
-        {"matchExpressions": [SMALL], "matchFields": fields},
-    ]
 
 
 @pytest.mark.parametrize("terms", [[{}], [], None, [{"matchExpressions": []}, {"matchFields": None}]])
@@ -64,13 +18,6 @@ def test_a_required_affinity_of_empty_terms_alone_is_denied(terms):
     assert decided.message == (
         "the required node affinity has only empty terms, which match no node: add an expression to a term"
     )
-
-
-def test_a_node_selector_does_not_spare_the_expression():
-    decided = decide(pod(nodeSelector={"nvidia.com/gpu.memory": "81920"}))
-    (term,) = decided.spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert term["matchExpressions"][0]["values"] == ["81920"]
-    assert decided.annotations["clearml-injector/memory-mib"] == "40960"
 
 
 def test_an_assumed_gpu_binds_no_memory_and_prefers_no_node():

@@ -2,26 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import (
-    decide,
-    pod,
-    policies,
-    reviewed,
-)
-
-
-def test_annotations_say_what_was_decided_and_forged_ones_are_overwritten():
-    forged = {"clearml-injector/slices": "8", "clearml-injector/memory-mib": "1", "note": "mine"}
-    decided = decide(pod(metadata={"annotations": forged}))
-    assert decided.annotations == {
-        "note": "mine",
-        "clearml-injector/injected": decided.outcome.policy.marker,
-        "clearml-injector/slices": "4",
-        "clearml-injector/gpu-container": "train",
-        "clearml-injector/gpu-index": "0",
-        "clearml-injector/memory-mib": "11514",
-        "clearml-injector/reservation": decided.reply["response"]["uid"],
-    }
+from tests.webhook.support import decide, pod, policies, reviewed
 
 
 def test_a_forged_annotation_that_does_not_hold_for_this_pod_is_removed():
@@ -34,11 +15,6 @@ def test_a_forged_annotation_that_does_not_hold_for_this_pod_is_removed():
         "clearml-injector/gpu-container",
         "clearml-injector/memory-mib",
     }
-
-
-def test_a_pod_without_metadata_but_its_label_gets_annotations_made():
-    found = pod(metadata={"annotations": None})
-    assert decide(found).annotations["clearml-injector/slices"] == "4"
 
 
 LONG = "x" * 2**17

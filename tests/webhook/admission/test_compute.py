@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import container, decide, pod, policies
+from tests.webhook.support import decide, pod, policies
 from tests.webhook.support.gpu_pods import sharing
 
 LIMIT = "CUDA_DEVICE_SM_LIMIT"
@@ -27,9 +27,3 @@ def test_each_of_several_containers_gets_its_own():
     found = sharing("train=0.500,eval=0.250", "0.750")
     decided = decide(found, policies("compute: same-as-memory"))
     assert [dict(decided.env(name))[LIMIT] for name in ("train", "eval")] == ["50", "25"]
-
-
-def test_what_the_user_says_of_it_is_taken_out():
-    made = container("train", env=[{"name": LIMIT, "value": "100"}])
-    assert dict(decide(pod(containers=[made]), policies("compute: 30")).env())[LIMIT] == "30"
-    assert LIMIT not in dict(decide(pod(containers=[made])).env())

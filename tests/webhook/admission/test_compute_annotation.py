@@ -15,16 +15,6 @@ def env(decided, name="train"):
     return dict(decided.env(name))
 
 
-@pytest.mark.parametrize("text", ["1", "30", "99"])
-def test_a_pod_may_brake_itself(text):
-    assert env(decide(braked(text)))[SM] == text
-
-
-def test_without_the_annotation_the_policy_decides():
-    assert SM not in env(decide(pod()))
-    assert env(decide(pod(), policies("compute: 40")))[SM] == "40"
-
-
 @pytest.mark.parametrize(("compute", "text"), [("40", "40"), ("40", "10"), ("same-as-memory", "50")])
 def test_it_may_be_as_tight_as_the_policys_or_tighter(compute, text):
     assert env(decide(braked(text), policies(f"compute: {compute}")))[SM] == text
@@ -63,17 +53,6 @@ def test_where_nothing_would_hold_the_pod_to_it_it_is_denied(fields, text, why):
     denied = decide(braked("30", **fields), policies(text))
     assert denied.code == "compute-not-allowed"
     assert denied.message == f'annotation {COMPUTE} "30" has no effect, because {why}: remove it'
-
-
-def test_memory_under_a_policy_that_follows_memory_is_denied():
-    found = braked("30", fraction=None, labels={"clearml-injector/gpu-memory": "4Gi"})
-    denied = decide(found, policies("compute: same-as-memory"))
-    assert denied.code == "compute-not-allowed"
-
-
-def test_several_gpus_have_it_each():
-    decided = decide(braked("30", annotations={"clearml-injector/gpus": "2"}))
-    assert env(decided)[SM] == "30"
 
 
 def test_a_second_review_puts_it_back():

@@ -8,11 +8,6 @@ GPU = {"nvidia.com/gpu": "1"}
 ANNOTATION = {"clearml-injector/container": "main"}
 
 
-def test_the_annotation_names_the_container():
-    found = pod(containers=[container("a"), container("main")], metadata={"annotations": ANNOTATION})
-    assert decide(found).annotations["clearml-injector/gpu-container"] == "main"
-
-
 def test_the_annotation_goes_before_a_container_named_like_the_pod():
     found = pod(containers=[container("task"), container("main")])
     found["metadata"]["annotations"] = ANNOTATION
@@ -48,15 +43,6 @@ def test_the_one_that_asks_for_a_gpu_is_chosen(resource):
     assert decide(found).annotations["clearml-injector/gpu-container"] == "b"
 
 
-def test_zero_gpus_is_not_asking_for_one():
-    found = pod(containers=[container("a", limits={"nvidia.com/gpu": "0"}), container("b", limits=GPU)])
-    assert decide(found).annotations["clearml-injector/gpu-container"] == "b"
-
-
-def test_the_only_container_is_chosen():
-    assert decide(pod()).annotations["clearml-injector/gpu-container"] == "train"
-
-
 @pytest.mark.parametrize("name", ["task", "clearml-id-7", "clearml-id-"])
 def test_the_one_named_like_the_pod_or_the_task_is_chosen(name):
     found = pod(containers=[container("istio-proxy"), container(name)])
@@ -84,17 +70,6 @@ def test_a_name_is_no_pattern():
     assert decide(found).code == "container-ambiguous"
 
 
-def test_generated_names_match_no_container():
-    found = pod(containers=[container("a"), container("b")])
-    found["metadata"] = {"generateName": "a", "labels": found["metadata"]["labels"]}
-    assert decide(found).code == "container-ambiguous"
-
-
-def test_two_regular_containers_that_ask_are_denied():
-    decided = decide(pod(containers=[container("a", limits=GPU), container("task", limits=GPU)]))
-    assert decided.code == "several-gpu-containers"
-
-
 def test_a_native_sidecar_that_asks_in_addition_to_the_container_that_asks_is_denied():
     sidecar = container("side", limits=GPU, restartPolicy="Always")
     decided = decide(pod(containers=[container(limits=GPU)], initContainers=[sidecar]))
@@ -103,26 +78,3 @@ def test_a_native_sidecar_that_asks_in_addition_to_the_container_that_asks_is_de
         'containers "train" and "side" both request a GPU: remove one of the requests, or divide the'
         " share in clearml-injector/containers"
     )
-
-
-def test_init_containers_that_ask_get_the_same_slices_limiter_and_a_cache_of_their_own():
-    decided = decide(pod(initContainers=[container("warm", limits=GPU), container("fetch")]))
-    index = decided.annotations["clearml-injector/gpu-index"]
-    memory = decided.annotations["clearml-injector/memory-mib"]
-    for name in ("train", "warm"):
-        assert decided.container(name)["resources"] == {
-            "limits": {f"nvidia.com/gpu-{index}": "4"},
-            "requests": {f"nvidia.com/gpu-{index}": "4"},
-        }
-        assert decided.env(name) == [
-            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"/usr/local/vgpu-cache/{name}.cache"),
-            ("LIBCUDA_LOG_LEVEL", "1"),
-            ("CUDA_DEVICE_MEMORY_LIMIT_0", f"{memory}m"),
-            ("LD_PRELOAD", "/usr/local/vgpu/libvgpu.so"),
-        ]
-        assert decided.container(name)["volumeMounts"] == [
-            {"name": "gpu-limiter-library", "mountPath": "/usr/local/vgpu", "readOnly": True},
-            {"name": f"gpu-limiter-cache-{name}", "mountPath": "/usr/local/vgpu-cache"},
-        ]
-    assert decided.env("fetch") == [("NVIDIA_VISIBLE_DEVICES", "void")]
-    assert [each["name"] for each in decided.spec["initContainers"]] == ["gpu-limiter", "warm", "fetch"]

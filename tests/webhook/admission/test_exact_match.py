@@ -16,7 +16,6 @@ TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
     [
         {"image": "docker.io/evil/hamicore:v2.10.0"},
         {"command": ["sh", "-c", "true"]},
-        {"command": None},
         {"args": ["--help"]},
         {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}, {"name": "PATH", "value": "/x"}]},
         {
@@ -31,15 +30,10 @@ TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
         {"workingDir": "/x"},
         {"lifecycle": {"postStart": {"exec": {"command": ["sh"]}}}},
         {"livenessProbe": {"exec": {"command": ["sh"]}}},
-        {"readinessProbe": {"exec": {"command": ["sh"]}}},
-        {"startupProbe": {"exec": {"command": ["sh"]}}},
         {"volumeDevices": [{"name": "data", "devicePath": "/k8s-vgpu/lib/nvidia/libvgpu.so.1"}]},
         {"terminationMessagePath": f"{LIBRARY}/libvgpu.so"},
         {"terminationMessagePolicy": "FallbackToLogsOnError"},
         {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]},
-        {"ports": [{"containerPort": 80}]},
-        {"stdin": True},
-        {"tty": True},
         {"securityContext": None},
         {"x-future": {"a": 1}},
     ],
@@ -56,13 +50,10 @@ def test_an_init_container_with_another_field_is_not_taken_for_ours(fields):
         {"privileged": True},
         {"procMount": "Unmasked"},
         {"runAsUser": 0},
-        {"runAsGroup": 0},
         {"runAsNonRoot": None},
-        {"allowPrivilegeEscalation": None},
         {"readOnlyRootFilesystem": False},
         {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}},
         {"seccompProfile": {"type": "Unconfined"}},
-        {"seLinuxOptions": {"type": "spc_t"}},
         {"appArmorProfile": {"type": "Unconfined"}},
     ],
 )
@@ -77,9 +68,7 @@ def test_an_init_container_of_another_security_context_is_not_taken_for_ours(fie
     [
         {"name": "data", "mountPath": "/k8s-vgpu/lib/nvidia"},
         {"name": "token", "mountPath": "/var/run/secrets/../../../k8s-vgpu/lib/nvidia", "readOnly": True},
-        {"name": "token", "mountPath": f"{TOKENS}/../../../../../k8s-vgpu", "readOnly": True},
         {"name": "token", "mountPath": "/var/run/secrets", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secretsx", "readOnly": True},
         {"name": "token", "mountPath": "/var/run/secrets//x", "readOnly": True},
         {"name": "token", "mountPath": TOKENS},
         {"name": "token", "mountPath": TOKENS, "readOnly": True, "subPath": "x"},
@@ -88,7 +77,6 @@ def test_an_init_container_of_another_security_context_is_not_taken_for_ours(fie
         {"name": "none", "mountPath": TOKENS, "readOnly": True},
         {"name": VOLUME, "mountPath": TOKENS, "readOnly": True},
         {"name": VOLUME, "mountPath": LIBRARY},
-        {"name": VOLUME, "mountPath": f"{LIBRARY}/x"},
     ],
 )
 def test_an_init_container_with_another_mount_is_not_taken_for_ours(extra):

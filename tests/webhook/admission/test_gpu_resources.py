@@ -57,14 +57,6 @@ def test_requests_alone_are_checked_too():
     assert resources_of({}, {"nvidia.com/gpu": "2"}).code == "gpu-amount"
 
 
-@pytest.mark.parametrize("resources", [None, {}, {"limits": None}, {"limits": {}, "requests": None}])
-def test_missing_null_and_empty_resources_are_made(resources):
-    found = pod()
-    found["spec"]["containers"][0]["resources"] = resources
-    ours = {"nvidia.com/gpu-0": "4"}
-    assert decide(found).container()["resources"] == {"limits": ours, "requests": ours}
-
-
 @pytest.mark.parametrize("amount", ["1", "2", "16", None])
 def test_whole_gpus_take_one_n_or_eight_n(amount):
     limits = {} if amount is None else {"nvidia.com/gpu": amount}
@@ -72,20 +64,3 @@ def test_whole_gpus_take_one_n_or_eight_n(amount):
     assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "8", "nvidia.com/gpu-1": "8"}
     assert decided.annotations["clearml-injector/gpu-index"] == "0,1"
     assert "clearml-injector/memory-mib" not in decided.annotations
-
-
-def test_whole_gpus_in_another_number_are_denied():
-    decided = resources_of({"nvidia.com/gpu": "8"}, {}, "2", policies(WHOLE))
-    assert decided.message == (
-        'nvidia.com/gpu: 8 does not match clearml-injector/fraction "2": remove it or use 1 or 2 or 16'
-    )
-
-
-def test_a_policy_of_its_own_resource_name_uses_it():
-    decided = decide(
-        pod(),
-        policies(
-            "resources: {name: 'example.com/share-{index}'}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 81920}"
-        ),
-    )
-    assert decided.container()["resources"]["limits"] == {"example.com/share-0": "4"}

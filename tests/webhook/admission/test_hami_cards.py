@@ -7,7 +7,6 @@ import pytest
 
 from tests.webhook.admission.test_alias_of_hami import A10, A100, T4, decide, policy
 from tests.webhook.admission.test_aliases import GPU, PERCENT, hami
-from tests.webhook.support import pod
 
 USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
 USE_UUID, NO_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
@@ -55,40 +54,22 @@ def test_an_empty_list_of_cards_demands_nothing(name, text):
     assert {name, MODEL}.isdisjoint(decided.annotations)
 
 
-@pytest.mark.parametrize("text", ["NVIDIA", "A100,nvidia"])
-def test_the_word_that_begins_every_type_demands_nothing(text):
-    decided = decide(annotated({USE_TYPE: text}))
-    assert decided.allowed
-    assert MODEL not in decided.annotations
-
-
 @pytest.mark.parametrize(
     ("annotations", "message"),
     [
         ({USE_TYPE: ","}, f'{USE_TYPE} "," does not list 1 to 8 types of cards'),
         ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" does not list 1 to 8 types of cards'),
-        ({USE_TYPE: ",".join(f"A{n}" for n in range(9))}, "does not list 1 to 8 types of cards"),
         ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." does not list 1 to 8 types of cards'),
         ({NO_TYPE: "1080"}, f"{NO_TYPE} is not supported: list the accepted types in {USE_TYPE}"),
         ({USE_UUID: "GPU-1"}, f"{USE_UUID} is not supported, since pods cannot choose their card: remove it"),
-        ({NO_UUID: "GPU-1"}, f"{NO_UUID} is not supported, since pods cannot choose their card: remove it"),
         ({MODE: "mig"}, f'{MODE} "mig": policy default provides hami-core: remove it, or ask the admin'),
-        ({MODE: "mps"}, f'{MODE} "mps": policy default provides hami-core'),
-        ({MODE: ""}, f'{MODE} "": policy default provides hami-core'),
         (
             {NODE_POLICY: "spread"},
             (f'{NODE_POLICY} "spread" differs from the placement of policy default: remove it'),
         ),
-        ({NODE_POLICY: "other"}, f'{NODE_POLICY} "other" differs from the placement of policy default'),
-        ({GPU_POLICY: "spread"}, f'{GPU_POLICY} "spread" differs from the placement of policy default'),
-        ({GPU_POLICY: "mutex"}, f'{GPU_POLICY} "mutex" differs from the placement of policy default'),
         (
             {GPU_POLICY: "binpack,numa"},
             (f'{GPU_POLICY} "binpack,numa" differs from the placement of policy default'),
-        ),
-        (
-            {GPU_POLICY: "topology-aware"},
-            (f'{GPU_POLICY} "topology-awa..." differs from the placement of policy default'),
         ),
         ({NUMA: "true"}, f"{NUMA} is not supported: remove it"),
     ],
@@ -103,9 +84,7 @@ def test_what_has_no_match_here_is_denied_by_name(annotations, message):
     ("annotations", "text"),
     [
         ({MODE: "hami-core"}, ""),
-        ({MODE: "mig,hami-core"}, ""),
         ({NODE_POLICY: "binpack", GPU_POLICY: "binpack"}, ""),
-        ({NODE_POLICY: "", GPU_POLICY: " "}, ""),
         ({NODE_POLICY: "spread", GPU_POLICY: "spread"}, "place: spread"),
         ({NUMA: "false"}, ""),
     ],
@@ -122,21 +101,3 @@ def test_what_is_so_anyway_is_taken_out(annotations, text):
 def test_where_room_decides_a_pod_must_take_both_modes(mode, is_given):
     both = policy("resources: {prefer: [mig, per-gpu]}")
     assert decide(annotated({MODE: mode}), both).allowed is is_given
-
-
-@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID, MODE, NODE_POLICY, GPU_POLICY, NUMA])
-def test_with_our_own_label_they_are_refused_by_name(name):
-    decided = decide(pod(metadata={"annotations": {name: "A100"}}))
-    assert decided.code == "other-gpu-system"
-    assert name in decided.message
-
-
-def test_with_our_own_label_the_denial_names_our_annotation_where_there_is_one():
-    decided = decide(pod(metadata={"annotations": {USE_TYPE: "A100"}}))
-    assert decided.message.endswith(f"use {MODEL} instead")
-
-
-def test_pods_that_ask_for_whole_gpus_in_kubernetes_words_keep_hamis_annotations():
-    found = annotated({USE_UUID: "GPU-1"}, {GPU: "1"})
-    decided = decide(found)
-    assert (decided.code, decided.patch) == ("not-labelled", [])

@@ -13,72 +13,21 @@ from webhook.admission.host_paths import normalised, protected_place, touches
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("/dev", "/dev"),
         ("//dev", "/dev"),
-        ("/./dev/", "/dev"),
         ("/tmp/../dev/nvidia0", "/dev"),  # noqa: S108 a path of a pod, not of this machine
         ("/", "/dev"),
-        ("//", "/dev"),
         ("", "/dev"),
         ("dev", "/dev"),
-        ("/proc", "/proc"),
         ("/proc/1/root/dev", "/proc"),
-        ("/usr/local/vgpu/x", "/usr/local/vgpu"),
         ("/usr", "/usr/local/vgpu"),
-        ("/etc", "/etc/cdi"),
-        ("/etc/cdi", "/etc/cdi"),
         ("/var/run/cdi", "/run/cdi"),
-        ("/run", "/run/cdi"),
-        ("/var/run", "/run/cdi"),
-        ("/run/nvidia/driver", "/run/nvidia"),
-        ("/var/run/nvidia", "/run/nvidia"),
-        ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/device-plugins"),
-        ("/var/lib/kubelet", "/var/lib/kubelet/device-plugins"),
         ("/var", "/var/lib/kubelet/device-plugins"),
         ("/run/containerd/containerd.sock", "/run/containerd"),
-        ("/var/run/docker.sock", "/run/docker.sock"),
-        ("/run/docker/containerd/containerd.sock", "/run/docker"),
-        ("/var/run/docker/containerd", "/run/docker"),
-        ("/run/k0s/containerd.sock", "/run/k0s"),
-        ("/run/crio/crio.sock", "/run/crio"),
-        ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
-        ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
-        ("/run/dockershim.sock", "/run/dockershim.sock"),
-        ("/run/nri/nri.sock", "/run/nri"),
-        ("/opt/nri/plugins", "/opt/nri"),
-        ("/opt", "/opt/nri"),
-        ("/etc/nri/conf.d", "/etc/nri"),
         ("/tmp", "/tmp/nvidia-mps"),  # noqa: S108 a path of a pod, not of this machine
-        ("/var/run/nri", "/run/nri"),
-        ("/var/run/dockershim.sock", "/run/dockershim.sock"),
-        ("/var/lib/clearml-injector/library", "/var/lib/clearml-injector"),
-        (
-            "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
-            "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
-        ),
-        ("/var/snap/microk8s/common/var/lib/kubelet/pods", "/var/snap/microk8s"),
-        ("/var/snap/microk8s/common/var/lib/containerd", "/var/snap/microk8s"),
-        ("/var/lib/rancher/k3s/agent", "/var/lib/rancher"),
-        ("/var/lib/rancher", "/var/lib/rancher"),
-        ("/etc/rancher/k3s/k3s.yaml", "/etc/rancher"),
-        ("/etc/crio/crio.conf.d", "/etc/crio"),
-        ("/var/lib/k0s/kubelet/pods", "/var/lib/k0s"),
-        ("/etc/kubernetes", "/etc/kubernetes"),
         ("//etc/./kubernetes/pki/", "/etc/kubernetes"),
         ("/var/lib/kubelet/pods", "/var/lib/kubelet"),
-        ("/etc/containerd/certs.d", "/etc/containerd"),
-        ("/etc/nvidia-container-runtime/config.toml", "/etc/nvidia-container-runtime"),
-        ("/var/run/cri-dockerd.sock", "/run/cri-dockerd.sock"),
-        ("/usr/local/nvidia/toolkit", "/usr/local/nvidia"),
-        ("/sys", "/sys"),
-        ("/sys/bus/pci/devices", "/sys"),
-        ("/var/lib/containerd/tmpmounts", "/var/lib/containerd"),
-        ("/var/lib/docker", "/var/lib/docker"),
-        ("/var/lib/containers/storage", "/var/lib/containers"),
-        ("/dev/infiniband", "/dev/infiniband"),
         ("/dev/infiniband/uverbs0", "/dev/infiniband"),
         ("/dev/infiniband2", "/dev"),
-        ("/dev/fuse", "/dev/fuse"),
     ],
 )
 def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
@@ -151,14 +100,6 @@ def test_a_policy_shuts_further_places(path, place):
         f'volume "host": hostPath {path} exposes {place} and bypasses the share: remove the volume'
     )
     assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": "/srv/agent2"}}]), shut).allowed
-
-
-def test_what_a_policy_shuts_and_opens_by_the_same_name_is_open():
-    """The chart hands over the kubelet's folder, whatever the admin's policy opens."""
-    found = pod(volumes=[{"name": "host", "hostPath": {"path": "/var/lib/kubelet/pods"}}])
-    shut = "protectedHostPaths: [/var/lib/kubelet]"
-    assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/var/lib/kubelet]}}")).allowed
-    assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/sys]}}")).code == "host-path"
 
 
 FURTHER = ("/srv/agent", "/x/dev/lib/run/kubelet/etc")

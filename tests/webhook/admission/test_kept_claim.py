@@ -25,12 +25,6 @@ def template(decided):
     return claims(decided)[0]["resourceClaimTemplateName"]
 
 
-def test_the_sizes_of_an_earlier_review_stay_while_the_cards_do(injected):
-    assert template_of(injected) == KEPT
-    assert webhook({24576: 1}).decide(injected).patch == []
-    assert template(webhook().decide(injected)) == template_name(ClaimedShare(DRIVER, MEMORY, (40960, 81920)))
-
-
 def test_an_invented_size_does_not_turn_a_few_mebibytes_into_a_whole_card(injected):
     """The honest annotations of another pod with the template of a claim for all of a card."""
     forged = template_name(ClaimedShare(DRIVER, MEMORY, (5120,)))
@@ -57,12 +51,6 @@ def test_another_annotation_makes_it_a_new_pod(injected, name, value):
     changed = copy.deepcopy(injected)
     changed["metadata"]["annotations"][name] = value
     assert template(webhook().decide(changed)) != KEPT
-
-
-def test_another_label_makes_it_a_new_pod(injected):
-    changed = copy.deepcopy(injected)
-    changed["metadata"]["labels"]["clearml-injector/gpu-memory"] = "4Gi"
-    assert "-4096mi-" in template(webhook().decide(changed))
 
 
 @pytest.mark.parametrize("sizes", [(40960, 24576), (24576, 24576)])
@@ -102,13 +90,6 @@ def test_other_parts_make_it_a_new_pod(parts):
         changed["spec"]["containers"][1]["resources"] = {}
     decided = webhook().decide(changed)
     assert template(decided) != before
-
-
-def test_a_container_that_took_the_request_of_another_gets_its_own_back():
-    changed = shared_pod()
-    changed["spec"]["containers"][1]["resources"]["claims"][0]["request"] = "gpu-0"
-    decided = webhook().decide(changed)
-    assert decided.container("eval")["resources"]["claims"] == [{"name": "gpu-fraction", "request": "gpu-1"}]
 
 
 def test_a_container_that_names_an_unknown_request_of_the_claim_does_not_use_the_share(injected):

@@ -29,23 +29,13 @@ def test_each_eighth_of_the_contract_is_taken(text, slices):
     ("text", "advice"),
     [
         ("0.5", f'{ALL} (did you mean "0.500"?)'),
-        ("0.500000", f'{ALL} (did you mean "0.500"?)'),
         ("0.9", ALL),
         ("", ALL),
-        ("NaN", ALL),
         ("inf", ALL),
-        ("5E-1", ALL),
-        ("1e-1", ALL),
-        ("1_0", ALL),
-        ("00.5", ALL),
         (".5", f'{ALL} (did you mean "0.500"?)'),
-        ("+0.500", ALL),
         ("0.500 ", ALL),
         ("\u0660.\u0665\u0660\u0660", ALL),
-        ("0.5\uff100", ALL),
         ("1.000", ALL),
-        ("2", ALL),
-        ("0.0625", ALL),
         ("0", ALL),
     ],
 )
@@ -64,15 +54,6 @@ def test_a_text_of_the_contract_that_is_no_whole_number_of_slices_says_so():
         == f'{LABEL} "0.125" is not allowed: it is not a whole number of slices (slicesPerGpu 4):'
         " use 0.250, 0.500, 0.750"
     )
-
-
-def test_a_sixteenth_is_one_slice_of_sixteen():
-    decided = decide(
-        pod(fraction="0.0625"),
-        policies('slicesPerGpu: 16\nfractions: {"0.0625": 1}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 81920}'),
-    )
-    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "1"}
-    assert decided.annotations["clearml-injector/memory-mib"] == "5120"
 
 
 NEAR = st.one_of(
@@ -97,11 +78,3 @@ def test_of_all_texts_only_the_table_is_taken(text):
     if "did you mean" in read.message:
         meant = read.message.split('did you mean "')[1][:5]
         assert Decimal(text) == Decimal(meant)
-
-
-@given(st.sampled_from(sorted(TABLE)), st.sampled_from(["0", "00", ""]))
-def test_the_same_amount_written_otherwise_is_named(text, zeros):
-    other = text.rstrip("0") + zeros
-    if other in TABLE:
-        return
-    assert read_label(Asked(other, None), policy()).message.endswith(f'(did you mean "{text}"?)')

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import by_turns, examples
-from tests.webhook.support import Webhook, container, default_policies, named, pod, pods
+from tests.webhook.support import Webhook, container, default_policies, named, pods
 from tests.webhook.support import pod_descriptions as describer
 
 MARKER = default_policies().resolve("team", None, None).marker
@@ -121,35 +121,3 @@ def check_env(one, stored):
     assert "CUDA_MPS_PIPE_DIRECTORY" not in counted
     assert named(env, "CUDA_DEVICE_MEMORY_LIMIT_0")["value"] == f"{mib}m"
     assert named(env, "LD_PRELOAD")["value"].split(":")[0] == describer.LIBRARY
-
-
-asks = st.lists(
-    st.tuples(st.sampled_from(pods.FRACTIONS), st.sampled_from(["a", "b"]), st.booleans()),
-    min_size=1,
-    max_size=150,
-)
-
-
-@settings(max_examples=examples(40))
-@given(asks)
-def test_no_gpu_is_promised_more_slices_than_it_has(sequence):
-    webhook = Webhook()
-    promised: Counter = Counter()
-    waiting = 0
-    for number, (fraction, namespace, dry_run) in enumerate(sequence):
-        decided = webhook.decide(
-            pod(fraction=fraction), uid=f"uid-{number}", namespace=namespace, dryRun=dry_run
-        )
-        assert decided.allowed
-        placement = decided.outcome.injection.placement
-        if dry_run:
-            continue
-        if placement.node is None:
-            waiting += 1
-        else:
-            promised[placement.node, placement.indices[0]] += decided.outcome.injection.slices
-    view = webhook.ledger.view()
-    used = {(node.name, gpu.index): gpu.used for node in view.nodes for gpu in node.gpus if gpu.used}
-    assert used == promised
-    assert all(slices <= 8 for slices in promised.values())
-    assert len(view.backlog) == waiting

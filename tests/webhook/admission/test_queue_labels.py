@@ -2,13 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import (
-    LABEL,
-    Webhook,
-    decide,
-    pod,
-    policies,
-)
+from tests.webhook.support import LABEL, Webhook, decide, pod, policies
 
 LONG = "x" * 2**17
 

@@ -6,13 +6,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import by_turns, examples
+from tests.ledger.cluster import gpu_node
 from tests.webhook.admission.test_affinity import REFUSING
-from tests.webhook.admission.test_reinvocation_of_kinds import CARDS, POLICIES, asking, card
-from tests.webhook.support import policies
-from tests.webhook.support.gpu_pods import GPUS, MEMORY, webhook_of
+from tests.webhook.support import pod, policies
+from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY, pooled_node, webhook_of
 
 LABEL, PRODUCT = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+CARDS = {
+    "Tesla-T4": 15360,
+    "NVIDIA-A10": 23028,
+    "NVIDIA-A10G": 23030,
+    "NVIDIA-L4": 23034,
+    "NVIDIA-A100-SXM4-40GB": 40960,
+    "NVIDIA-A100-SXM4-80GB": 81920,
+    "NVIDIA-H100-PCIe": 81559,
+}
+POLICIES = {
+    "per-gpu": "memory: {allowed: true}",
+    "pooled": "resources: {mode: pooled}\nmemory: {allowed: true}",
+    "reserve": "memory: {allowed: true, reserveMiB: 100}",
+    "agent": "limits: {from: agent}",
+    "any-gpu": "memory: {allowed: true}\ncontainers: any-gpu",
+    "assume": "memory: {allowed: true}\nassume: {gpusPerNode: 2, gpuMemoryMiB: 81920}",
+}
+
+
 SIZES = sorted({*map(str, CARDS.values()), "23029", "1", "023028", "x"})
 ZONE = {"key": "zone", "operator": "Exists"}
 LEAST = {"1Gi": "1023", "23030Mi": "23029", "24Gi": "24575"}
@@ -58,6 +77,21 @@ kinds = st.fixed_dictionaries(
 )
 
 
+def card(model, mode):
+    made = pooled_node(model, mib=CARDS[model]) if mode == "pooled" else gpu_node(model, mib=CARDS[model])
+    made.labels["nvidia.com/gpu.product"] = model
+    return made
+
+
+def asking(label, kinds, form):
+    annotations = {f"clearml-injector/{name}": text for name, text in kinds.items()}
+    found = pod(fraction=None, labels=label)
+    found["metadata"]["annotations"] = {**annotations, **form}
+    if CONTAINERS in form:
+        found["spec"]["containers"].append({"name": "eval", "image": "example.com/eval:1"})
+    return found
+
+
 def with_terms(found, terms):
     found["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": copy.deepcopy(terms)}}}
     return found
@@ -99,22 +133,17 @@ def test_whatever_terms_a_pod_brings_its_injection_is_known_again(terms, label, 
     assert terms_of(again.stored) == [*terms_of(decided.stored), {"matchExpressions": [ZONE, *ours]}]
 
 
-@settings(max_examples=examples(200))
-@given(terms=terms, label=labels)
-def test_so_it_is_where_nodes_are_assumed(terms, label):
-    webhook = webhook_of(policy_set=SETS["assume"])
-    webhook.decide(with_terms(asking(label, {}, {}), terms))
-
-
-def test_the_terms_of_most_are_ours_however_many_fit():
-    webhook = webhook_of(card("NVIDIA-A10", "per-gpu"))
-    fitting = {"key": LABEL, "operator": "In", "values": ["23028", "23029"]}
-    found = asking({"clearml-injector/fraction": "0.125"}, {}, {})
-    stored = webhook.decide(
-        with_terms(found, [{"matchExpressions": [fitting]}, {"matchExpressions": [ZONE]}])
-    ).stored
-    assert [len(term["matchExpressions"]) for term in terms_of(stored)] == [2, 2]
-    assert webhook.decide(stored, uid="again").patch == []
+@settings(max_examples=examples(by_turns("webhook", usual=200, full=800)))
+@given(
+    label=labels,
+    kinds=kinds,
+    policy=st.sampled_from(list(POLICIES)),
+    form=st.sampled_from([{}, {GPUS: "2"}, {CONTAINERS: "train=3Gi,eval=1Gi"}]),
+    models=st.lists(st.sampled_from(list(CARDS)), min_size=1, unique=True),
+)
+def test_every_share_of_every_kind_is_known_again_under_every_policy(label, kinds, policy, form, models):
+    webhook = webhook_of(*(card(model, policy) for model in models), policy_set=SETS[policy])
+    webhook.decide(asking(label, kinds, form))
 
 
 def test_where_nodes_may_be_assumed_and_are_known_a_strangers_term_is_bound_too():
@@ -135,3 +164,19 @@ def test_an_assumed_place_stays_unbound_whatever_the_pods_author_demands_in_a_te
     stored = webhook.decide(found).stored
     assert terms_of(stored) == terms_of(found)
     assert webhook.decide(stored, uid="again").patch == []
+
+
+def test_a_pod_that_an_older_replica_bound_to_a_card_that_is_shut_out_keeps_its_place():
+    nodes = [card(model, "per-gpu") for model in ("NVIDIA-A10", "NVIDIA-A10G", "NVIDIA-L4")]
+    webhook = webhook_of(*nodes)
+    found = webhook.decide(asking({MEMORY: "4Gi"}, {"min-gpu-memory": "23030Mi"}, {})).stored
+    required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = ["23028", "23030", "23034"]
+    assert webhook.decide(found, uid="second").patch == []
+
+
+@settings(max_examples=examples(200))
+@given(terms=terms, label=labels)
+def test_so_it_is_where_nodes_are_assumed(terms, label):
+    webhook = webhook_of(policy_set=SETS["assume"])
+    webhook.decide(with_terms(asking(label, {}, {}), terms))

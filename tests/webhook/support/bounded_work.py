@@ -4,14 +4,24 @@ import base64
 import json
 import sys
 
+from ledger.placement_request import Placement
 from tests.webhook.support import default_policies
-from tests.webhook.support.many_policies import Roomy
 from webhook.admission import sizes
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
 MAX_LINES = 200_000
 """Lines of Python that a review may run, whatever the size of its pod."""
+
+
+class Roomy:
+    """A placer with room for every pod, on one GPU."""
+
+    def place(self, ask):
+        return Placement((3,), 81920, ("81920",), "node", ask.accounting.reservation)
+
+    def release(self, _reservation):
+        """There is always room."""
 
 
 class Lines:
@@ -35,9 +45,8 @@ def check(body, policy_set=None):
     """Send a body, and return its outcome."""
     outcomes = []
     policies = policy_set or default_policies()
-    placer = Roomy((3, 81920, "node", ("81920",)))
     reviewer = Reviewer(
-        lambda: policies, Rules(), placer, lambda _request, made, _seconds: outcomes.append(made)
+        lambda: policies, Rules(), Roomy(), lambda _request, made, _seconds: outcomes.append(made)
     )
     with Lines() as lines:
         answer = reviewer.answer(body)

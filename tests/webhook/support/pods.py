@@ -173,10 +173,7 @@ def pods(draw):
         if not want and draw(st.booleans()):
             one["restartPolicy"] = "Always"
     metadata = draw(some({"labels": st.just({LABEL: fraction})}, {"annotations": annotations}))
-    metadata["annotations"] = {
-        **(metadata.get("annotations") or {}),
-        "clearml-injector/container": chosen,
-    }
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), "clearml-injector/container": chosen}
     optional = {
         "volumes": volumes,
         "affinity": affinity,
