@@ -12,9 +12,6 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
 from webhook.placing.placer import Unanswered, Unplaced
 
-# Looking a member up in its enumeration is a call of a Python function.
-_INJECTED, _UNCHANGED = Reason.INJECTED, Reason.UNCHANGED
-
 
 class Pending(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A decision that waits for a placement."""
@@ -42,7 +39,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the outcome of a decision under a policy."""
         if isinstance(decided, Denial):
             return cls(decided.reason, denial=decided, policy=policy)
-        return cls(_INJECTED if decided.patch else _UNCHANGED, decided.patch, None, decided, policy)
+        reason = Reason.INJECTED if decided.patch else Reason.UNCHANGED
+        return cls(reason, decided.patch, None, decided, policy)
 
 
 def deny_unplaced(result: Unplaced) -> Denial:

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from typing import Any
 
-from msgspec import UNSET, UnsetType
-
-from service.log import Line, write_line
+from service.log import get_logger
 from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.metrics import WebhookMetrics
-
-
-class ReviewLine(Line):
-    """The line of a decision; fields that do not apply are left out."""
-
-    uid: str
-    namespace: str
-    decision: str
-    reason: str
-    ms: float
-    policy: str | UnsetType = UNSET
-    queue: str | UnsetType | None = UNSET
-    slices: int | UnsetType = UNSET
-    index: str | UnsetType | None = UNSET
-    dry_run: bool | UnsetType = UNSET
-    degraded: bool | UnsetType = UNSET
-    error: str | UnsetType = UNSET
 
 
 class DecisionLog:
@@ -34,33 +15,30 @@ class DecisionLog:
 
     def __init__(self, metrics: WebhookMetrics) -> None:
         self._metrics = metrics
+        self._log = get_logger("webhook")
 
     def __call__(self, request: Request, outcome: Outcome, seconds: float) -> None:
-        """Count and log one decision that took `seconds`."""
+        """Count and log one decision that took `seconds`; fields that do not apply are left out."""
         self._metrics.reviews[outcome.reason].inc()
         self._metrics.review_seconds.observe(seconds)
-        line = ReviewLine(
-            datetime.now(UTC),
-            "info" if outcome.error is None else "error",
-            "webhook",
-            "review",
-            request.uid,
-            request.namespace,
-            "allowed" if outcome.denial is None else "denied",
-            outcome.reason,
-            int(seconds * 1e6) / 1000,
-        )
+        said: dict[str, Any] = {
+            "uid": request.uid,
+            "namespace": request.namespace,
+            "decision": "allowed" if outcome.denial is None else "denied",
+            "reason": outcome.reason.value,
+            "ms": int(seconds * 1e6) / 1000,
+        }
         policy, injection = outcome.policy, outcome.injection
         if policy is not None:
-            line.policy, line.queue = policy.marker, policy.queue
+            said |= {"policy": policy.marker, "queue": policy.queue}
         if injection is not None:
-            line.slices = injection.slices
-            line.index = injection.index
+            said |= {"slices": injection.slices, "index": injection.index}
             if injection.placement.degraded:
                 self._metrics.degraded.inc()
-                line.degraded = True
+                said["degraded"] = True
         if request.dry_run:
-            line.dry_run = True
-        if outcome.error is not None:
-            line.error = outcome.error
-        write_line(line)
+            said["dry_run"] = True
+        if outcome.error is None:
+            self._log.info("review", **said)
+        else:
+            self._log.error("review", **said, error=outcome.error)

@@ -60,7 +60,6 @@ class DenialReports:
             await self._client.close()
 
     async def _report(self) -> None:
-        """Send all counts, or drop them."""
         report = DenialReport(list(self._counted.values()))
         self._counted.clear()
         self._some.clear()

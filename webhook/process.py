@@ -101,7 +101,6 @@ class WebhookProcess:
         await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
 
     def _make_page(self, ledger: Ledger) -> Page:
-        """Make the page of the ledger in this process."""
         from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never use
 
         denials, admitted = RecentDenials(), AdmittedPods()

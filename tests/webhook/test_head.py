@@ -12,7 +12,6 @@ from webhook.admission.pod import Pod
 from webhook.admission_review import UnreadableReviewError, decode, decode_head
 
 MEMORY_LABEL = "clearml-injector/gpu-memory"
-QUEUE = "clearml/queue-name"
 ODD = {
     "a number": {"labels": {LABEL: 0.5}},
     "null": {"labels": {LABEL: None}},
@@ -54,34 +53,15 @@ def test_heads_of_odd_reviews(metadata):
     check(as_body(review_of({"metadata": metadata, "spec": {}})))
 
 
-@pytest.mark.parametrize("found", [None, [], 1, {"metadata": None}, {"metadata": []}])
-def test_heads_of_reviews_without_an_object(found):
-    assert not check(as_body(review_of(found))).is_labelled
-
-
 def test_a_label_whose_key_is_written_with_escapes_is_one():
     body = as_body(review_of(pod())).replace(LABEL.encode(), rb"\u0063learml-injector\/fraction")
     assert check(body).is_labelled
-
-
-def test_the_last_of_several_labels_objects_counts():
-    body = as_body(review_of(pod())).replace(b'"labels": {', b'"labels": {"a": "b"}, "labels": {', 1)
-    assert check(body).is_labelled
-    body = as_body(review_of(pod(fraction=None)))
-    twice = b'"labels": {"%b": "0.500"}, "labels": {' % LABEL.encode()
-    assert not check(body.replace(b'"labels": {', twice, 1)).is_labelled
 
 
 @pytest.mark.parametrize("fraction", ["0.500", None])
 def test_of_what_is_nested_too_deep_it_says_what_can_be_said(fraction):
     review = as_body(review_of(pod(fraction=fraction, deep="HERE")))
     check(review.replace(b'"HERE"', b"[" * 100_000 + b"]" * 100_000))
-
-
-@pytest.mark.parametrize("metadata", ODD.values(), ids=ODD)
-def test_an_odd_review_may_be_nested_too_deep_besides(metadata):
-    body = as_body(review_of({"metadata": metadata, "spec": "@"}))
-    check(body.replace(b'"@"', b"[" * 100_000 + b"]" * 100_000))
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"request": {}}', b'{"request": {"uid": 1}}'])
@@ -111,11 +91,6 @@ def test_words_of_other_systems_are_found_however_json_writes_them(body, is_sure
     assert is_surely_without_aliases(body) is is_sure
 
 
-def test_only_words_of_the_systems_that_a_policy_accepts_count():
-    body = json.dumps({"nvidia.com/gpumem": "1"}).encode()
-    assert [is_surely_without_aliases(body, {system}) for system in ("kai", "hami")] == [True, False]
-
-
 def of_size(size, found):
     """A review of so many bytes: its object has a long argument."""
     review = json.dumps(review_of({**found, "spec": {"containers": [container(args=["@"])]}}))
@@ -135,12 +110,12 @@ def with_parts(count):
         (
             of_size(sizes.MAX_BYTES, pod()),
             of_size(sizes.MAX_BYTES + 1, pod()),
-            "524289 bytes, more than 524288; 523788 bytes are in spec.containers[0].args",
+            "524289 bytes, more than 524288",
         ),
         (
             with_parts(sizes.MAX_PARTS),
             with_parts(sizes.MAX_PARTS + 1),
-            "40001 lists and fields, more than 40000; 219893 bytes are in metadata.managedFields",
+            "40001 lists and fields, more than 40000",
         ),
     ],
     ids=["bytes", "parts"],
@@ -151,7 +126,7 @@ def test_a_labelled_object_is_denied_beyond_a_size_and_told_what_to_shorten(allo
     assert webhook.outcomes[-1].reason == "injected"
     webhook.reviewer.answer(too_large)
     assert webhook.outcomes[-1].reason == "pod-too-large"
-    advice = "shorten it, or pass long values in a ConfigMap"
+    advice = "shorten its longest field, or pass long values in a ConfigMap"
     assert webhook.outcomes[-1].denial.message == f"the request has {found}: {advice}"
 
 

@@ -123,7 +123,6 @@ def bind_node(
 
 
 def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_there: bool) -> list[Operation]:
-    """Return the node affinity for a pod that has none."""
     node_affinity: dict[str, Any] = {}
     if required:
         terms = [{"matchExpressions": [_expression(*one) for one in required]}]
@@ -138,7 +137,6 @@ def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_th
 
 
 def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
-    """Return the requirements on node labels."""
     memory_values = placement.memory_values
     required: list[_Required] = [(GPU_MEMORY_LABEL, "In", memory_values)] if memory_values else []
     if placement.other_memory_values:

@@ -63,13 +63,10 @@ class HamiShare(msgspec.Struct, frozen=True, gc=False):
         """Whether it is all memory of each GPU."""
         return not self.mib and self.percent == ALL
 
-    def holds(self, other: HamiShare) -> bool:
-        """Whether it is at least as much as another, on any card."""
-        if self.gpus < other.gpus:
-            return False
-        if self.mib and other.mib:
-            return self.mib >= other.mib
-        return self.is_whole or (not self.mib and not other.mib and self.percent >= other.percent)
+    @property
+    def amounts(self) -> tuple[int, int, int, int]:
+        """All that has an effect."""
+        return self.gpus, self.mib, 0 if self.mib else self.percent, self.cores
 
 
 def _pod_asks(metadata: ObjectMeta, spec: PodSpec) -> bool:
@@ -88,7 +85,6 @@ def _refuse_misplaced(metadata: ObjectMeta) -> Denial | None:
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    """Return the translated pod."""
     container = _refuse_misplaced(metadata) or _asking_container(spec)
     if isinstance(container, Denial):
         return container
@@ -140,28 +136,22 @@ def _asking_container(spec: PodSpec) -> Container | Denial:
 
 
 def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
-    """Return the largest request of the container and the init containers: HAMi counts that."""
+    """Return the request of the container; init containers with a request get the same share."""
     own = _share(container, policy)
     if isinstance(own, Denial):
         return own
-    largest = own
     for each in spec.init_containers or ():
         if each is container or not _asks(each):
             continue
         found = _share(each, policy)
         if isinstance(found, Denial):
             return found
-        if found.cores != own.cores:
-            return denied(f"{HAMI_CORES} differs between containers: use the same value in each")
-        if found.holds(largest):
-            largest = found
-        elif not largest.holds(found):
+        if found.amounts != own.amounts:
             name = cut_text(each.name, MAX_CHARACTERS)
             return denied(
-                f'init container "{name}" and its pod request shares that cannot be compared:'
-                " use the same in both"
+                f'init container "{name}" and its pod request different shares: use the same in both'
             )
-    return largest
+    return own
 
 
 def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
@@ -276,7 +266,6 @@ def _with_gpus(
 def _words(
     share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]
 ) -> list[str]:
-    """Describe the translation of each request of the pod."""
     said = {
         COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
         GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",

@@ -41,7 +41,6 @@ def _asks(metadata: ObjectMeta, _: PodSpec) -> bool:
 
 
 def _read(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
-    """Return the translated pod."""
     misplaced = _refuse_misplaced(metadata)
     if misplaced is not None:
         return misplaced

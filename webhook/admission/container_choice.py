@@ -45,7 +45,6 @@ def choose(
 def _by_hints(
     metadata: ObjectMeta, regular: list[ContainerRef], policy: EffectivePolicy
 ) -> ContainerRef | Denial:
-    """Choose by names in the policy and the pod, then by known sidecars."""
     tasks = [ref for ref in regular if _is_task(ref, metadata, policy)]
     if len(tasks) == 1:
         return tasks[0]

@@ -35,12 +35,9 @@ class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def asks_for_gpu(self) -> bool:
         """Whether it requests more than zero of a GPU resource, the user's or ours, or uses our claim."""
-        if self.has_claim:
-            return True
-        for _, amount, kind in self.gpu_amounts:  # noqa: SIM110 any() with a generator takes twice as long
-            if kind.asks and amount not in {"0", 0}:
-                return True
-        return False
+        return self.has_claim or any(
+            kind.asks and amount not in {"0", 0} for _, amount, kind in self.gpu_amounts
+        )
 
     @property
     def runs_concurrently(self) -> bool:

@@ -54,7 +54,6 @@ def clear_env(ref: ContainerRef, *, hides_gpus: bool) -> list[Operation]:
 
 
 def _entries(ref: ContainerRef, names: set[str]) -> list[tuple[int, EnvEntry]]:
-    """Return the variables with one of these names, each with its position."""
     if not names:
         return []
     return [(at, entry) for at, entry in enumerate(ref.container.env or ()) if entry.name in names]

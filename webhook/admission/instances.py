@@ -91,7 +91,6 @@ def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
 
 
 def _products(term: NodeSelectorTerm) -> dict[tuple[str, ...], None]:
-    """Return the models of each model requirement in a term, each once."""
     return {
         each.values: None
         for each in term.match_expressions or ()

@@ -66,7 +66,6 @@ def driver_of(policy: EffectivePolicy) -> DriverName | None:
 
 
 def _template_of(spec: PodSpec) -> str | None:
-    """Return the template of the claim of the pod's share; None if it has no such claim."""
     position = position_of_claim(spec)
     if position is None or spec.resource_claims is None:
         return None

@@ -11,7 +11,7 @@ from policies.model.effective import EffectiveLimiter, InitContainer, LibraryVol
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.existing_injection import ExistingInjection
-from webhook.admission.free_names import FreeNames
+from webhook.admission.free_names import take_name
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
@@ -45,13 +45,11 @@ class Volumes:
         self._spec = spec
         self._limiter = limiter
         self._existing_injection = existing
-        taken = {volume.name for volume in spec.volumes or ()}
+        self._taken = {volume.name for volume in spec.volumes or ()}
         for ref in every:
-            taken.add(ref.container.name)
+            self._taken.add(ref.container.name)
             # A mount without a volume could refer to ours, to write into it.
-            for mount in ref.container.volume_mounts or ():
-                taken.add(mount.name)
-        self._names = FreeNames(taken)
+            self._taken.update([mount.name for mount in ref.container.volume_mounts or ()])
         self._added: list[dict[str, Any]] = []
         self._existing_library = _library(gpu, limiter, existing)
         self._library_name = self._existing_library
@@ -89,7 +87,7 @@ class Volumes:
         if init is None or library is None or self._existing_library is not None:
             return []
         named = {
-            "name": self._names.take(INIT_CONTAINER),
+            "name": take_name(INIT_CONTAINER, self._taken),
             **_init_container(init),
             "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
             **_cpu_and_memory(model),
@@ -106,7 +104,7 @@ class Volumes:
         return self._library_name
 
     def _new(self, wanted: str, size_limit: str) -> str:
-        name = self._names.take(wanted)
+        name = take_name(wanted, self._taken)
         self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
         return name
 

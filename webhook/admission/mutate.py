@@ -9,7 +9,7 @@ from modes.claim import ClaimedShare
 from modes.gpu_kinds import EVERY_KIND
 from policies.model.effective import NO_LIMITER
 from webhook.admission.affinity import bind_node
-from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
+from webhook.admission.annotations import GPU_INDEX, write_annotations
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import clear_env, limit_env
 from webhook.admission.gpu_resources import replace_amounts, take_out_amounts
@@ -59,12 +59,11 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     images = _images(validated, share, placement.gpu_mib)
     if isinstance(images, Denial):
         return images
-    names = validated.containers.names
     refusing = validated.mode.refusing_nodes(validated.fraction)
     # A claim states its kinds itself.
     kinds = EVERY_KIND if validated.mode.is_claimed else validated.kinds
     operations = [
-        *write_annotations(validated.metadata, annotations_of(share, names, placement.reservation)),
+        *write_annotations(validated.metadata, share.annotations),
         *images,
         *_gpu_containers(validated, share),
         *_others(validated),
@@ -80,6 +79,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     mib = share.memory_mib if placement.instance is None else placement.instance.mib
     index = share.annotations.get(GPU_INDEX)
     claim = claim_of(validated, placement)
+    names = validated.containers.names
     return Injection(patch, names, validated.fraction.slices, placement, mib, index, claim=claim)
 
 
@@ -109,14 +109,6 @@ def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operati
             return chosen
         operations += chosen
     return operations
-
-
-def annotations_of(share: PodShare, containers: str, reservation: str | None) -> dict[str, str]:
-    """Return all our annotations of a placed pod; it may have no others of ours."""
-    values = {**share.annotations, GPU_CONTAINER: containers}
-    if reservation is not None:
-        values[RESERVATION] = reservation
-    return values
 
 
 def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:

@@ -118,7 +118,6 @@ def _amounts(spec: PodSpec) -> EffectiveRequest:
 
 
 def _tolerations(spec: PodSpec, policy: EffectivePolicy) -> tuple[Toleration, ...]:
-    """Return the pod's own tolerations, and those that the policy adds."""
     own = tuple(spec.tolerations or ())
     if not policy.tolerations:
         return own

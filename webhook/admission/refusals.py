@@ -85,7 +85,6 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
-    """Refuse annotations of another GPU system, and those that inject devices."""
     annotations = metadata.annotations or {}
     for name in sorted(annotations.keys() & OURS_INSTEAD.keys()):
         ours = OURS_INSTEAD[name]

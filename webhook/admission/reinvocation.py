@@ -133,7 +133,6 @@ def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Frac
 
 
 def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
-    """Whether limits and requests have exactly the amounts of this share."""
     resources = ref.container.resources
     wanted = mode.amounts(fraction, indices)
     for amounts in (resources.limits, resources.requests) if resources is not None else ({},):

@@ -9,7 +9,15 @@ import msgspec
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from policies.model.effective import COMPUTE_LIMIT, EnvVar
-from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
+from webhook.admission.annotations import (
+    GPU_CONTAINER,
+    GPU_INDEX,
+    INJECTED,
+    MEMORY_MIB,
+    RESERVATION,
+    SLICES,
+    index_text,
+)
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.validate import Validated
@@ -78,7 +86,7 @@ class PodShare(msgspec.Struct, frozen=True, eq=False):
     parts: dict[str, ContainerShare]
     """Shares of the containers with parts, by path."""
     annotations: dict[str, str]
-    """All annotations except the containers' names and the reservation."""
+    """All our annotations; the pod may have no others of ours."""
     memory_mib: int | None
     """MiB of all parts."""
     smallest_mib: int | None
@@ -102,6 +110,9 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
         annotations[GPU_INDEX] = index_text(placement.containers or placement.indices)
     if each is not None:
         annotations[MEMORY_MIB] = mib_text(each)
+    annotations[GPU_CONTAINER] = containers.names
+    if placement.reservation is not None:
+        annotations[RESERVATION] = placement.reservation
     by_path = {
         part.ref.path: _share_of(
             validated, *containers.share_of(part.ref, fraction, placement), each[at] if each else None
@@ -125,7 +136,6 @@ def _share_of(
 
 
 def _limited(variables: tuple[EnvVar, ...], compute: str | None) -> tuple[EnvVar, ...]:
-    """Return the limiter's variables, with the pod's own limit of compute."""
     if compute is None:
         return variables
     own = EnvVar(COMPUTE_LIMIT, compute)

@@ -41,7 +41,6 @@ def claim_of(validated: Validated, placement: Placement) -> ClaimedShare | None:
 
 
 def _use(ref: ContainerRef, request: str) -> list[Operation]:
-    """Return the operations by which a container uses this request of the claim."""
     resources, use = ref.container.resources, {"name": CLAIM_NAME}
     if request != REQUEST_NAME:
         use["request"] = request

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kube.names import INJECTED_ANNOTATION
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.free_names import MAX_NAME
@@ -38,8 +37,6 @@ MAX_ANNOTATIONS = 1000
 MAX_TERMS = 200
 """Of the required node affinity: twice the limit of `placement_request`, since a first review adds to it."""
 MAX_EXPRESSIONS = 1000
-_MORE_WHERE_INJECTED = 5, 4
-"""Factor of the limits for a pod that is marked as injected, because it also contains our part."""
 MAX_OPERATIONS = 500
 """Of a patch: for each, an API server moves the rest of a list; 85,000 took 34 s."""
 MAX_PATCH_BYTES = 700_000
@@ -68,12 +65,8 @@ def refuse_too_large(body: bytes) -> Denial:
 
 
 def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
-    """Deny a pod that exceeds a limit, or in which two containers or volumes have the same name.
-
-    For a pod that is marked as injected, the limits are a quarter higher.
-    """
+    """Deny a pod that exceeds a limit, or in which two containers or volumes have the same name."""
     annotations = (metadata.annotations if metadata is not None else None) or ()
-    more, one = _MORE_WHERE_INJECTED if INJECTED_ANNOTATION in annotations else (1, 1)
     volumes, every = spec.volumes or [], [*(spec.init_containers or ()), *(spec.containers or ())]
     limits = (
         (len(annotations), MAX_ANNOTATIONS, "annotations", "remove some"),
@@ -83,9 +76,8 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
         *_in_affinity(spec),
     )
     for count, most, what, advice in limits:
-        if count * one > most * more:
-            text = f"the pod has {count} {what}, more than {most * more // one}: {advice}"
-            return Denial.of(Reason.TOO_LARGE, text)
+        if count > most:
+            return Denial.of(Reason.TOO_LARGE, f"the pod has {count} {what}, more than {most}: {advice}")
     return _refuse_duplicates("containers", [each.name for each in every]) or _refuse_duplicates(
         "volumes", [volume.name for volume in volumes]
     )
@@ -117,7 +109,6 @@ def _parts(body: bytes) -> int:
 
 
 def _in_containers(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit]:
-    """Return the lengths of lists in containers, and those of paths in containers and volumes."""
     mounts = [mount for each in every for mount in each.volume_mounts or ()]
     devices = [device for each in every for device in each.volume_devices or ()]
     hosts = [volume.host_path.path for volume in spec.volumes or () if volume.host_path is not None]
@@ -145,7 +136,6 @@ def _in_containers(spec: PodSpec, every: Sequence[Container]) -> Iterable[_Limit
 
 
 def _in_affinity(spec: PodSpec) -> Iterable[_Limit]:
-    """Return the lengths of lists in the required node affinity."""
     terms = required_terms(spec) or ()
     expressions = sum([len(term.match_expressions or ()) + len(term.match_fields or ()) for term in terms])
     advice = "label the nodes, and require that label"

@@ -102,7 +102,6 @@ def validate(
 
 
 def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers) -> Fraction:
-    """Return the share with the parts of several containers."""
     if not containers.parts:
         return fraction
     shared = fraction.shared_by([part.fraction for part in containers.parts])

@@ -257,7 +257,6 @@ class ControllerPlacer:
             waiting.answered.set_result(placed)
 
     def _report(self, *, answers: bool, **why: str) -> None:
-        """Log each change once."""
         if answers == self._answers:
             return
         self._answers = answers

@@ -27,8 +27,6 @@ from webhook.admission.denial import Reason
 from webhook.placing.known_claims import KnownClaims
 from webhook.placing.placer import Unanswered
 
-MAX_OWNERS = 128
-"""Owners of replicas that are known on one node: as many as pods can hold slices of 8 GPUs."""
 MAX_MATCHED = 1024
 """Placements made here that one report of the controller is compared with; the others expire."""
 _Pods = Mapping[PodKey, PodFact]
@@ -191,13 +189,12 @@ def _taken(state: NodeState) -> Iterator[PodFact]:
         cpu_milli=state.fact.cpu_milli - state.cpu_free,
         memory_bytes=state.fact.memory_bytes - state.memory_free,
     )
-    for each in state.replicas[:MAX_OWNERS]:
+    for each in state.replicas:
         nothing = tuple([(POOL if index == each.POOL else unit_of(index), 0) for index in each.indices])
         yield PodFact(namespace="", name=f"{name}/{each.owner}", node=name, takes=nothing, owner=each.owner)
 
 
 def _amounts(claims: Iterable[Claim]) -> Counter[Unit]:
-    """Return what some claims take."""
     amounts: Counter[Unit] = Counter()
     for claim in claims:
         add_amounts(amounts, claim)

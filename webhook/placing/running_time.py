@@ -22,21 +22,17 @@ async def running_timeout(seconds: float, on_tick: Callable[[], None] | None = N
         TimeoutError: the body took longer.
     """
     loop = asyncio.get_running_loop()
-    left = round(seconds / TICK_SECONDS)
     async with asyncio.timeout(None) as limit:
 
-        def tick() -> None:
-            nonlocal left
-            left -= 1
-            if on_tick is not None:
-                on_tick()
-            if left > 0:
-                timers[:] = [loop.call_later(TICK_SECONDS, tick)]
-            else:
-                limit.reschedule(loop.time())
+        async def count() -> None:
+            for _ in range(round(seconds / TICK_SECONDS)):
+                await asyncio.sleep(TICK_SECONDS)
+                if on_tick is not None:
+                    on_tick()
+            limit.reschedule(loop.time())
 
-        timers = [loop.call_later(TICK_SECONDS, tick)]
+        counting = asyncio.ensure_future(count())
         try:
             yield
         finally:
-            timers[0].cancel()
+            counting.cancel()

@@ -33,8 +33,9 @@ def placement(node, reservation="uid-1"):
 class Controller:
     """A controller that answers batches as the test says: with a function from body to (status, content)."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, path="/v1/placements"):
         self.answer = answer
+        self._path = path
         self.batches = []
         self.connections = 0
         self.writers = []
@@ -47,7 +48,7 @@ class Controller:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
                 body = await reader.readexactly(length)
-                if not head.startswith("POST /v1/placements "):
+                if not head.startswith(f"POST {self._path} "):
                     break
                 self.batches.append(json.loads(body))
                 status, content = await self.answer(self.batches[-1])

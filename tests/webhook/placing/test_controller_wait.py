@@ -9,71 +9,33 @@ from testbed import plain_http
 from testbed.controller_process import write_tls
 from tests.webhook.running import Running, client, ending_well, event, replace, until
 from tests.webhook.support import POLICIES, pod, review_of
-from webhook.options import WebhookOptions
 from webhook.placing.controller_wait import ControllerWait
-from webhook.process import WebhookProcess
 
 WAITING = "the controller has not sent its nodes yet: serving without it after 20 s"
 
 
-class Situation:
-    """A clock and a controller, both moved by the test."""
-
-    def __init__(self):
-        self.now = 100.0
-        self.known = False
-        self.wait = ControllerWait(lambda: self.known, 20.0, lambda: self.now)
-
-
-def test_it_is_over_as_soon_as_the_nodes_are_known():
-    at = Situation()
-    assert at.wait.missing() == WAITING
-    at.known = True
-    assert at.wait.missing() is None
-
-
-def test_it_is_over_after_a_while_without_a_controller():
-    at = Situation()
-    assert at.wait.missing() == WAITING
-    at.now += 19.9
-    assert at.wait.missing() == WAITING
-    at.now += 0.1
-    assert at.wait.missing() is None
-
-
-def test_it_begins_when_it_is_first_asked():
-    at = Situation()
-    at.now += 3600
-    assert at.wait.missing() == WAITING
-
-
-def test_it_never_begins_again():
-    at = Situation()
-    at.known = True
-    assert at.wait.missing() is None
-    at.known = False
-    assert at.wait.missing() is None
+@pytest.mark.parametrize(
+    ("steps", "missing"),
+    [
+        ([(0, False), (19.9, False)], WAITING),
+        ([(0, False), (20, False)], None),
+        ([(0, False), (1, True)], None),
+        ([(3600, False)], WAITING),
+        ([(0, True), (1, False)], None),
+    ],
+    ids=["waits", "a while", "known nodes", "begins when it is first asked", "never begins again"],
+)
+def test_it_is_over_when_the_nodes_are_known_or_after_a_while(steps, missing):
+    now, known = [0.0], [False]
+    wait = ControllerWait(lambda: known[0], 20.0, lambda: now[0])
+    for now[0], known[0] in steps:
+        last = wait.missing()
+    assert last == missing
 
 
 @pytest.fixture
 def mounted(tmp_path):
     return write_tls(tmp_path / "tls")
-
-
-def test_a_webhook_is_not_ready_before_its_controller_answers(mounted, tmp_path):
-    made = []
-
-    def readiness(folder):
-        options = WebhookOptions(port=0, tls_directory=folder, controller="https://127.0.0.1:9")
-        made.append(WebhookProcess(options, None))
-        return made[-1]._process.readiness()["controller"]
-
-    try:
-        assert readiness(mounted) == WAITING
-        assert readiness(tmp_path / "nothing") == "waits for the certificate"
-    finally:
-        for process in made:
-            process._listeners[0].socket.close()
 
 
 def test_a_process_gets_ready_without_a_controller_and_with_the_first_good_policies(mounted, tmp_path):

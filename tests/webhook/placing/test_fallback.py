@@ -15,12 +15,11 @@ from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from modes.units import profile_of_resource
-from tests.ledger.cluster import changed, request_of
+from tests.ledger.cluster import request_of
 from webhook.admission.denial import Reason
 from webhook.placing import fallback as module
-from webhook.placing.fallback import NODES_AT_ONCE, Fallback
+from webhook.placing.fallback import Fallback
 from webhook.placing.placer import Unanswered
-from webhook.placing.snapshot import _Beginning
 
 HALF = Fraction(4, 8)
 
@@ -84,28 +83,6 @@ def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallba
     assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
 
 
-def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_answers(fallback, clock):
-    report(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(request_of(Fraction(7, 8), reservation="r"))
-    clock.now = 4.9
-    fallback.mark_live()
-    assert fallback.used() == 7
-    clock.now = 5.0
-    fallback.mark_live()
-    assert fallback.used() == 0
-
-
-def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seconds_of_room(fallback, clock):
-    report(fallback, {"a": node("a", gpus=8)}, [])
-    used = []
-    for second in range(60):
-        clock.now = float(second)
-        fallback.mark_live()
-        fallback.place(request_of(Fraction(1, 8), reservation=f"r{second}"))
-        used.append(fallback.used())
-    assert max(used) <= 10
-
-
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
     report(fallback, {"a": node("a", gpus=1)}, [])
     for name in ("r", "s"):
@@ -137,25 +114,6 @@ def test_one_report_is_compared_with_a_bounded_number_of_placements(fallback, mo
     assert fallback._ledger.reservations == 2
 
 
-def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
-    report(fallback, {"a": node("a", gpus=1)}, [])
-    request = request_of(HALF, namespace="team", reservation="r1", pod="p")
-    first = fallback.place(request)
-    again = changed(request, reservation="r2", existing=first)
-    assert placed(fallback.place(again)) == ("a", (0,))
-    assert fallback.used() == 4
-    stranger = changed(again, reservation="r3", pod="q")
-    fallback.place(stranger)
-    assert fallback.used() == 8
-
-
-def test_what_is_given_back_leaves_room(fallback):
-    report(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(request_of(Fraction(7, 8), reservation="r"))
-    fallback.release("r")
-    assert placed(fallback.place(request_of(HALF))) == ("a", (0,))
-
-
 def test_changes_since_the_snapshot_count(fallback):
     report(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
     fallback.set_node(node("a", pod("z", "a", 0, 8), pod("z2", "a", 1, 6)))
@@ -165,14 +123,6 @@ def test_changes_since_the_snapshot_count(fallback):
     assert fallback.nodes() == 2
     fallback.remove_node("b")
     assert (fallback.used(), fallback.nodes()) == (14, 1)
-
-
-def test_who_waits_makes_others_wait_elsewhere(fallback):
-    full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    report(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
-    assert placed(fallback.place(request_of(HALF))) == (None, (1,))
-    fallback.set_backlog([PendingView("team", "v", "pod", (1,), 4)])
-    assert placed(fallback.place(request_of(HALF))) == (None, (0,))
 
 
 def test_without_any_snapshot_only_an_assumption_places(fallback):
@@ -228,29 +178,15 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
         await fallback.replace({"a": node("a", gpus=1)}, [])
         fallback.place(request_of(HALF, reservation="r"))
         clock.now = 600.0
-        beginning = _Beginning(fallback)
-        await beginning.take(StreamEvent(node=node("a", gpus=1)))
-        beginning.mark_live()
+        fallback.begin_stream()
+        await fallback.take(StreamEvent(node=node("a", gpus=1)))
+        fallback.mark_live()
         before = fallback.used()
-        await beginning.take(StreamEvent(synced=True))
-        beginning.mark_live()
+        await fallback.take(StreamEvent(synced=True))
+        fallback.mark_live()
         return before, fallback.used()
 
     assert asyncio.run(main()) == (4, 0)
-
-
-def test_a_snapshot_of_many_nodes_replaces_another_of_many(fallback):
-    for name in "ab":
-        names = [f"{name}{number}" for number in range(NODES_AT_ONCE + 1)]
-        report(fallback, {each: node(each) for each in names}, [])
-    assert fallback.nodes() == len(names)
-    assert placed(fallback.place(request_of(HALF)))[0] in names
-
-
-def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
-    report(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
-    fallback.set_backlog([PendingView("team", "w", "pod", (0, 1), 8, (7, 1))])
-    assert placed(fallback.place(request_of(HALF))) == (None, (1,))
 
 
 def divided(name, *pods):
@@ -275,9 +211,3 @@ def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells
     ]
     assert [answer.instance.profile.name for answer in answers] == ["1g.10gb"] * 2
     assert [answer.node for answer in answers] == ["m", None]
-
-
-def test_without_any_snapshot_no_instance_can_be_assumed():
-    answer = Fallback(Clock()).place(request_of(Fraction(1, 8), mode="mig", writes_limits=False))
-    assert isinstance(answer, Unanswered)
-    assert answer.reason is Reason.NO_CONTROLLER

@@ -1,6 +1,5 @@
 """Without the controller, pods get the claims whose templates it made lately."""
 
-import msgspec
 import pytest
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
@@ -34,11 +33,6 @@ def fallback(now):
     made = Fallback(lambda: now[0])
     made.claims.note(asking(), MADE)
     return made
-
-
-def test_the_next_pod_of_the_kind_gets_the_claim_that_the_last_one_got(fallback):
-    found = fallback.place(asking())
-    assert (found.cards, found.degraded) == (MADE.cards, True)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +72,6 @@ def test_only_the_last_namespaces_are_remembered(fallback, monkeypatch):
         fallback.claims.note(asking(namespace=namespace), MADE)
     assert fallback.claims.find(asking(namespace="b")) is None
     assert fallback.claims.find(asking(namespace="default")) is not None
-
-
-def test_a_second_review_keeps_the_reservation_of_the_first(fallback):
-    existing = msgspec.structs.replace(MADE, reservation="r")
-    assert fallback.place(asking(existing=existing)).reservation == "r"
 
 
 @pytest.mark.parametrize(
