@@ -78,8 +78,8 @@ class WebhookProcess:
         self._controller_wait: ControllerWait | None = None
         self._controller_placer: ControllerPlacer | None = None
         self._last_good: LastGoodPolicies | None = None
-        self._page: Page | None = None
         self._observers: list[Observer] = [DecisionLog(self._metrics)]
+        self._page = self._make_page(ledger) if ledger and options.page_port is not None else None
         placer, may_have = self._placer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, Rules(may_have), placer, self._observe)
         router = self._process.router(self._detail)
@@ -155,8 +155,6 @@ class WebhookProcess:
     def _placer(self, ledger: Ledger | None) -> tuple[Placer, Callable[[Collection[str]], bool]]:
         """Return the placer, and what it knows of the GPUs' memory."""
         if ledger is not None:
-            if self._options.page_port is not None:
-                self._page = self._make_page(ledger)
             return LedgerPlacer(ledger), ledger.may_have
         certificate = self._mounted
         if self._options.controller is None or certificate is None:

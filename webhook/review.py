@@ -11,20 +11,18 @@ from time import perf_counter
 from typing import Any
 
 from ledger.placement_request import Placement
-from webhook.admission.denial import Reason
 from webhook.admission.sizes import is_too_large
 from webhook.admission_request import Request
 from webhook.admission_review import allow, decode, decode_head, deny
 from webhook.decision import Outcome, Pending, deny_unplaced
 from webhook.dispatch import Dispatcher, broken
-from webhook.placing.placer import Placed, Placer, Unanswered
+from webhook.placing.placer import Placed, Placer
 from webhook.policy_resolver import Policies
 from webhook.rules import Rules
 
 Observer = Callable[[Request, Outcome, float], None]
 """Called for each decision, with the seconds it took."""
 Answer = bytes | Coroutine[Any, Any, bytes]
-_CANCELLED = Unanswered(Reason.INTERNAL, "its placement was cancelled: try again or tell your admin")
 
 
 class Reviewer:
@@ -87,8 +85,6 @@ class Reviewer:
         try:
             return await shield(coming)
         except CancelledError:
-            if coming.cancelled():
-                return _CANCELLED
             coming.add_done_callback(self._release_unused)
             raise
 

@@ -148,7 +148,8 @@ class ControllerPlacer:
             # The process stops and still answers reviews, or a fault ends this loop, which then starts again.
             self._answers = False
             self._client.drop()
-            self._place_all_without()
+            for waiting in self._take_unanswered():
+                self._place_without(waiting)
             await self._client.close()
 
     async def _next_occasion(self) -> None:
@@ -179,7 +180,7 @@ class ControllerPlacer:
             self._deliver(batch, answers)
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
             self._releases += releases
-            await self._fail_over(batch, error)
+            await self._fail_over(error)
         else:
             self._report(answers=True)
 
@@ -187,7 +188,7 @@ class ControllerPlacer:
         """Place requests without the controller that were overdue at the last tick already."""
         before, self._ticked_at = self._ticked_at, self._clock()
         for waiting in (*self._sent, *self._waiting):
-            if waiting.deadline <= before and not waiting.answered.done():
+            if waiting.deadline <= before:
                 self._place_without(waiting)
 
     def _take_batch(self) -> list[_Waiting]:
@@ -221,20 +222,18 @@ class ControllerPlacer:
         if is_claimed and isinstance(placed, Placement):
             self._fallback.claims.note(request, placed)
 
-    async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
+    async def _fail_over(self, error: Exception) -> None:
         """Place all waiting requests without the controller, and those that come until it answers.
 
         Hundreds may wait: other reviews are answered in between.
         """
         self._client.drop()
-        self._release_unused(batch)
-        batch += self._waiting
-        self._waiting = []
+        self._release_unused(self._sent)
+        waits = self._take_unanswered()
         self._report(answers=False, error=f"{type(error).__name__}: {error}")
         time_slice = TimeSlice()
-        for waiting in batch:
-            if not waiting.answered.done():
-                self._place_without(waiting)
+        for waiting in waits:
+            self._place_without(waiting)
             await time_slice.pause()
 
     def _release_unused(self, batch: list[_Waiting]) -> None:
@@ -242,13 +241,14 @@ class ControllerPlacer:
         self._releases += [name for w in batch if (name := w.request.accounting.reservation) is not None]
         del self._releases[MAX_RELEASES:]
 
-    def _place_all_without(self) -> None:
-        waiting, self._waiting = [*self._sent, *self._waiting], []
-        for each in waiting:
-            if not each.answered.done():
-                self._place_without(each)
+    def _take_unanswered(self) -> list[_Waiting]:
+        """Return all requests; those that this loop does not get to stay in `_sent`."""
+        self._sent, self._waiting = [*self._sent, *self._waiting], []
+        return self._sent
 
     def _place_without(self, waiting: _Waiting) -> None:
+        if waiting.answered.done():
+            return
         try:
             placed = self._fallback.place(waiting.request)
         except Exception as error:  # noqa: BLE001 - its review is denied; the others still need their answers

@@ -1,4 +1,4 @@
-"""Of several containers none of which asks for a GPU: the author's default, and known sidecars."""
+"""Which container gets the share, if no annotation divides it: the first of six rules, and known sidecars."""
 
 import pytest
 
@@ -6,79 +6,105 @@ from policies.model.sidecars import KNOWN_SIDECARS
 from tests.webhook.support import POLICIES, as_body, container, decide, pod, policies, review_of
 from tests.webhook.support.bounded_work import check
 
-DEFAULT = "kubectl.kubernetes.io/default-container"
+DEFAULT, OURS = "kubectl.kubernetes.io/default-container", "clearml-injector/container"
 GPU = {"nvidia.com/gpu": "1"}
+SIDECAR = container("side", restartPolicy="Always")
 DOCUMENT = (POLICIES.parent / "docs" / "reference" / "sidecars.md").read_text()
+
+
+def of(*containers, annotations=None, **spec):
+    """A pod named "task"; a text is a container of that name, and one that ends with "+" requests a GPU."""
+    made = [
+        container(each.rstrip("+"), limits=GPU if each.endswith("+") else None)
+        if isinstance(each, str)
+        else each
+        for each in containers
+    ]
+    return pod(containers=made, metadata={"annotations": annotations or {}}, **spec)
 
 
 def chosen(decided):
     return decided.annotations["clearml-injector/gpu-container"]
 
 
-def two(first, second, **annotations):
-    return pod(containers=[first, second], metadata={"annotations": annotations})
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        (of("task", "main", annotations={OURS: "main"}), "main"),
+        (of("a", "b", annotations={DEFAULT: "b", OURS: "a"}), "a"),
+        (of("task", "b+"), "b"),
+        (of("task", container("b", limits={"nvidia.com/gpu.shared": "1"})), "b"),
+        (of("task", container("b", limits={"clear.ml/fraction-1": "500m"})), "b"),
+        (of(container("a", limits={"nvidia.com/gpu": "0"}), "b+"), "b"),
+        (of("a+", "b", annotations={DEFAULT: "b"}), "a"),
+        (of("istio-proxy", "task"), "task"),
+        (of("istio-proxy", "clearml-id-7"), "clearml-id-7"),
+        (of("clearml-id-1", "log", annotations={DEFAULT: "log"}), "clearml-id-1"),
+        (of("clearml-id-1", "clearml-id-2", annotations={DEFAULT: "clearml-id-2"}), "clearml-id-2"),
+        (of("a", "b", annotations={DEFAULT: "b"}), "b"),
+        (of("train", "istio-proxy", annotations={DEFAULT: "istio-proxy"}), "istio-proxy"),
+        (of("a", "daprd", annotations={DEFAULT: "side"}, initContainers=[SIDECAR]), "a"),
+        (of("istio-proxy", "main", "vault-agent"), "main"),
+        (of("istio-proxy"), "istio-proxy"),
+    ],
+)
+def test_the_first_rule_that_names_one_container_decides(found, name):
+    decided = decide(found)
+    assert chosen(decided) == name
+    for other in found["spec"]["containers"]:
+        assert other["name"] == name or decided.env(other["name"]) == [("NVIDIA_VISIBLE_DEVICES", "void")]
 
 
-def test_the_default_container_of_kubectl_gets_the_share():
-    decided = decide(two(container("a"), container("b"), **{DEFAULT: "b"}))
-    assert chosen(decided) == "b"
-    assert decided.env("a") == [("NVIDIA_VISIBLE_DEVICES", "void")]
-
-
-def test_our_own_annotation_goes_before_the_default_container():
-    said = {DEFAULT: "b", "clearml-injector/container": "a"}
-    assert chosen(decide(two(container("a"), container("b"), **said))) == "a"
-
-
-def test_a_container_that_asks_for_a_gpu_goes_before_the_default_container():
-    found = two(container("a", limits=GPU), container("b"), **{DEFAULT: "b"})
-    assert chosen(decide(found)) == "a"
-
-
-def test_of_several_that_the_policy_names_the_default_container_is_taken():
-    found = two(container("clearml-id-1"), container("clearml-id-2"), **{DEFAULT: "clearml-id-2"})
-    assert chosen(decide(found)) == "clearml-id-2"
-
-
-@pytest.mark.parametrize("said", ["", "none-such", "setup", "side"])
-def test_a_default_container_that_is_no_regular_one_says_nothing(said):
-    found = two(container("a"), container("b"), **{DEFAULT: said})
-    found["spec"]["initContainers"] = [container("setup"), container("side", restartPolicy="Always")]
-    assert decide(found).code == "container-ambiguous"
-    found["spec"]["containers"][1]["name"] = "daprd"
-    assert chosen(decide(found)) == "a"
-
-
-OF_MESHES_AND_OPERATORS = [
-    ("istio-proxy", "docker.io/istio/proxyv2:1.24.0"),
-    ("wait", "quay.io/argoproj/argoexec:v3.6.2"),
-    ("any-name", "mirror.example.com:5000/istio/proxyv2:1.24.0-distroless"),
-]
-
-
-@pytest.mark.parametrize(("name", "image"), OF_MESHES_AND_OPERATORS)
-@pytest.mark.parametrize("is_first", [True, False])
-def test_with_a_known_sidecar_the_other_container_is_meant(name, image, is_first):
-    both = [container(name, image=image), container("main")]
-    decided = decide(pod(containers=both if is_first else both[::-1]))
-    assert chosen(decided) == "main"
-    assert decided.env(name) == [("NVIDIA_VISIBLE_DEVICES", "void")]
+AMBIGUOUS = "several containers could get the GPU: name one in the annotation clearml-injector/container"
 
 
 @pytest.mark.parametrize(
-    ("name", "image"), [("wait", "example.com/train:1"), ("helper", None), ("agent", "x")]
+    ("found", "code", "message"),
+    [
+        (of("a", "b", annotations={OURS: "mian"}), "container-unknown", 'has no container "mian": use a, b'),
+        (of("a", "b", annotations={OURS: ""}), "container-unknown", 'has no container "": use a, b'),
+        (
+            of("a", "b", annotations={OURS: "init"}, initContainers=[container("init")]),
+            "container-unknown",
+            'has no container "init": use a, b',
+        ),
+        (
+            of("a+", "main", annotations={OURS: "main"}),
+            "several-gpu-containers",
+            (
+                'container "a" requests nvidia.com/gpu, but the share is for container "main": remove it from'
+                " the container, or divide the share in clearml-injector/containers"
+            ),
+        ),
+        (
+            of("train+", initContainers=[{**SIDECAR, "resources": {"limits": GPU}}]),
+            "several-gpu-containers",
+            (
+                'containers "train" and "side" both request a GPU: remove one of the requests, or divide the'
+                " share in clearml-injector/containers"
+            ),
+        ),
+        (of("a", "b"), "container-ambiguous", f"{AMBIGUOUS} (a, b)"),
+        (of("task", "clearml-id-2"), "container-ambiguous", f"{AMBIGUOUS} (task, clearml-id-2)"),
+        (of("a", "istio-proxy", "b"), "container-ambiguous", f"{AMBIGUOUS} (a, b)"),
+        (of("a", "b", annotations={DEFAULT: "none-such"}), "container-ambiguous", f"{AMBIGUOUS} (a, b)"),
+    ],
 )
-def test_a_common_name_alone_makes_no_sidecar(name, image):
-    assert (
-        decide(pod(containers=[container(name, image=image), container("main")])).code
-        == "container-ambiguous"
-    )
+def test_where_none_or_several_could_be_meant_the_denial_says_what_to_write(found, code, message):
+    denied = decide(found)
+    assert denied.code == code
+    assert denied.message.endswith(message)
 
 
-def test_two_containers_and_a_sidecar_stay_ambiguous_and_the_denial_leaves_the_sidecar_out():
-    decided = decide(pod(containers=list(map(container, ["a", "istio-proxy", "b"]))))
-    assert decided.code == "container-ambiguous"
-    assert decided.message.endswith("clearml-injector/container (a, b)")
+@pytest.mark.parametrize("name", ["*", "?"])
+def test_a_name_of_the_pod_is_no_pattern(name):
+    found = of("a", "b")
+    found["metadata"]["name"] = name
+    assert decide(found).code == "container-ambiguous"
+
+
+def test_the_policy_names_what_to_look_for():
+    assert chosen(decide(of("proxy", "notebook"), policies("container: {names: [note*]}"))) == "notebook"
 
 
 SHIPPER = "container: {sidecars: [{name: ship-*}]}"
@@ -88,6 +114,10 @@ BOTH = 'container: {sidecars: [{name: logs, image: "*/shipper:*"}]}'
 @pytest.mark.parametrize(
     ("text", "name", "image", "is_sidecar"),
     [
+        ("", "wait", "quay.io/argoproj/argoexec:v3.6.2", True),
+        ("", "any-name", "mirror.example.com:5000/istio/proxyv2:1.24.0-distroless", True),
+        ("", "wait", "example.com/train:1", False),
+        ("", "helper", None, False),
         (SHIPPER, "ship-logs", "x", True),
         (SHIPPER, "logs", "x", False),
         (SHIPPER, "istio-proxy", "x", True),
@@ -96,15 +126,14 @@ BOTH = 'container: {sidecars: [{name: logs, image: "*/shipper:*"}]}'
         (BOTH, "else", "example.com/shipper:1", False),
     ],
 )
-def test_the_admin_names_further_sidecars_in_addition_to_the_known_ones(text, name, image, is_sidecar):
-    decided = decide(pod(containers=[container(name, image=image), container("main")]), policies(text))
+def test_a_known_sidecar_or_one_of_the_admins_is_not_meant(text, name, image, is_sidecar):
+    decided = decide(of(container(name, image=image), "main"), policies(text))
     assert decided.code == ("injected" if is_sidecar else "container-ambiguous")
 
 
 def test_a_second_review_keeps_the_container_whatever_a_mesh_names_since():
     """Istio's webhook names the first container as the default one where nobody did."""
-    found = pod(containers=[container("daprd"), container("main")])
-    stored = decide(found).stored
+    stored = decide(of("daprd", "main")).stored
     stored["metadata"]["annotations"][DEFAULT] = "daprd"
     assert decide(stored).code == "unchanged"
 

@@ -24,6 +24,7 @@ from webhook.review import Reviewer
 from webhook.rules import Rules
 
 ANNOTATIONS = "clearml-injector/"
+MIB = ANNOTATIONS + "memory-mib"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 POOLED = "resources: {mode: pooled, name: example.com/pool}\nassume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"
 
@@ -83,30 +84,13 @@ def test_a_term_added_meanwhile_gets_the_memory_expression():
 
 def forged():
     """A pod written by hand that says all that we would, without limiter."""
+    said = {"injected": "default@0", "slices": "4", "gpu-index": "1", "gpu-container": "train"}
+    memory = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [memory]}]}
     return pod(
         containers=[container(limits={"nvidia.com/gpu-1": "4"})],
-        metadata={
-            "annotations": {
-                "clearml-injector/injected": "default@000000000000",
-                "clearml-injector/slices": "4",
-                "clearml-injector/gpu-index": "1",
-                "clearml-injector/gpu-container": "train",
-                "clearml-injector/memory-mib": "40960",
-            }
-        },
-        affinity={
-            "nodeAffinity": {
-                REQUIRED: {
-                    "nodeSelectorTerms": [
-                        {
-                            "matchExpressions": [
-                                {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
-                            ]
-                        }
-                    ]
-                }
-            }
-        },
+        metadata={"annotations": {ANNOTATIONS + name: text for name, text in said.items()} | {MIB: "40960"}},
+        affinity={"nodeAffinity": {REQUIRED: terms}},
     )
 
 
@@ -146,32 +130,28 @@ def test_a_claim_that_does_not_agree_with_the_rest_keeps_no_index(annotation, va
     assert Webhook().decide(found).code == "gpu-index-set"
 
 
-def without_affinity(found):
-    del found["spec"]["affinity"]
+def in_term(spec):
+    return spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]["matchExpressions"][0]
 
 
-def other_slices(found):
-    found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu-1"] = "8"
+def limits(spec):
+    return spec["containers"][0]["resources"]["limits"]
 
 
-def second_index(found):
-    found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu-2"] = "4"
-
-
-def no_values(found):
-    term = found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
-    term["matchExpressions"][0]["values"] = None
-
-
-def mixed_memories(found):
-    term = found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
-    term["matchExpressions"][0]["values"] = ["81920", "40960"]
-
-
-@pytest.mark.parametrize("change", [without_affinity, other_slices, second_index, no_values, mixed_memories])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec.pop("affinity"),
+        lambda spec: limits(spec).update({"nvidia.com/gpu-1": "8"}),
+        lambda spec: limits(spec).update({"nvidia.com/gpu-2": "4"}),
+        lambda spec: in_term(spec).update(values=None),
+        lambda spec: in_term(spec).update(values=["81920", "40960"]),
+    ],
+    ids=["no affinity", "other slices", "a second index", "no values", "two memories"],
+)
 def test_resources_and_affinity_must_agree_too(change):
     found = forged()
-    change(found)
+    change(found["spec"])
     assert Webhook().decide(found).code == "gpu-index-set"
 
 

@@ -46,6 +46,13 @@ async def placing(port, clock=None, shown=None):
         client.drop()
 
 
+@contextlib.asynccontextmanager
+async def asking(answer, *clock):
+    controller = Controller(answer)
+    async with listening(controller) as port, placing(port, *clock) as placer:
+        yield placer, controller
+
+
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Nobody is given up for silence here but who asks for it: the machine may be busy."""
@@ -74,8 +81,7 @@ def run(main):
 
 def test_asks_that_come_together_go_in_one_batch_over_one_connection():
     async def main():
-        controller = Controller(of_each("gpu-0"))
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(of_each("gpu-0")) as (placer, controller):
             asks = [request_of(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
             answers = await asyncio.gather(*map(placer.place, asks))
             await placed(placer, HALF)
@@ -91,8 +97,7 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
 @pytest.mark.parametrize("end", ["close", "abort"])
 def test_a_connection_that_was_closed_while_idle_is_made_again_without_a_trace(end):
     async def main():
-        controller = Controller(of_each("gpu-0"))
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(of_each("gpu-0")) as (placer, controller):
             await placed(placer, HALF)
             for writer in controller.writers:
                 getattr(writer.transport, end)()
@@ -110,8 +115,7 @@ def test_a_controller_that_breaks_every_connection_is_not_asked_for_ever():
         raise ConnectionError
 
     async def main():
-        controller = Controller(of_each("gpu-0"))
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(of_each("gpu-0")) as (placer, controller):
             await placed(placer, HALF)
             controller.answer = broken
             assert (await placed(placer, HALF)).degraded
@@ -171,8 +175,7 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch)
     hurry(monkeypatch)
 
     async def main():
-        controller = Controller(answer)
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(answer) as (placer, _controller):
             return await placed(placer, HALF)
 
     found = run(main)
@@ -182,7 +185,7 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch)
 
 def test_a_pod_that_breaks_the_fallback_fails_alone():
     async def main():
-        async with listening(Controller(_nonsense)) as port, placing(port) as placer:
+        async with asking(_nonsense) as (placer, _):
             place = placer._fallback.place
 
             def breaks_on_one(request):
@@ -210,8 +213,7 @@ def test_no_pod_waits_for_a_controller_that_did_not_answer_until_it_answers_agai
             await answers_again.wait()
             return await of_each("gpu-0")(batch)
 
-        controller = Controller(_nonsense)
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(_nonsense) as (placer, controller):
             monkeypatch.setattr("webhook.placing.controller.AWAY_SECONDS", 0.0)
             controller.answer = _once(_nonsense, back)
             answers = [await placed(placer, HALF)]
@@ -253,8 +255,7 @@ def test_a_slow_controller_places_every_pod_that_can_wait_for_it(monkeypatch):
             await may_answer.wait()
             return await of_each("gpu-0")(batch)
 
-        controller = Controller(slow)
-        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+        async with asking(slow, lambda: now[0]) as (placer, controller):
             early = placer.place(HALF)
             await asked.wait()
             now[0] += LONGEST_SECONDS - 1
@@ -285,8 +286,7 @@ def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
     monkeypatch.setattr("webhook.placing.controller.MAX_ASKS_BYTES", most)
 
     async def main():
-        controller = Controller(of_each("gpu-0"))
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(of_each("gpu-0")) as (placer, controller):
             answers = await asyncio.gather(*map(placer.place, asks))
         assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(9)]
         return controller.batches
@@ -299,8 +299,7 @@ def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
 
 def test_an_ask_that_is_too_large_fails_alone():
     async def main():
-        controller = Controller(of_each("gpu-0"))
-        async with listening(controller) as port, placing(port) as placer:
+        async with asking(of_each("gpu-0")) as (placer, _controller):
             asks = [HALF, large_ask(1, MAX_REQUEST_BYTES), HALF]
             return await asyncio.gather(*[placed(placer, request) for request in asks])
 
@@ -319,7 +318,7 @@ def test_an_answer_that_is_none_fails_alone(bad):
         return 200, {"answers": content}
 
     async def main():
-        async with listening(Controller(second_is_bad)) as port, placing(port) as placer:
+        async with asking(second_is_bad) as (placer, _):
             return await asyncio.gather(*[placer.place(HALF) for _ in range(3)])
 
     first, refused, last = run(main)
@@ -397,7 +396,7 @@ def test_no_pod_waits_for_a_claim_whose_template_takes_long(monkeypatch):
             slow = [not is_stored and bool(request["share"]["driver"]) for request in batch["asks"]]
             return 200, {"answers": [NOT_STORED if each else placement("gpu-0") for each in slow]}
 
-        async with listening(Controller(answer)) as port, placing(port) as placer:
+        async with asking(answer) as (placer, _):
             claim = placer.place(CLAIMED_HALF)
             others = [await placed(placer, HALF) for _ in range(3)]
             assert not claim.done()
@@ -412,7 +411,7 @@ def test_a_claim_is_known_without_the_controller_only_once_its_template_was_made
 
     async def main():
         made = made_then_away(2)
-        async with listening(Controller(made)) as port, placing(port) as placer:
+        async with asking(made) as (placer, _):
             before = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
             after = [await placed(placer, each) for each in (CLAIMED_HALF, dry_run)]
             return before, after
@@ -444,8 +443,7 @@ def test_a_claim_that_waits_too_long_is_denied_with_what_it_waits_for(monkeypatc
         return 200, {"answers": [NOT_STORED]}
 
     async def main():
-        controller = Controller(never_stored)
-        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+        async with asking(never_stored, lambda: now[0]) as (placer, controller):
             return await placed(placer, CLAIMED_HALF), len(controller.batches)
 
     assert run(main) == (Unanswered(Reason.CLAIM_TEMPLATE, NOT_STORED["pending"]), 3)
