@@ -30,21 +30,6 @@ _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-class Line(msgspec.Struct, gc=False):
-    """The fields of every line. A line written for each request is a struct with its own fields as well."""
-
-    timestamp: datetime
-    level: str
-    logger: str
-    event: str
-
-
-def write_line(line: Line) -> None:
-    """Write a line whose fields are a struct: for events that happen thousands of times a second."""
-    if line.level in _output.levels:
-        _output.write(line)
-
-
 class Logger:
     """Writes lines that carry `logger: name`. Fields that JSON cannot represent become text."""
 
@@ -82,7 +67,7 @@ class _Output:
     """
 
     def __init__(self) -> None:
-        self.render: Callable[[Line | dict[str, Any]], bytes] = _encode
+        self.render: Callable[[dict[str, Any]], bytes] = _encode
         self.levels: frozenset[str] = frozenset(LEVELS)
         self.lost = 0
         self._reported = 0
@@ -91,7 +76,7 @@ class _Output:
         """Of `_waiting`: threads log beside the loop. Never held while standard error is waited for."""
         self._due_in: asyncio.AbstractEventLoop | None = None
 
-    def write(self, said: Line | dict[str, Any]) -> None:
+    def write(self, said: dict[str, Any]) -> None:
         """Write a line, at the latest at the end of the loop's iteration if standard error takes it."""
         self._add(said)
         try:
@@ -103,7 +88,7 @@ class _Output:
             self._due_in = loop
             loop.call_soon(self._end_round, loop)
 
-    def _add(self, said: Line | dict[str, Any]) -> None:
+    def _add(self, said: dict[str, Any]) -> None:
         line = self.render(said)
         with self._lock:
             if len(self._waiting) + len(line) >= MAX_WAITING_BYTES:
@@ -154,21 +139,21 @@ def lost_lines() -> int:
     return _output.lost
 
 
-def _parts(line: Line | dict[str, Any]) -> tuple[datetime, str, str, dict[str, Any]]:
+def _parts(line: dict[str, Any]) -> tuple[datetime, str, str, dict[str, Any]]:
     """Return time, level, `logger: event`, and the other fields of a line."""
-    said = msgspec.to_builtins(line, builtin_types=[datetime]) if isinstance(line, Line) else dict(line)
+    said = dict(line)
     time, level, logger, event = (said.pop(name) for name in ("timestamp", "level", "logger", "event"))
     return time, level, f"{logger}: {event}", said
 
 
-def _coloured(line: Line | dict[str, Any]) -> bytes:
+def _coloured(line: dict[str, Any]) -> bytes:
     time, level, event, said = _parts(line)
     fields = " ".join(f"\033[36m{name}\033[0m={_printable(value)}" for name, value in said.items())
     start = f"\033[2m{time:%H:%M:%S}\033[0m {_COLOURS[level]}{level:7}\033[0m"
     return f"{start} \033[1m{_printable(event)}\033[0m {fields}".encode("utf-8", "replace")
 
 
-def _plain(line: Line | dict[str, Any]) -> bytes:
+def _plain(line: dict[str, Any]) -> bytes:
     time, level, event, said = _parts(line)
     fields = "".join(f" {name}={_printable(value)}" for name, value in said.items())
     return f"{time:%Y-%m-%dT%H:%M:%SZ} {level:7} {_printable(event)}{fields}".encode("utf-8", "replace")

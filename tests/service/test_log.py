@@ -99,15 +99,6 @@ def test_below_the_level_nothing_is_written():
     assert len(text_of(f"configure_logging('error')\n{ALL}")) == 1
 
 
-def test_a_decision_is_a_line_of_level_info():
-    program = (
-        "from datetime import UTC, datetime\nfrom service.log import Line, write_line\n"
-        "write_line(Line(datetime.now(UTC), 'info', 'webhook', 'review'))\n"
-    )
-    assert len(text_of(f"configure_logging()\n{program}")) == 1
-    assert text_of(f"configure_logging('warning')\n{program}") == []
-
-
 def test_text_without_a_terminal_has_no_colours_and_nothing_that_a_terminal_obeys():
     (line,) = text_of("configure_logging(form='text')\nget_logger('a').info('b', pod='\\x1b[31m', n=4)\n")
     assert line.endswith("Z info    a: b pod=\\x1b[31m n=4")
