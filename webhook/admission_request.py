@@ -10,24 +10,10 @@ import msgspec
 from kube.objects import OwnerReference
 from ledger.owners import owner_key
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.pod import LABEL, MEMORY_LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
+from webhook.admission.pod import Job, Pod
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
-
-
-class Labels(msgspec.Struct, gc=False):
-    """The labels that decide how a review is handled."""
-
-    fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
-    memory: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=MEMORY_LABEL)
-    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
-    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
-
-    @property
-    def asks(self) -> bool:
-        """Whether one of them requests a share."""
-        return self.fraction is not msgspec.UNSET or self.memory is not msgspec.UNSET
 
 
 class _User(msgspec.Struct, gc=False):

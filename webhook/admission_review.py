@@ -11,8 +11,8 @@ import msgspec
 from kube.names import ASKING_LABELS, MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.label import asked_of
-from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, Pod
-from webhook.admission_request import Labels, Request, unreadable
+from webhook.admission.pod import LABEL, MEMORY_LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
+from webhook.admission_request import Request, unreadable
 
 Kind = TypeVar("Kind")
 
@@ -60,29 +60,32 @@ class _RawReview(msgspec.Struct, rename="camel", gc=False):
     kind: str = "AdmissionReview"
 
 
-class _AskingLabels(msgspec.Struct, gc=False):
-    """Labels that request a share, of any type; empty if they are missing."""
+def _any(name: str) -> Any:
+    return msgspec.field(default_factory=msgspec.Raw, name=name)
 
-    fraction: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=LABEL)
-    memory: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=MEMORY_LABEL)
+
+class _Labels(msgspec.Struct, gc=False):
+    """The labels that decide how a review is handled, of any type; empty if they are missing."""
+
+    fraction: msgspec.Raw = _any(LABEL)
+    memory: msgspec.Raw = _any(MEMORY_LABEL)
+    queue_name: msgspec.Raw = _any(QUEUE_NAME_LABEL)
+    queue_id: msgspec.Raw = _any(QUEUE_ID_LABEL)
+
+    @property
+    def asks(self) -> bool:
+        """Whether one of them requests a share."""
+        return bool(bytes(self.fraction) or bytes(self.memory))
 
 
 class _LabelledMetadata(msgspec.Struct, gc=False):
-    labels: _AskingLabels | None = None
+    labels: _Labels | None = None
 
 
 class _Labelled(msgspec.Struct, gc=False):
     """Only the labels of an object, to tell whether it has ours even if the rest is invalid."""
 
     metadata: _LabelledMetadata | None = None
-
-
-class _HeadMetadata(msgspec.Struct, gc=False):
-    labels: Labels | None = None
-
-
-class _HeadObject(msgspec.Struct, gc=False):
-    metadata: _HeadMetadata | None = None
 
 
 class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -95,13 +98,15 @@ class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Name and id of the ClearML queue, from the object's labels."""
 
 
-_head_review = msgspec.json.Decoder(_ReviewOf[_HeadObject])
 _pod_review = msgspec.json.Decoder(_ReviewOf[Pod])
 _job_review = msgspec.json.Decoder(_ReviewOf[Job])
 _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _encode = msgspec.json.Encoder().encode
 MAX_API_VERSION = 63
+"""Maximum characters; the reply repeats it."""
+UNREADABLE_NAMESPACE = "unreadable"
+"""Replaces an invalid namespace wherever a namespace is stored or logged."""
 _TEXT = rb'"[^"\\]{0,63}"'
 _HEAD = re.compile(
     rb'\s*\{\s*(?:"(?:kind|apiVersion)"\s*:\s*%b\s*,\s*){0,2}"request"\s*:\s*\{\s*"uid"\s*:\s*"([^"\\]{1,63})"'
@@ -109,9 +114,6 @@ _HEAD = re.compile(
 )
 """The beginning of a review from an API server."""
 _VERSION = re.compile(rb'"apiVersion"\s*:\s*"([^"]*)"')
-"""Maximum characters; the reply repeats it."""
-UNREADABLE_NAMESPACE = "unreadable"
-"""Replaces an invalid namespace wherever a namespace is stored or logged."""
 
 
 def decode(body: bytes) -> Request:
@@ -138,19 +140,12 @@ def decode_head(body: bytes) -> Head:
     Raises:
         UnreadableReviewError: as in `decode`.
     """
-    try:
-        review = _head_review.decode(body)
-    except (msgspec.ValidationError, RecursionError):
-        read = _decode_in_parts(body)
-        return Head(read, is_labelled=read.object is not None)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableReviewError(f"the body is not JSON: {error}") from error
-    request = _request(review.request, review.api_version, None, body)
-    found = review.request.object
-    labels = found.metadata.labels if found is not None and found.metadata is not None else None
-    if labels is None:
-        return Head(request, is_labelled=False)
-    return Head(request, labels.asks, (labels.queue_name, labels.queue_id))
+    review = _raw(body)
+    if isinstance(review, Request):
+        return Head(review, is_labelled=review.object is not None)
+    labels = _labels_of(review.request.object)
+    queue = _text(labels.queue_name), _text(labels.queue_id)
+    return Head(_request(review.request, review.api_version, None, body), labels.asks, queue)
 
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
@@ -209,13 +204,20 @@ def _in_no_namespace(found: Pod | Job | Denial | None) -> Denial | None:
 
 
 def _decode_in_parts(body: bytes) -> Request:
+    review = _raw(body)
+    if isinstance(review, Request):
+        return review
+    return _request(review.request, review.api_version, _partly_read(review.request), body)
+
+
+def _raw(body: bytes) -> _RawReview | Request:
+    """Decode all but the object; return the request to answer if even that is nested too deeply."""
     try:
-        review = _raw_review.decode(body)
+        return _raw_review.decode(body)
     except RecursionError as error:
         return _nested_too_deep(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
-    return _request(review.request, review.api_version, _partly_read(review.request), body)
 
 
 def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
@@ -248,7 +250,7 @@ def _is_surely_unlabelled(body: bytes) -> bool:
 
 def _partly_read(request: _RawRequest) -> Pod | Job | Denial | None:
     """Return a labelled object, or deny it if it cannot be read; None without a label."""
-    if not _is_labelled(request.object):
+    if not _labels_of(request.object).asks:
         return None
     kind: type[Pod | Job] = Job if request.resource.resource == "jobs" else Pod
     try:
@@ -257,11 +259,17 @@ def _partly_read(request: _RawRequest) -> Pod | Job | Denial | None:
         return unreadable(error)
 
 
-def _is_labelled(found: msgspec.Raw) -> bool:
-    """Whether an object has one of our labels, even if the rest is invalid."""
+def _labels_of(found: msgspec.Raw) -> _Labels:
+    """Return an object's labels, even if the rest is invalid."""
     try:
         metadata = _labels_only.decode(found).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    labels = metadata.labels if metadata is not None else None
-    return labels is not None and (len(memoryview(labels.fraction)) > 0 or len(memoryview(labels.memory)) > 0)
+        metadata = None
+    return (metadata.labels if metadata is not None else None) or _Labels()
+
+
+def _text(label: msgspec.Raw) -> str | None:
+    try:
+        return msgspec.json.decode(label, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
