@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.claims import claimed
-from ledger.gpu_memory import NO_MEMORY, GpuMemory, memory_of_allocated, memory_of_claims
+from ledger.gpu_memory import GpuMemory, memory_of_allocated, memory_of_claims
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.label_index import TooMuchWorkError
@@ -21,9 +21,8 @@ from ledger.placement_request import (
     RequestedShare,
     Unschedulable,
 )
-from ledger.quota_usage import Used, exceeded
+from ledger.quota_usage import QuotaUsage, Used
 from ledger.reservations import MAX_RESERVATIONS, reservation_of
-from modes.units import Profile
 
 
 class Ledger(LedgerWriter):
@@ -148,10 +147,7 @@ class Ledger(LedgerWriter):
 
     def _never_fits(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
         """The first quota that is too small for the pod, however long it waits."""
-        need, largest = self._need(allocated), self._largest_mib_for(request, allocated)
-        empty = Used(0, 0, NO_MEMORY)
-        found = [exceeded(quota, empty, need, largest) for quota in request.accounting.quotas]
-        return next((over for over in found if over is not None), None)
+        return self._passed_by(QuotaUsage(), request, allocated)
 
     def _need(self, allocated: AllocatedShare) -> Used:
         if allocated.claimed:
@@ -162,34 +158,29 @@ class Ledger(LedgerWriter):
 
     def _within_quotas(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
-        share, quotas = request.share, request.accounting.quotas
-        is_fixed = not (share.fraction.mib or request.demands.prefer or share.mode_type.is_claimed)
-        if quotas and is_fixed and share.mode_type.takes is not Profile:
-            over = self._usage.passed_by(share.slices, quotas)
-            if over is not None:
-                return over
         options = self._options(request)
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
-        for placement in options if quotas else ():
-            allocated = share.allocated(placement)
+        for placement in options:
+            allocated = request.share.allocated(placement)
             over = self._exceeded(request, allocated)
             if over is None:
                 return allocated
             refused = refused or over
-        return refused or share.allocated(options[0])
+        return refused or Unschedulable("there is no place")
 
     def _exceeded(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
         """The first quota that the pod would exceed, by slices or by memory; none counts a gated pod."""
-        if request.demands.is_gated:
-            return None
+        return None if request.demands.is_gated else self._passed_by(self._usage, request, allocated)
+
+    def _passed_by(
+        self, usage: QuotaUsage, request: PlacementRequest, allocated: AllocatedShare
+    ) -> OverQuota | None:
         quotas = request.accounting.quotas
-        need = self._need(allocated)
-        over = self._usage.passed_by(need.slices, quotas)
-        if over is not None or all(quota.memory_mib is None for quota in quotas):
-            return over
-        return self._usage.memory_passed_by(need.memory, quotas, self._largest_mib_for(request, allocated))
+        if not quotas:
+            return None
+        return usage.passed_by(self._need(allocated), quotas, self._largest_mib_for(request, allocated))
 
     def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""

@@ -14,9 +14,9 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from ledger.gpu_memory import NO_MEMORY, GpuMemory
+from ledger.gpu_memory import GpuMemory
 from ledger.placement_request import OverQuota, Quota
-from ledger.quota_usage import QuotaUsage, Used, exceeded
+from ledger.quota_usage import NOTHING_USED, QuotaUsage, Used, exceeded
 from modes.facts import PodFact, PodKey
 
 STEPS_AT_ONCE = 256
@@ -28,7 +28,6 @@ LineState = Literal["off", "settling", "open"]
 the line yet, so every pod under a quota waits. `open`: only those wait that have to."""
 _Order = tuple[int, str, str, str]
 """Priority, negated so that the highest sorts first; creation time, namespace and name."""
-_NOTHING = Used(0, 0, NO_MEMORY)
 
 
 class LineGroup(NamedTuple):
@@ -239,14 +238,14 @@ class QuotaLine:
         """Keep room for a pod in its quotas that are not full; return False if it has no others."""
         others = [each for each in quotas_of(group.namespace, group.queues) or () if each not in full]
         for quota in others:
-            kept[quota] = _sum(kept.get(quota, _NOTHING), group.need)
+            kept[quota] = _sum(kept.get(quota, NOTHING_USED), group.need)
         return bool(others)
 
     def _shares(self, group: LineGroup, quota: Quota | None, quotas_of: QuotasOf) -> bool:
         return quota in (quotas_of(group.namespace, group.queues) or (None,))
 
     def _is_too_large(self, quota: Quota, need: Used) -> bool:
-        return exceeded(quota, _NOTHING, need, self._largest_mib()) is not None
+        return exceeded(quota, NOTHING_USED, need, self._largest_mib()) is not None
 
     def _lacks(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> bool:
         return self._over(quota, need, kept) is not None

@@ -173,36 +173,3 @@ def test_parallel_copies_of_an_own_pod_never_pass_the_quota(copies: str) -> None
     ]
     assert len(admitted) == 7
     assert len({answer.reservation for answer in admitted}) == 7
-
-
-def test_a_quota_that_is_looked_at_late_counts_what_came_before_it() -> None:
-    quotas = (
-        Quota("namespace", "red", slices=0),
-        Quota("queue", "training", slices=0, keys=("training", "#id-1")),
-        Quota("queue", "training", slices=0, keys=("training", "#id-1"), other_namespaces=("blue",)),
-    )
-    early, late = ledger_of(gpu_node("a")), ledger_of(gpu_node("a"))
-    for quota in quotas:
-        early.used_of(quota)
-    for ledger in (early, late):
-        ledger.set_pod(holder("p", "a", (0, 1), namespace="red", queues=("training", "#id-1")))
-        ledger.set_pod(holder("q", "a", (0, 2), namespace="red", queues=("#id-1",)))
-        ledger.set_pod(holder("r", "a", (0, 2), namespace="red"))
-        ledger.set_pod(holder("gone", "a", (1, 4), namespace="red", queues=("training",)))
-        asked = eighths(3, namespace="blue", queues=("training", "#id-1"), reservation="x")
-        assert isinstance(ledger.place(asked, 0.0), Placement)
-        ledger.remove_pod(("red", "gone"))
-    assert [early.used_of(quota)[:2] for quota in quotas] == [(5, 3), (6, 3), (3, 2)]
-    assert [late.used_of(quota) for quota in quotas] == [early.used_of(quota) for quota in quotas]
-    for ledger in (early, late):
-        ledger.release("x")
-    assert [late.used_of(quota)[:2] for quota in quotas] == [(5, 3), (3, 2), (3, 2)]
-    assert books(late) == books(early)
-
-
-def test_without_a_quota_a_pod_is_counted_in_one_place() -> None:
-    ledger = ledger_of(gpu_node("a"))
-    ledger.set_pod(holder("p", "a", (0, 1), queues=("training", "#id-1")))
-    assert ledger._usage._cells is None
-    ledger.used_of(QUEUE)
-    assert len(ledger._usage._cells or ()) == 7

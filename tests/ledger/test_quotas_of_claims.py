@@ -24,7 +24,7 @@ from modes.fraction import Fraction
 from modes.registry import MODES
 from modes.resource_names import ResourceNames
 from tests.effort import by_turns
-from tests.ledger.cluster import request_of
+from tests.ledger.cluster import gpu_node, request_of
 from tests.ledger.snapshot import books
 
 [CLAIMED] = [name for name, mode in MODES.items() if mode.is_claimed]
@@ -189,6 +189,7 @@ def test_memory_counts_of_the_largest_card_that_the_pod_may_get() -> None:
 def test_a_pod_of_another_mode_is_held_to_what_claims_use_and_takes_their_place() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.set_pod(pod_of("p", WHOLE, Placement((), 0, ()), node="large"))
+    ledger.set_node(gpu_node("n", gpus=(), pool="nvidia.com/gpu", pooled=8, pooled_gpus=1))
     pooled = request_of(Fraction(1, 8), mode="pooled", namespace="red", quotas=(SLICES,))
     assert ledger.place(pooled, 0.0) == OverQuota(SLICES, 8, 1, 8, "slices")
     ledger.remove_pod(("red", "p"))
