@@ -19,6 +19,7 @@ PUBLIC = (
     "queue_names",
     "quota_line",
     "reservations",
+    "totals",
     "use",
     "use_history",
     "view",

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
 from ledger.accounts import Claim, ClaimKey
-from ledger.card_totals import CardTotals, RunningCardTotals
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
@@ -16,7 +15,7 @@ from ledger.placement.waiting import PendingPods
 from ledger.placement_request import Quota
 from ledger.quota_line import QuotaLine
 from ledger.quota_usage import QuotaUsage, Used
-from ledger.totals import Totals
+from ledger.totals import CardTotals, RunningCardTotals, Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view, queue_of
 from modes.facts import NodeFact, PodKey
 from modes.units import Unit

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 import msgspec
 
+from ledger.card_view import CardView
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.view import PendingView
+from ledger.totals import RunningSum
+from ledger.view import NodeView, PendingView
 from modes.units import Profile, unit_of
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
-from web.free_blocks import FreeBlock, FreeBlocks
 from web.source import About, AdmittedPod, PageSource, UnlimitedPrograms, WaitingReason, id_of
 
 KEPT_SECONDS = 1.0
+DENOMINATORS = (1, 2, 4, 8)
+"""Sizes of pods of which it is counted how many fit: whole GPUs, halves, quarters, eighths."""
 MAX_WAITING = 100
 """Waiting pods; of any more, only the number is sent."""
 MAX_QUOTAS = 100
@@ -34,6 +37,13 @@ _NO_ROOM = WaitingReason(
 )
 MAX_DENIALS = 50
 """Reasons by namespace: the latest."""
+
+
+class FreeBlock(msgspec.Struct, frozen=True, gc=False):
+    """How many pods fit if all of them have this size."""
+
+    denominator: int
+    pods: int
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -109,7 +119,7 @@ class PanelMaker:
         self._about = about
         self._clock = clock
         self._lock = asyncio.Lock()
-        self._blocks = FreeBlocks()
+        self._blocks = RunningSum(len(DENOMINATORS))
         self._changes: Changes | None = None
         self._kept: tuple[float, Panels] | None = None
 
@@ -125,7 +135,7 @@ class PanelMaker:
         """Forget everything: there are no viewers any more."""
         if self._changes is not None:
             self._source.unsubscribe(self._changes)
-        self._changes, self._blocks, self._kept = None, FreeBlocks(), None
+        self._changes, self._blocks, self._kept = None, RunningSum(len(DENOMINATORS)), None
 
     async def _make(self) -> Panels:
         await self._follow()
@@ -134,7 +144,7 @@ class PanelMaker:
         return Panels(
             role=self._about.role(),
             **totals._asdict(),
-            blocks=self._blocks.all(),
+            blocks=tuple(map(FreeBlock, DENOMINATORS, self._blocks.total)),
             waiting=waiting,
             waiting_in_all=self._source.ledger.pending_count(),
             quotas=await self._quotas(),
@@ -158,7 +168,8 @@ class PanelMaker:
         try:
             async for names in self._source.yielding.batches(list(left), NODES_AT_ONCE):
                 for name in names:
-                    blocks.set(name, self._source.ledger.node(name))
+                    view = self._source.ledger.node(name)
+                    blocks.set(name, free_blocks(view) if view is not None else ())
                     del left[name]
         finally:
             # The viewer may leave in the middle; what was not counted is still missing for the others.
@@ -219,3 +230,25 @@ class PanelMaker:
     def _unlimited(self) -> UnlimitedPanel:
         found, count = self._about.unlimited()
         return UnlimitedPanel(tuple(found[:MAX_UNLIMITED]), count)
+
+
+def free_blocks(view: NodeView) -> tuple[int, ...]:
+    """Return how many pods fit if all of them have the same size, for each of DENOMINATORS."""
+    free = [gpu.free for gpu in view.gpus]
+    return tuple(
+        [
+            _fitting(free, view.slices_per_gpu, denominator)
+            + sum([_on(card, denominator) for card in view.cards])
+            for denominator in DENOMINATORS
+        ]
+    )
+
+
+def _on(card: CardView, denominator: int) -> int:
+    size = card.memory_mib // denominator
+    return card.free_mib // size if size else 0
+
+
+def _fitting(free: Sequence[int], slices_per_gpu: int, denominator: int) -> int:
+    size, rest = divmod(slices_per_gpu, denominator)
+    return 0 if rest or not size else sum([slices // size for slices in free])

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.dra import DRIVER, NVIDIA_DRIVER
-from ledger.card_totals import CardTotals, RunningCardTotals
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import CardClaim, CardKey, ClaimableCard, ClaimedCards, ClaimedPart, OfferedSlice
+from ledger.totals import CardTotals, RunningCardTotals
 from tests.effort import examples
 from tests.ledger.test_claimed_cards import changes
 

@@ -258,7 +258,7 @@ def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
         turn, going = source.yielding.step, asyncio.create_task(maker.newest())
 
         async def then_go():
-            if maker._blocks.all()[0].pods:
+            if maker._blocks.total[0]:
                 going.cancel()
             await turn()
 
