@@ -68,7 +68,7 @@ def _row(found: Suggestion) -> tuple[str, ...]:
     pods = f"{found.pods} of {found.pods + found.unmeasured}" if found.unmeasured else str(found.pods)
     size = found.size
     who = (found.namespace, found.queue or _NONE, found.owner or _NONE, pods, size.text(found.held))
-    if found.enough is None:
+    if not found.enough:
         return (*who, *[_NONE] * 4, "not at all")
     busy = f"{found.busy_percent} %" if found.busy_percent is not None else _NONE
     enough = size.text(found.enough)
@@ -97,8 +97,12 @@ def _as_json(found: Suggestion) -> dict[str, Any]:
         "peakMiB": found.peak_mib,
         "p95MiB": found.p95_mib,
         "busyPercent": found.busy_percent,
-        "enoughSlices": found.size.slices(found.enough),
-        "enoughMiB": found.size.mib(found.enough),
+        "enoughSlices": found.size.slices(found.enough or None),
+        "enoughMiB": found.size.mib(found.enough or None),
         "measuredHours": round(found.hours, 2),
-        "lastSeen": found.last_seen,
+        "lastSeen": _time(found.last_seen),
     }
+
+
+def _time(seconds: int) -> str | None:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if seconds else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import quote
 
 import msgspec
@@ -16,37 +16,26 @@ from cluster.object_reader import ObjectReader, refuse
 from controller.watch.resources import Owner
 from describe.share_uses import held_shares, read_uses
 from kube.names import USE_HISTORY_KEY
-from ledger.use import HOUR_SECONDS, GpuSize, UsedShare, enough, seconds_since
+from ledger.use import HOUR_SECONDS, UsedShare, seconds_since
 from ledger.use_history import HistoryKey, OwnerHistory, OwnerUse, workload_text
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """What pods of one owner hold and use of each GPU, and the smallest share that would have been enough."""
+class Suggestion(OwnerUse, rename="camel"):
+    """What pods of one owner hold and use of each GPU; `enough` is 0 if nothing was measured."""
 
-    namespace: str
-    queue: str
-    owner: str
-    """Kind and name of the pods' controller; empty for pods without one."""
-    pods: int
-    """Pods with a measured share."""
-    unmeasured: int
-    """Pods without one."""
-    held: int
-    """The largest share of a GPU."""
-    size: GpuSize
-    peak_mib: int
-    """The most that one of them was seen to use."""
-    p95_mib: int
-    """The most that one of them used in 95 % of the time."""
-    busy_percent: int | None
-    """The most GPU time that one of them used in the last hour; None if unknown."""
-    enough: int | None
-    """The share that would have held the peak of each; None if nothing was measured."""
-    hours: float
-    """How long its pods were measured, together."""
-    last_seen: str | None = None
-    """When the last of them was seen, in RFC 3339; None without the controller's history."""
+    unmeasured: int = 0
+    """Pods without a measured share, in addition to `pods`."""
+
+    @property
+    def hours(self) -> float:
+        """How long its pods were measured, together."""
+        return self.seconds / HOUR_SECONDS
+
+    @property
+    def spare_gpus(self) -> float:
+        """How many GPUs its pods hold beyond their need."""
+        spare = self.held - self.enough if self.enough else 0
+        return spare * self.pods / max(1, self.size.amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,27 +114,13 @@ async def _read_history(api: ApiServer, namespace: str, name: str) -> list[Owner
 
 def with_history(running: Iterable[Suggestion], history: Iterable[OwnerUse]) -> list[Suggestion]:
     """Return what is known of all owners that were ever measured, and of those that run now unmeasured."""
-    now = {(each.namespace, each.queue, each.owner, each.size): each for each in running}
-    found = {known.key: _of_history(known, now.get(known.key)) for known in history}
-    return _sorted([*found.values(), *[each for key, each in now.items() if key not in found]])
-
-
-def _of_history(known: OwnerUse, running: Suggestion | None) -> Suggestion:
-    return Suggestion(
-        known.namespace,
-        known.queue,
-        known.owner,
-        pods=known.pods,
-        unmeasured=running.unmeasured if running is not None else 0,
-        held=max(known.held, running.held if running is not None else 0),
-        size=known.size,
-        peak_mib=known.peak_mib,
-        p95_mib=known.p95_mib,
-        busy_percent=known.busy_percent,
-        enough=known.enough,
-        hours=known.seconds / HOUR_SECONDS,
-        last_seen=datetime.fromtimestamp(known.last_seen, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    found = {each.key: each for each in running}
+    for known in history:
+        now = found.get(known.key)
+        each = found[known.key] = Suggestion(*msgspec.structs.astuple(known))
+        if now is not None:
+            each.unmeasured, each.held = now.unmeasured, max(now.held, known.held)
+    return _sorted(found.values())
 
 
 def suggest(
@@ -162,34 +137,19 @@ def suggest(
     for each in shares:
         owner = owners.get((each.namespace, each.pod), "")
         found[each.namespace, each.queue, owner, each.size].append(each)
-    made = [_of_owner(key, of_owner, now) for key, of_owner in found.items()]
-    return _sorted(made)
+    return _sorted([_of_owner(key, of_owner, now) for key, of_owner in found.items()])
 
 
 def _sorted(found: Iterable[Suggestion]) -> list[Suggestion]:
-    return sorted(found, key=lambda each: (-_spare(each), each.namespace, each.queue, each.owner))
-
-
-def _spare(found: Suggestion) -> float:
-    """Return how many GPUs pods hold beyond their need."""
-    spare = found.held - found.enough if found.enough is not None else 0
-    return spare * found.pods / max(1, found.size.amount)
+    return sorted(found, key=lambda each: (-each.spare_gpus, each.namespace, each.queue, each.owner))
 
 
 def _of_owner(key: HistoryKey, shares: Sequence[UsedShare], now: datetime) -> Suggestion:
+    found = Suggestion(*key, held=max([each.held for each in shares]))
     measured = [(each, each.use) for each in shares if each.use is not None]
-    names = {each.pod for each, _ in measured}
-    uses = [use for _, use in measured]
-    busy = [use.busy_percent for use in uses if use.busy_percent is not None]
-    return Suggestion(
-        *key[:3],
-        pods=len(names),
-        unmeasured=len({each.pod for each in shares} - names),
-        held=max([each.held for each in shares]),
-        size=key[3],
-        peak_mib=max([use.peak_mib for use in uses], default=0),
-        p95_mib=max([use.p95_mib for use in uses], default=0),
-        busy_percent=max(busy, default=None),
-        enough=max([enough(each.held, each.size, use) for each, use in measured], default=None),
-        hours=sum([seconds_since(use.since, now) for use in uses]) / HOUR_SECONDS,
-    )
+    for share, use in measured:
+        found.add(share, use)
+        found.seconds += int(seconds_since(use.since, now))
+    names = {share.pod for share, _ in measured}
+    found.pods, found.unmeasured = len(names), len({each.pod for each in shares} - names)
+    return found

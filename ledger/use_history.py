@@ -69,6 +69,15 @@ class OwnerUse(msgspec.Struct, rename="camel"):
         """Unique in the history."""
         return self.namespace, self.queue, self.owner, self.size
 
+    def add(self, share: UsedShare, use: ShareUse) -> None:
+        """Add what a pod holds of one GPU, and what it uses of it; not the pod and its time."""
+        self.held = max(self.held, share.held)
+        self.peak_mib = max(self.peak_mib, use.peak_mib)
+        self.p95_mib = max(self.p95_mib, use.p95_mib)
+        self.enough = max(self.enough, enough(share.held, share.size, use))
+        if use.busy_percent is not None:
+            self.busy_percent = max(self.busy_percent or 0, use.busy_percent)
+
 
 class _Stored(msgspec.Struct):
     owners: list[OwnerUse] = []
@@ -119,13 +128,8 @@ class OwnerHistory:
             found.pods += self._pods.pop(digits, None) is None
             found.seconds += seconds
             self._pods[digits] = now
-        found.held = max(found.held, share.held)
-        found.peak_mib = max(found.peak_mib, use.peak_mib)
-        found.p95_mib = max(found.p95_mib, use.p95_mib)
-        found.enough = max(found.enough, enough(share.held, share.size, use))
+        found.add(share, use)
         found.last_seen = now
-        if use.busy_percent is not None:
-            found.busy_percent = max(found.busy_percent or 0, use.busy_percent)
 
     def end_step(self, now: int) -> None:
         """End one round over all pods: forget what was not seen for long."""
