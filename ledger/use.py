@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+import msgspec
 
 from ledger.card_view import CardView
 from ledger.view import NodeView
@@ -17,29 +19,22 @@ _MAX_PERCENT = 100
 _MINUTE = 60
 
 
-class MeasuredUse(Protocol):
-    """What a container uses of one GPU, in an agent's report."""
+class MeasuredUse(msgspec.Struct, frozen=True, gc=False):
+    """What a container uses of its share of a GPU, in an agent's report."""
 
-    @property
-    def namespace(self) -> str: ...  # noqa: D102 - the words are those of the GpuNode
-    @property
-    def pod(self) -> str: ...  # noqa: D102
-    @property
-    def gpu(self) -> int: ...  # noqa: D102
-    @property
-    def memory_mib(self) -> int: ...  # noqa: D102
-    @property
-    def used_mib(self) -> int: ...  # noqa: D102
-    @property
-    def peak_mib(self) -> int: ...  # noqa: D102
-    @property
-    def p95_mib(self) -> int: ...  # noqa: D102
-    @property
-    def busy_percent(self) -> int | None: ...  # noqa: D102
-    @property
-    def since(self) -> str: ...  # noqa: D102
-    @property
-    def idle_since(self) -> str: ...  # noqa: D102
+    namespace: str
+    pod: str
+    container: str
+    gpu: int
+    memory_mib: int = msgspec.field(name="memoryMiB")
+    """That it may use."""
+    used_mib: int = msgspec.field(name="usedMiB")
+    peak_mib: int = msgspec.field(name="peakMiB")
+    p95_mib: int = msgspec.field(name="p95MiB")
+    since: str
+    busy_percent: int | None = msgspec.field(default=None, name="busyPercent")
+    idle_since: str = msgspec.field(default="", name="idleSince")
+    """Since when no kernel was seen; empty if it is not idle, or that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +155,8 @@ def _idle_seconds(idle: Sequence[str], measured: str) -> int | None:
     Both times are of the same node, so no other clock matters.
     """
     now = seconds_of(measured)
-    seconds = [seconds_of(each) for each in idle]
-    if now is None or None in seconds:
-        return None
-    return max(0, now - max([each for each in seconds if each is not None]))
+    known = [each for each in map(seconds_of, idle) if each is not None]
+    return max(0, now - max(known)) if now is not None and len(known) == len(idle) else None
 
 
 def shares_in_use(node: NodeView, uses: PodUses) -> Iterator[UsedShare]:
@@ -232,10 +225,8 @@ def seconds_of(text: str) -> int | None:
 
 def seconds_since(since: str, now: datetime) -> float:
     """Return how long ago an RFC 3339 time was; 0 for one that cannot be read, or is in the future."""
-    try:
-        return max(0.0, (now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds())
-    except (ValueError, OverflowError):  # an offset may lead out of the years 1 to 9999
-        return 0.0
+    then = seconds_of(since)
+    return max(0.0, now.timestamp() - then) if then is not None else 0.0
 
 
 def _period(since: str, now: datetime) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from cluster.listing import Resource
 from cluster.object_reader import ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
-from ledger.use import PodUses, by_pod
+from ledger.use import MeasuredUse, PodUses, by_pod
 from modes.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
@@ -37,29 +37,11 @@ class UnlimitedContainers(msgspec.Struct, frozen=True, gc=False):
     containers: tuple[UnlimitedContainer, ...] = ()
 
 
-class ReportedUse(msgspec.Struct, frozen=True, gc=False):
-    """What a container uses of its share of a GPU."""
-
-    namespace: str
-    pod: str
-    container: str
-    gpu: int
-    memory_mib: int = msgspec.field(name="memoryMiB")
-    """That it may use."""
-    used_mib: int = msgspec.field(name="usedMiB")
-    peak_mib: int = msgspec.field(name="peakMiB")
-    p95_mib: int = msgspec.field(name="p95MiB")
-    since: str
-    busy_percent: int | None = msgspec.field(default=None, name="busyPercent")
-    idle_since: str = msgspec.field(default="", name="idleSince")
-    """Since when no kernel was seen; empty if it is not idle, or that is unknown."""
-
-
 class ReportedUses(msgspec.Struct, frozen=True, gc=False):
     """Those of one node: how many, and the first by name."""
 
     count: int = 0
-    containers: tuple[ReportedUse, ...] = ()
+    containers: tuple[MeasuredUse, ...] = ()
     measured: str = ""
     """When that was measured; empty in reports of older agents."""
 
