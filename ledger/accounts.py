@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Protocol
 
 from ledger.pool_cards import left_on_cards
@@ -141,24 +140,10 @@ class NodeAccount:
         left = left_on_cards([held for _, held in fact.pool_cards], per_card, taken, latest)
         return left if left is not None else (self.free_of(POOL),)
 
-    def freest(self) -> tuple[int, int] | None:
-        """The GPU with most free slices (the lowest index wins) and their number; None without a GPU."""
-        return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
-
-    def free(self, units: Collection[Unit]) -> int | None:
-        """What is free of the fullest of some units, never negative.
-
-        None if the node lacks one of them, or takes no new pods.
-        """
-        if self._fact is None:
-            return None
-        left = [self._left_of(unit) for unit in units]
-        return max(0, min([slices for slices in left if slices is not None])) if None not in left else None
-
-    def _left_of(self, unit: Unit) -> int | None:
-        if isinstance(unit, Gpu):
-            return self.left.get(unit)
-        return self.offered[unit] - self.taken.get(unit, 0) if unit in self.offered else None
+    def free_units(self) -> dict[Unit, int]:
+        """What is free of each unit that the node offers, never negative; without cordoned GPUs."""
+        units = [unit for unit in self.offered if not isinstance(unit, Gpu) or unit in self.left]
+        return {unit: self.free_of(unit) for unit in units}
 
     def _book(self, claim: Claim, sign: int) -> None:
         add_amounts(self.taken, claim, sign)

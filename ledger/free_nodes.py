@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import operator
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from ledger.view import NodeView
 from modes.facts import PodFact
@@ -54,34 +53,21 @@ class Wanted:
     """Whether the node needs a running agent, because nothing else limits the pod."""
 
 
-class NodeRoom(Protocol):
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
     """One node, with its free GPU slices."""
 
-    @property
-    def name(self) -> str:
-        """Name of the node."""
-
-    @property
-    def usable(self) -> bool:
-        """Whether the node accepts pods now."""
-
-    @property
-    def product(self) -> str | None:
-        """Model of its GPUs; None if unknown."""
-
-    @property
-    def memory(self) -> str | None:
-        """Value of its label nvidia.com/gpu.memory (MiB of one GPU); None without it."""
-
-    @property
-    def agent_serves(self) -> bool:
-        """Whether an agent on the node enforces limits."""
-
-    def left(self, unit: Unit) -> int | None:
-        """Return what is free of a unit, never negative; None if it is missing."""
-
-    def freest(self) -> tuple[int, int] | None:
-        """Return the GPU with most free slices (the lowest index wins) and their number; None without one."""
+    name: str
+    usable: bool
+    """Whether the node accepts pods now."""
+    product: str | None
+    """Model of its GPUs; None if unknown."""
+    memory: str | None
+    """Value of its label nvidia.com/gpu.memory (MiB of one GPU); None without it."""
+    agent_serves: bool
+    """Whether an agent on the node enforces limits."""
+    free: Mapping[Unit, int]
+    """What is free of each unit, never negative; without cordoned GPUs."""
 
 
 class FreeNodesSearch:
@@ -95,7 +81,6 @@ class FreeNodesSearch:
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
         self._wanted = wanted
         self._amounts = wanted.amounts
-        self._units = [unit for unit, _ in wanted.amounts]
         self._accepts = accepts
         self._takes_another = len(wanted.amounts) == 1 and isinstance(wanted.amounts[0][0], Gpu)
         self._most: list[tuple[int, str]] = []
@@ -107,18 +92,18 @@ class FreeNodesSearch:
         """Add a node to the result, if it has room."""
         if not self._can_go(node):
             return
-        left = [node.left(unit) for unit in self._units]
-        known = [slices for slices in left if slices is not None]
-        has_all, is_sought = len(known) == len(left), self._takes_another and self._elsewhere is None
+        left = [node.free[unit] for unit, _ in self._amounts if unit in node.free]
+        has_all, is_sought = len(left) == len(self._amounts), self._takes_another and self._elsewhere is None
         if not (has_all or is_sought):
             return
         is_accepted = self._accepts(node.name)
         if has_all:
-            self._count(node.name, known, is_accepted=is_accepted)
+            self._count(node.name, left, is_accepted=is_accepted)
         if is_accepted and is_sought:
-            freest = node.freest()
-            if freest is not None and freest[1] >= self._amounts[0][1]:
-                self._elsewhere = node.name, *freest
+            gpus = [(-free, unit) for unit, free in node.free.items() if isinstance(unit, Gpu)]
+            most, freest = min(gpus, default=(0, Gpu(0)))
+            if -most >= self._amounts[0][1]:
+                self._elsewhere = node.name, freest, -most
 
     def _can_go(self, node: NodeRoom) -> bool:
         """Whether a node accepts pods now, and has GPUs of the memory and model that the pod requires."""
@@ -169,24 +154,8 @@ def free_nodes(
     """
     search = FreeNodesSearch(wanted, accepts)
     for node in nodes:
-        search.look_at(_Published(node, agent_serves=node.name in with_agent))
+        memory = str(node.gpu_mib) if node.gpu_mib is not None else None
+        free = {gpu.unit: gpu.free for gpu in node.gpus if not gpu.cordoned}
+        serves = node.name in with_agent
+        search.look_at(NodeRoom(node.name, node.usable, node.product, memory, serves, free))
     return search.found()
-
-
-class _Published:
-    """A node as its published view shows it."""
-
-    def __init__(self, view: NodeView, *, agent_serves: bool) -> None:
-        self.name = view.name
-        self.usable = view.usable
-        self.product = view.product
-        self.memory = str(view.gpu_mib) if view.gpu_mib is not None else None
-        self.agent_serves = agent_serves
-        self._free = {gpu.unit: gpu.free for gpu in view.gpus if not gpu.cordoned}
-
-    def left(self, unit: Unit) -> int | None:
-        return self._free.get(unit)
-
-    def freest(self) -> tuple[int, int] | None:
-        numbered = [(-free, unit) for unit, free in self._free.items() if isinstance(unit, Gpu)]
-        return (min(numbered)[1], -min(numbered)[0]) if numbered else None

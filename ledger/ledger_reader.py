@@ -87,15 +87,10 @@ class LedgerReader:
         """Names of all nodes that are known or have pods."""
         return sorted(self._node_index.accounts)
 
-    def free(self, name: str, units: Collection[Unit]) -> int | None:
-        """What is free of the fullest of some units of a node; None if it lacks one."""
+    def free_units(self, name: str) -> Mapping[Unit, int]:
+        """What is free of each unit of a node; without cordoned GPUs."""
         account = self._node_index.accounts.get(name)
-        return account.free(units) if account is not None else None
-
-    def freest(self, name: str) -> tuple[int, int] | None:
-        """Return the GPU of a node with most free slices, and their number; None if no GPU is usable."""
-        account = self._node_index.accounts.get(name)
-        return account.freest() if account is not None else None
+        return account.free_units() if account is not None else {}
 
     def gpu_kinds(self) -> Mapping[GpuModel, int]:
         """Number of nodes by (model, MiB of one GPU)."""

@@ -11,11 +11,10 @@ import msgspec
 from controller.watch.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints
-from ledger.free_nodes import FreeNodes, FreeNodesSearch, Wanted, amounts_of
+from ledger.free_nodes import FreeNodes, FreeNodesSearch, NodeRoom, Wanted, amounts_of
 from ledger.ledger import Ledger
 from ledger.own_demands import OwnDemands
 from modes.facts import NodeFact, PodFact
-from modes.units import Unit
 
 ANY_NODE = Constraints()
 """The demands of a pod without demands."""
@@ -59,26 +58,14 @@ class FreeNodesFinder:
             for name in names:
                 node = self._state.nodes.get(name)
                 if node is not None:
-                    search.look_at(_Kept(node.fact, self._state.ledger))
+                    search.look_at(_room(node.fact, self._state.ledger))
         return search.found()
 
 
-class _Kept:
-    """A node, read from the ledger."""
-
-    def __init__(self, fact: NodeFact, ledger: Ledger) -> None:
-        self.name = fact.name
-        self.usable = fact.usable
-        self.product = fact.labels.get(GPU_PRODUCT_LABEL)
-        self.memory = fact.labels.get(GPU_MEMORY_LABEL)
-        self.agent_serves = fact.agent == "serving"
-        self._ledger = ledger
-
-    def left(self, unit: Unit) -> int | None:
-        return self._ledger.free(self.name, (unit,))
-
-    def freest(self) -> tuple[int, int] | None:
-        return self._ledger.freest(self.name)
+def _room(fact: NodeFact, ledger: Ledger) -> NodeRoom:
+    labels, free = fact.labels, ledger.free_units(fact.name)
+    product, memory = labels.get(GPU_PRODUCT_LABEL), labels.get(GPU_MEMORY_LABEL)
+    return NodeRoom(fact.name, fact.usable, product, memory, fact.agent == "serving", free)
 
 
 def kind_of(fact: PodFact, demands: Constraints, *, by_agent: bool) -> _Kind:
