@@ -70,7 +70,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ClaimRoom:
     """The cards for a claim."""
 
@@ -103,15 +103,7 @@ class ClaimRoom:
 def room_of(
     driver: str, asked: ClaimAsk, kinds: GpuKinds, cards: ClaimedCards, why_not: Callable[[str], str]
 ) -> ClaimRoom:
-    """Search the offered cards for a claim.
-
-    Args:
-        driver: the driver that the claim names.
-        asked: what it asks for.
-        kinds: kinds of GPU that the pod accepts.
-        cards: offers and claims.
-        why_not: why the pod cannot run on a node, by its name; empty if it can.
-    """
+    """Search all offered cards for a claim; the arguments are those of `ClaimRoomSearch`."""
     search = ClaimRoomSearch(driver, asked, kinds, why_not)
     for node in sorted(cards.nodes()):
         search.look_at(node, cards.on(node))
@@ -121,7 +113,11 @@ def room_of(
 class ClaimRoomSearch:
     """Searches the cards of nodes, one node after the other in the order of their names.
 
-    Its arguments are those of `room_of`.
+    Args:
+        driver: the driver that the claim names.
+        asked: what it asks for.
+        kinds: kinds of GPU that the pod accepts.
+        why_not: why the pod cannot run on a node, by its name; empty if it can.
     """
 
     def __init__(self, driver: str, asked: ClaimAsk, kinds: GpuKinds, why_not: Callable[[str], str]) -> None:
@@ -142,22 +138,18 @@ class ClaimRoomSearch:
         usable = [use for use in accepted if not (why_not or use.card.taint)]
         tainted = [use.card for use in accepted if use.card.taint]
         left_out = [LeftOut(node, card.device, f"taint {card.taint}") for card in tainted]
-        self._add(node, len(accepted), usable, [LeftOut(node, "", why_not)] if why_not else left_out)
-
-    def _add(self, node: str, cards: int, usable: list[CardUse], left_out: list[LeftOut]) -> None:
-        known, asked = self.found, self._asked
-        with_room = sum(map(asked.has_room, usable))
-        most = known.most_free_mib, known.most_free_of, known.most_free_on
+        self._leave_out([LeftOut(node, "", why_not)] if why_not else left_out)
+        found, with_room = self.found, sum(map(self._asked.has_room, usable))
+        found.cards += len(accepted)
+        found.usable += len(usable)
+        found.with_room += with_room
+        found.nodes_with_room += with_room >= self._asked.count
         for use in usable:
-            if asked.is_more(use.free_mib, use.card.mib, *most[:2]):
-                most = use.free_mib, use.card.mib, node
-        named = (*known.left_out, *left_out)
-        self.found = ClaimRoom(
-            known.cards + cards,
-            known.usable + len(usable),
-            known.with_room + with_room,
-            known.nodes_with_room + (with_room >= asked.count),
-            *most,
-            named[:MAX_NAMED],
-            known.more_left_out + len(named[MAX_NAMED:]),
-        )
+            if self._asked.is_more(use.free_mib, use.card.mib, found.most_free_mib, found.most_free_of):
+                found.most_free_mib, found.most_free_of = use.free_mib, use.card.mib
+                found.most_free_on = node
+
+    def _leave_out(self, cards: list[LeftOut]) -> None:
+        named = (*self.found.left_out, *cards)
+        self.found.left_out = named[:MAX_NAMED]
+        self.found.more_left_out += len(named[MAX_NAMED:])
