@@ -7,22 +7,16 @@ changed object, and `on` that of the node. Pure.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
 
 import msgspec
 
 from kube.dra import SHARES_OF_CARD
 from modes.facts import PodKey
 
-Name = TypeVar("Name")
-Kind = TypeVar("Kind")
-
-MAX_SLICES = 65_536
-"""ResourceSlices with cards that are kept: with dynamic MIG, NVIDIA's driver writes one per card."""
 MAX_CARDS = 131_072
-"""Cards that are kept in total."""
+"""Cards that are kept in total; with dynamic MIG, NVIDIA's driver writes one ResourceSlice per card."""
 MAX_CARDS_OF_NODE = 256
 """Cards that are kept of a node: its agent may write any number of slices, and `on` walks them all."""
 MAX_CLAIMS = 262_144
@@ -120,38 +114,20 @@ class CardUse(msgspec.Struct, frozen=True, gc=False):
         return max(0, self.card.mib - self.claimed_mib)
 
 
-class _Held:
-    """The claims on one card, offered or not, and their sum."""
-
-    __slots__ = ("claims", "mib", "share")
-
-    def __init__(self) -> None:
-        self.claims: dict[PodKey, CardClaim] = {}
-        self.mib = self.share = 0
-
-    def add(self, part: ClaimedPart, sign: int) -> None:
-        """Add a part, or take it away with -1 as the sign."""
-        self.mib += sign * part.mib
-        self.share += sign * part.share
-
-
 class ClaimedCards:
     """Cards by node, and claims by card."""
 
-    def __init__(
-        self, max_slices: int = MAX_SLICES, max_cards: int = MAX_CARDS, max_claims: int = MAX_CLAIMS
-    ) -> None:
-        self._max_slices, self._max_cards, self._max_claims = max_slices, max_cards, max_claims
+    def __init__(self, max_cards: int = MAX_CARDS, max_claims: int = MAX_CLAIMS) -> None:
+        self._max_cards, self._max_claims = max_cards, max_claims
         self._slices: dict[str, OfferedSlice] = {}
         self._claims: dict[PodKey, CardClaim] = {}
         self._by_node: dict[str, dict[str, OfferedSlice]] = {}
         self._nodes_of_pool: dict[tuple[str, str], Counter[str]] = {}
-        self._kinds: dict[str, Counter[tuple[CardKind, bool]]] = {}
-        self._every_size: Counter[int] = Counter()
-        self._held: dict[CardKey, _Held] = {}
+        self._kinds: Counter[tuple[str, CardKind, bool]] = Counter()
+        """Cards by driver, kind, and whether several claims may share them."""
+        self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
+        """The claims on each card, offered or not."""
         self._cards = 0
-        self.is_complete = True
-        """Whether no slice or claim was ever dropped because there were too many."""
 
     @property
     def slice_names(self) -> AbstractSet[str]:
@@ -166,20 +142,16 @@ class ClaimedCards:
     def put_slice(self, found: OfferedSlice) -> set[str]:
         """Add or change a ResourceSlice, and return the affected nodes; the inverse of `remove_slice`.
 
-        One beyond MAX_SLICES, MAX_CARDS or MAX_CARDS_OF_NODE is dropped.
+        One beyond MAX_CARDS or MAX_CARDS_OF_NODE is dropped.
         """
         if self._slices.get(found.name) == found:
             return set()
         nodes = self.remove_slice(found.name)
-        if not found.cards:
-            return nodes
-        if not self._has_room_for(found):
-            self.is_complete = False
+        if not found.cards or not self._has_room_for(found):
             return nodes
         self._slices[found.name] = found
         self._cards += len(found.cards)
-        self._kinds.setdefault(found.driver, Counter()).update(_kinds(found))
-        self._every_size.update(_every_size(found))
+        self._kinds.update(_kinds(found))
         if found.node:
             self._by_node.setdefault(found.node, {})[found.name] = found
             self._nodes_of_pool.setdefault((found.driver, found.pool), Counter())[found.node] += 1
@@ -189,11 +161,7 @@ class ClaimedCards:
     def _has_room_for(self, found: OfferedSlice) -> bool:
         of_node = self._by_node.get(found.node, {}).values()
         there, more = sum([len(each.cards) for each in of_node]), len(found.cards)
-        return (
-            len(self._slices) < self._max_slices
-            and self._cards + more <= self._max_cards
-            and there + more <= MAX_CARDS_OF_NODE
-        )
+        return self._cards + more <= self._max_cards and there + more <= MAX_CARDS_OF_NODE
 
     def remove_slice(self, name: str) -> set[str]:
         """Forget a ResourceSlice, and return the affected nodes."""
@@ -201,15 +169,17 @@ class ClaimedCards:
         if found is None:
             return set()
         self._cards -= len(found.cards)
-        _take(self._kinds, found.driver, Counter(_kinds(found)))
-        self._every_size -= Counter(_every_size(found))
+        self._kinds -= Counter(_kinds(found))
         if not found.node:
             return set()
         of_node = self._by_node[found.node]
         del of_node[name]
         if not of_node:
             del self._by_node[found.node]
-        _take(self._nodes_of_pool, (found.driver, found.pool), Counter({found.node: 1}))
+        pool = found.driver, found.pool
+        self._nodes_of_pool[pool] -= Counter([found.node])
+        if not self._nodes_of_pool[pool]:
+            del self._nodes_of_pool[pool]
         return {found.node}
 
     def put_claim(self, found: CardClaim) -> set[str]:
@@ -220,13 +190,11 @@ class ClaimedCards:
         if self._claims.get(found.key) == found:
             return set()
         nodes = self.remove_claim(found.key)
-        if not found.parts:
-            return nodes
-        if len(self._claims) >= self._max_claims:
-            self.is_complete = False
+        if not found.parts or len(self._claims) >= self._max_claims:
             return nodes
         self._claims[found.key] = found
-        self._count(found, 1)
+        for part in found.parts:
+            self._held.setdefault(part.card, {})[found.key] = found
         return nodes | self.nodes_of(found)
 
     def remove_claim(self, key: PodKey) -> set[str]:
@@ -234,13 +202,15 @@ class ClaimedCards:
         found = self._claims.pop(key, None)
         if found is None:
             return set()
-        self._count(found, -1)
+        for card in {part.card for part in found.parts}:
+            del self._held[card][key]
+            if not self._held[card]:
+                del self._held[card]
         return self.nodes_of(found)
 
-    def claims_on(self, key: CardKey) -> Iterable[CardClaim]:
+    def claims_on(self, key: CardKey) -> Collection[CardClaim]:
         """Return the allocated ResourceClaims that hold parts of a card."""
-        held = self._held.get(key)
-        return held.claims.values() if held is not None else ()
+        return self._held.get(key, {}).values()
 
     def claim(self, key: PodKey) -> CardClaim | None:
         """Return an allocated ResourceClaim."""
@@ -278,8 +248,8 @@ class ClaimedCards:
         Slices that are out of date count until they are deleted.
         """
         found = Counter[CardKind]()
-        for (kind, is_shareable), number in self._kinds.get(driver, {}).items():
-            if whole or is_shareable:
+        for (of_driver, kind, is_shareable), number in self._kinds.items():
+            if of_driver == driver and (whole or is_shareable):
                 found[kind] += number
         return found
 
@@ -290,50 +260,22 @@ class ClaimedCards:
         """
         slices = self._by_node.get(node) if node is not None else None
         if slices is None:
-            return tuple(sorted(self._every_size))
+            return tuple(sorted({mib for _, (_, mib), _ in self._kinds}))
         return tuple(sorted({card.mib for each in slices.values() for card in each.cards}))
 
     def _use(self, key: CardKey, card: ClaimableCard) -> CardUse:
-        held = self._held.get(key)
-        if held is None:
-            return CardUse(key, card)
-        claimed = held.mib + card.mib * held.share // SHARES_OF_CARD
-        return CardUse(key, card, claimed, len(held.claims), held.share)
-
-    def _count(self, claim: CardClaim, sign: int) -> None:
-        """Add the parts of a claim, or take them away with -1 as the sign."""
-        for part in claim.parts:
-            self._held.setdefault(part.card, _Held()).add(part, sign)
-        for card in {part.card for part in claim.parts}:
-            claims = self._held[card].claims
-            if sign > 0:
-                claims[claim.key] = claim
-            else:
-                del claims[claim.key]
-            if not claims:
-                del self._held[card]
+        claims = self.claims_on(key)
+        parts = [part for claim in claims for part in claim.parts if part.card == key]
+        mib, share = sum([part.mib for part in parts]), sum([part.share for part in parts])
+        return CardUse(key, card, mib + card.mib * share // SHARES_OF_CARD, len(claims), share)
 
 
-def _kinds(found: OfferedSlice) -> Iterator[tuple[CardKind, bool]]:
-    """Yield the kind of each card, and whether several claims may share it."""
-    return (((card.model.replace(" ", "-"), card.mib), card.is_shareable) for card in found.cards)
-
-
-def _every_size(found: OfferedSlice) -> Iterator[int]:
-    return (card.mib for card in found.cards)
+def _kinds(found: OfferedSlice) -> list[tuple[str, CardKind, bool]]:
+    return [
+        (found.driver, (card.model.replace(" ", "-"), card.mib), card.is_shareable) for card in found.cards
+    ]
 
 
 def _order(key: CardKey) -> tuple[str, str, int, str]:
     """Sort by the number at the end of a device's name: "gpu-2" comes before "gpu-10"."""
     return key.driver, key.pool, len(key.device), key.device
-
-
-def _take(sums: dict[Name, Counter[Kind]], name: Name, amounts: Counter[Kind]) -> None:
-    """Subtract from one of the sums, and delete what becomes zero."""
-    left = sums.get(name, Counter())
-    for kind, amount in amounts.items():
-        left[kind] -= amount
-        if not left[kind]:
-            del left[kind]
-    if not left:
-        sums.pop(name, None)

@@ -202,12 +202,11 @@ def test_each_change_returns_the_nodes_that_it_affects():
 
 
 def test_what_is_kept_is_bounded():
-    kept = ClaimedCards(max_slices=2, max_cards=3, max_claims=1)
+    kept = ClaimedCards(max_cards=3, max_claims=1)
     kept.put_slice(offer("one", 81920, 81920))
     kept.put_slice(offer("empty"))
-    assert kept.is_complete
     kept.put_slice(offer("two", 81920, 81920, node="m"))
-    assert (kept.on("m"), kept.is_complete) == ([], False)
+    assert kept.on("m") == []
     kept.put_slice(offer("two", 81920, node="m"))
     kept.put_slice(offer("three", 81920, node="o"))
     assert kept.nodes() == {"n", "m"}
@@ -226,9 +225,9 @@ def test_a_node_with_any_number_of_slices_has_only_so_many_cards():
     ]
     for each in many:
         kept.put_slice(each)
-    assert (len(kept.on("n")), kept.is_complete) == (MAX_CARDS_OF_NODE, True)
+    assert len(kept.on("n")) == MAX_CARDS_OF_NODE
     assert kept.put_slice(offer("more", 81920)) == set()
-    assert (len(kept.on("n")), kept.is_complete) == (MAX_CARDS_OF_NODE, False)
+    assert len(kept.on("n")) == MAX_CARDS_OF_NODE
     assert kept.put_slice(offer("other", 81920, node="m")) == {"m"}
     kept.remove_slice("s0")
     assert kept.put_slice(many[0]) == {"n"}
