@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ledger.pool_cards import left_on_cards
-from modes.facts import NodeFact
-from modes.units import POOL, Amounts, Gpu, Unit
+from ledger.reservations import Reservation
+from modes.facts import NodeFact, PodFact
+from modes.units import POOL, Gpu, Unit
 
 ClaimKey = tuple[str, ...]
 """Namespace and name of a pod. A reservation's key has a third part, so it never equals a pod's key."""
 
 
-class Claim(Protocol):
-    """A pod, or a reservation whose pod has not appeared yet: it takes GPU slices, CPU and memory."""
-
-    @property
-    def namespace(self) -> str: ...  # noqa: D102 - the words are those of PodFact
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def node(self) -> str | None: ...  # noqa: D102
-    @property
-    def promised_node(self) -> str | None: ...  # noqa: D102
-    @property
-    def takes(self) -> Amounts: ...  # noqa: D102
-    @property
-    def slices(self) -> int: ...  # noqa: D102
-    @property
-    def counted_slices(self) -> int: ...  # noqa: D102
-    @property
-    def cpu_milli(self) -> int: ...  # noqa: D102
-    @property
-    def memory_bytes(self) -> int: ...  # noqa: D102
-    @property
-    def queues(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def memory_values(self) -> tuple[str, ...] | None: ...  # noqa: D102
-    @property
-    def model(self) -> str | None: ...  # noqa: D102
-    @property
-    def owner(self) -> str: ...  # noqa: D102
-    @property
-    def is_reserved(self) -> bool: ...  # noqa: D102
-    @property
-    def waits_for_quota(self) -> bool: ...  # noqa: D102
+Claim = PodFact | Reservation
+"""It takes GPU slices, CPU and memory; a reservation until its pod appears."""
 
 
 def add_amounts(amounts: dict[Unit, int], claim: Claim, sign: int = 1) -> None:

@@ -12,6 +12,7 @@ from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement_request import (
+    Accounting,
     AllocatedShare,
     AllocationResult,
     OverQuota,
@@ -22,7 +23,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.quota_usage import QuotaUsage, Used
-from ledger.reservations import MAX_RESERVATIONS, reservation_of
+from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation
 
 
 class Ledger(LedgerWriter):
@@ -92,7 +93,7 @@ class Ledger(LedgerWriter):
         namespace, has_quota = accounting.namespace, bool(accounting.quotas)
         while oldest := self._reservations.first_beyond(namespace, has_quota=has_quota):
             self._end(oldest)
-        self._begin(reservation_of(accounting, allocated, name, now, self._need(allocated)))
+        self._begin(_reservation_of(accounting, allocated, name, now, self._need(allocated)))
 
     def _chosen(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
@@ -268,3 +269,29 @@ def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
     if share.mode_type.is_claimed or existing.instance is not None:
         return False
     return not existing.memory_values and share.is_bound_by_memory
+
+
+def _reservation_of(
+    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, counted: Used
+) -> Reservation:
+    """Return the reservation of a pod's allocated share, which quotas count as `counted`."""
+    share, placement = allocated.share, allocated.placement
+    return Reservation(
+        name=name,
+        namespace=accounting.namespace,
+        promised_node=placement.node,
+        takes=allocated.takes,
+        claimed=allocated.claimed,
+        slices=counted.slices,
+        cpu_milli=share.cpu_milli,
+        memory_bytes=share.memory_bytes,
+        queues=accounting.queues,
+        gpu_memory=counted.memory,
+        memory_values=placement.memory_values or None,
+        expires_at=now + LIFETIME_SECONDS,
+        pod=accounting.pod,
+        model=placement.model,
+        owner=accounting.owner,
+        has_quota=bool(accounting.quotas),
+        waits_for_quota=placement.waits_for_quota,
+    )

@@ -6,10 +6,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from ledger.accounts import ClaimKey
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
-from ledger.placement_request import Accounting, AllocatedShare
-from ledger.quota_usage import Used
 from modes.claim_name import NamedShare
 from modes.facts import PodFact
 from modes.units import Amounts
@@ -27,7 +24,7 @@ ReservationKey = tuple[str, str, Amounts, tuple[NamedShare, ...]]
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A claim with the fields of PodFact, before the pod exists."""
+    """What a pod takes before it exists, with the names of PodFact."""
 
     name: str
     """Name given by the webhook; the pod has it in the annotation clearml-injector/reservation."""
@@ -55,7 +52,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_reserved: bool = True
 
     @property
-    def key(self) -> ClaimKey:
+    def key(self) -> tuple[str, str, str]:
         """Key in the node accounts. It has three parts, so it never equals a pod's key."""
         return self.namespace, self.name, "reservation"
 
@@ -155,29 +152,3 @@ class _Names:
         del own[reservation.name]
         if not own:
             del self.of_namespace[reservation.namespace]
-
-
-def reservation_of(
-    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, counted: Used
-) -> Reservation:
-    """Return the reservation of a pod's allocated share, which quotas count as `counted`."""
-    share, placement = allocated.share, allocated.placement
-    return Reservation(
-        name=name,
-        namespace=accounting.namespace,
-        promised_node=placement.node,
-        takes=allocated.takes,
-        claimed=allocated.claimed,
-        slices=counted.slices,
-        cpu_milli=share.cpu_milli,
-        memory_bytes=share.memory_bytes,
-        queues=accounting.queues,
-        gpu_memory=counted.memory,
-        memory_values=placement.memory_values or None,
-        expires_at=now + LIFETIME_SECONDS,
-        pod=accounting.pod,
-        model=placement.model,
-        owner=accounting.owner,
-        has_quota=bool(accounting.quotas),
-        waits_for_quota=placement.waits_for_quota,
-    )
