@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.pool_cards import left_on_cards
+from ledger.pool_room import left_on_cards
 from ledger.reservations import Reservation
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, Gpu, Unit

@@ -14,7 +14,6 @@ from ledger.instance_worth import mib_of_instance, profile_on
 from ledger.placement_request import AllocatedShare
 from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
-from modes.instance import Instance
 from modes.units import Gpu, Unit
 
 UNKNOWN_CARD_MIB = 2**20
@@ -125,54 +124,26 @@ def _asked(pod: PodFact) -> _Asked:
 
 
 def memory_of_allocated(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
-    """Return the memory that a pod would hold in its placement.
+    """Return the memory that a pod would hold in its placement, counted as the pod will be.
 
-    A pod without a node and without a required memory size may get any card. If an agent limits the pod, its
-    limit is whole slices, so these are counted.
+    A pod without a node and without a required memory size may get any card.
     """
     share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
-    in_slices = share.needs_agent
-    if placement.instance is not None:
-        return GpuMemory(_most_mib(placement.instance, node))
-    if fraction.split_mib or placement.containers:
-        return _of_containers(allocated, node)
-    if node is not None and placement.indices:
-        cards = [node.card_mib((index,)) or 0 for index in placement.indices]
-    else:
-        is_known = placement.node is not None or share.is_bound_by_memory
-        cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
-    if fraction.mib and not in_slices:
-        # Its pod will be counted this way: slices are compared only with the cards of its node.
-        asked, per_gpu = _Asked(None, share.asked_mib), fraction.slices_per_gpu if node is not None else 0
-        shares = [_share(asked, _Card(mib, per_gpu), fraction.slices_on_each) for mib in cards]
-    else:
-        part = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
-        shares = [_part(mib, *part) for mib in cards]
-    if len(shares) == 1:
-        return shares[0]
-    return GpuMemory(sum([each.mib for each in shares]), sum([each.unknown_sixteenths for each in shares]))
-
-
-def _most_mib(instance: Instance, node: NodeFact | None) -> int:
-    """Return the MiB of an instance on a node, or its maximum on any model if the node is unknown."""
-    products = instance.products if node is None else (node.labels.get(GPU_PRODUCT_LABEL) or "",)
-    return max([instance.profile.mib(product) for product in products], default=instance.mib)
-
-
-def _of_containers(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
-    """Memory of containers that got whole slices each, counted as their pod will be."""
-    share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
     is_known = placement.node is not None or share.is_bound_by_memory
-    cards = [
-        (_card_mib(node, unit, placement.gpu_mib * is_known), amount) for unit, amount in allocated.takes
-    ]
-    if fraction.split_mib and not share.needs_agent:
-        per_gpu = fraction.slices_per_gpu if node is not None else 0
-        return _shared(share.asked_mib, len(fraction.split), cards, per_gpu)
-    memory, asked = NO_MEMORY, _Asked(None if share.needs_agent else fraction.exact, 0)
-    for mib, slices in cards:
-        memory = memory.plus(_share(asked, _Card(mib, fraction.slices_per_gpu), slices))
-    return memory
+    instance = placement.instance
+    in_slices = fraction.slices_on_each, fraction.slices_per_gpu
+    pod = PodFact(
+        namespace="",
+        name="",
+        takes=allocated.takes,
+        share=None if fraction.mib else in_slices if share.needs_agent else fraction.ratio,
+        asked_mib=share.asked_mib,
+        sharing=len(fraction.split_mib) or 1,
+        in_slices=share.needs_agent,
+        memory_values=placement.memory_values or ((str(placement.gpu_mib),) if is_known else None),
+        products=instance.products if instance is not None else (),
+    )
+    return memory_of_pod(pod, node)
 
 
 def cards_of(node: NodeFact | None) -> object:
