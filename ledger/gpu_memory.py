@@ -47,15 +47,6 @@ class GpuMemory(NamedTuple):
 NO_MEMORY = GpuMemory()
 
 
-class _Asked(NamedTuple):
-    """A pod's request for each GPU, by its label."""
-
-    share: tuple[int, int] | None
-    mib: int
-    in_slices: bool = False
-    """Whether the pod gets its slices, whatever the label says."""
-
-
 class _Card(NamedTuple):
     """One card; 0 if a value is unknown."""
 
@@ -86,7 +77,7 @@ def _of_unit(unit: Unit, amount: int, pod: PodFact, node: NodeFact | None) -> Gp
     if isinstance(unit, Gpu):
         mib = node.card_mib((unit,)) if node is not None else _required_mib(pod)
         per_gpu = node.slices_per_gpu if node is not None else 0
-        return _share(_asked(pod), _Card(mib or 0, per_gpu), amount)
+        return _share(pod, _Card(mib or 0, per_gpu), amount)
     profile = profile_on(unit, pod, node)
     if profile is not None:
         return GpuMemory(amount * mib_of_instance(pod, node, profile))
@@ -94,33 +85,21 @@ def _of_unit(unit: Unit, amount: int, pod: PodFact, node: NodeFact | None) -> Gp
 
 
 def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
-    """Memory of containers that share the MiB of their pod's label."""
+    """Memory of containers that share the MiB of their pod's label, as far as their slices agree."""
     if node is None:
         return GpuMemory(pod.asked_mib)
     if pod.pooled:
-        card = _Card(node.gpu_mib or 0, node.pooled // node.pooled_gpus if node.pooled_gpus else 0)
-        return _shared(pod.asked_mib, pod.sharing, [(card.mib, pod.pooled)], card.slices)
-    cards = [(_card_mib(node, unit, node.gpu_mib or 0), amount) for unit, amount in pod.takes]
-    return _shared(pod.asked_mib, pod.sharing, cards, node.slices_per_gpu)
-
-
-def _card_mib(node: NodeFact | None, unit: Unit, of_others: int) -> int:
-    """MiB of a GPU of a node, 0 if unknown; `of_others` for anything else."""
-    return node.card_mib((unit,)) or 0 if node is not None and isinstance(unit, Gpu) else of_others
-
-
-def _shared(asked: int, containers: int, cards: Sequence[tuple[int, int]], per_gpu: int) -> GpuMemory:
-    """Return the MiB that containers request together, as far as their slices of these cards agree."""
-    if not per_gpu or not all(mib for mib, _ in cards):
-        return GpuMemory(asked)
+        cards = [(node.gpu_mib or 0, pod.pooled)]
+        per_gpu = node.pooled // node.pooled_gpus if node.pooled_gpus else 0
+    else:
+        cards = [(node.card_mib((index,)) or 0, amount) for index, amount in pod.gpus]
+        per_gpu = node.slices_per_gpu
+    if not per_gpu or not cards or not all(mib for mib, _ in cards):
+        return GpuMemory(pod.asked_mib)
     sliced = sum([mib * slices for mib, slices in cards])
     # The last slice of each container may be nearly empty.
-    least = (sliced - containers * max([mib for mib, _ in cards])) // per_gpu + 1
-    return GpuMemory(min(sliced // per_gpu, max(asked, least)))
-
-
-def _asked(pod: PodFact) -> _Asked:
-    return _Asked(pod.share, pod.asked_mib, pod.in_slices)
+    least = (sliced - pod.sharing * max([mib for mib, _ in cards])) // per_gpu + 1
+    return GpuMemory(min(sliced // per_gpu, max(pod.asked_mib, least)))
 
 
 def memory_of_allocated(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
@@ -162,25 +141,25 @@ def _of_pool(pod: PodFact, pooled: int, node: NodeFact | None) -> GpuMemory:
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
         if pod.share is not None:
             return _part(mib, *pod.share)
-        return _share(_asked(pod), _Card(mib, 0), slices).times(gpus)
+        return _share(pod, _Card(mib, 0), slices).times(gpus)
     card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
     whole, rest = divmod(pooled, card.slices)
-    found = _share(_asked(pod), card, card.slices).times(whole)
-    return found.plus(_share(_asked(pod), card, rest)) if rest else found
+    found = _share(pod, card, card.slices).times(whole)
+    return found.plus(_share(pod, card, rest)) if rest else found
 
 
-def _share(said: _Asked, card: _Card, slices: int) -> GpuMemory:
+def _share(pod: PodFact, card: _Card, slices: int) -> GpuMemory:
     """The share by the pod's label, as far as its slices of one card agree with it."""
-    if said.in_slices and (said.mib or card.slices):
+    if pod.in_slices and (pod.asked_mib or card.slices):
         per_gpu = card.slices or USUAL_SLICES
         return _part(card.mib, min(slices, per_gpu), per_gpu)
     if not card.mib:
-        if said.mib:
-            return GpuMemory(said.mib)
-        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(said.share))
-    asked = said.mib
-    if said.share is not None:
-        asked = card.mib * said.share[0] // said.share[1]
+        if pod.asked_mib:
+            return GpuMemory(pod.asked_mib)
+        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(pod.share))
+    asked = pod.asked_mib
+    if pod.share is not None:
+        asked = card.mib * pod.share[0] // pod.share[1]
     if not card.slices:
         return GpuMemory(min(asked or card.mib, card.mib))
     most = card.mib * slices // card.slices
