@@ -39,20 +39,6 @@ class LineGroup(NamedTuple):
     """What one of them adds to its quotas."""
 
 
-class LinePlace(NamedTuple):
-    """A pod's place in the line of a quota."""
-
-    position: int
-    """1 is the first."""
-    length: int
-    is_exact: bool
-    """False if there are too many groups to look at: position and length are then the least possible."""
-    over: OverQuota | None
-    """The quota that lacks room for the pod; None if it waits only for those before it."""
-    quota: Quota | None
-    """The quota whose line this is; None if none applies any more."""
-
-
 QuotasOf = Callable[[str, tuple[str, ...]], tuple[Quota, ...] | None]
 """Returns the quotas of pods by namespace and queue keys; None if the policies are not known."""
 
@@ -178,28 +164,31 @@ class QuotaLine:
         self._closed, self._kept, self._checked = closed, kept, version
         self.keepers = frozenset(keepers)
 
-    def place(self, key: PodKey, quotas_of: QuotasOf) -> LinePlace | None:
-        """Return a pod's place in the line that it waits in; None if it does not wait."""
+    def place_text(self, key: PodKey, quotas_of: QuotasOf) -> str | None:
+        """Return where a pod is in its line and what it waits for, in words; None if it does not wait."""
         found = self._pods.get(key)
         if found is None:
             return None
         group, pod = found
         quotas = quotas_of(group.namespace, group.queues) or ()
+        if not quotas:
+            return "its turn comes in a moment: no quota applies to it any more"
         full = [(over, quota) for quota in quotas if (over := self._over(quota, group.need, {}))]
         shut = [(None, quota) for quota in quotas if quota in self._closed]
-        over, quota = [*full, *shut, *((None, quota) for quota in quotas), (None, None)][0]
+        over, quota = [*full, *shut, (None, quotas[0])][0]
+        line = f"{self._position(pod, group, quota, quotas_of)} in the line of the quota of"
+        return f"{line} {quota.scope} {quota.name}: {_lack_in_words(over)}"
+
+    def _position(self, pod: PodFact, group: LineGroup, quota: Quota, quotas_of: QuotasOf) -> str:
+        """Where a pod is in a line; of more than GROUPS_OF_A_PLACE groups, the first place that it may have."""
         others = (each for each in self._groups if each != group)
         looked_at = [group, *islice(others, GROUPS_OF_A_PLACE)]
         self.steps += len(looked_at)
-        lines = [self._groups[each] for each in looked_at if self._shares(each, quota, quotas_of)]
-        before = sum([bisect_left(orders, _order(pod)) for orders in lines])
+        of_line = [each for each in looked_at if quota in (quotas_of(each.namespace, each.queues) or ())]
+        lines = [self._groups[each] for each in of_line]
+        position, length = 1 + sum([bisect_left(line, _order(pod)) for line in lines]), sum(map(len, lines))
         is_exact = len(looked_at) == len(self._groups)
-        return LinePlace(before + 1, sum(map(len, lines)), is_exact, over, quota)
-
-    def place_text(self, key: PodKey, quotas_of: QuotasOf) -> str | None:
-        """Return `place` in words; None if the pod does not wait."""
-        place = self.place(key, quotas_of)
-        return place_in_words(place) if place is not None else None
+        return f"{position} of {length}" if is_exact else f"{position} or later of {length} or more"
 
     def lengths(self, quotas_of: QuotasOf) -> Mapping[Quota, int]:
         """Return the number of waiting pods of each quota that has any."""
@@ -241,9 +230,6 @@ class QuotaLine:
             kept[quota] = _sum(kept.get(quota, NOTHING_USED), group.need)
         return bool(others)
 
-    def _shares(self, group: LineGroup, quota: Quota | None, quotas_of: QuotasOf) -> bool:
-        return quota in (quotas_of(group.namespace, group.queues) or (None,))
-
     def _is_too_large(self, quota: Quota, need: Used) -> bool:
         return exceeded(quota, NOTHING_USED, need, self._largest_mib()) is not None
 
@@ -257,21 +243,13 @@ class QuotaLine:
         return exceeded(quota, used, need, self._largest_mib())
 
 
-def place_in_words(place: LinePlace) -> str:
-    """Return a pod's place in line and what it waits for, to be put into a sentence."""
-    quota, over = place.quota, place.over
-    if quota is None:
-        return "its turn comes in a moment: no quota applies to it any more"
-    position, length = str(place.position), str(place.length)
-    if not place.is_exact:
-        position, length = f"{position} or later", f"{length} or more"
-    line = f"{position} of {length} in the line of the quota of {quota.scope} {quota.name}"
+def _lack_in_words(over: OverQuota | None) -> str:
     if over is None:
-        return f"{line}: it waits for the pods before it"
+        return "it waits for the pods before it"
     unit = "MiB of GPU memory" if over.unit == "MiB" else over.unit
     if over.asked > over.limit:
-        return f"{line}: it needs {over.asked} {unit}, but the quota is only {over.limit}, so it never starts"
-    return f"{line}: {over.used} of {over.limit} {unit} are used, it needs {over.asked}"
+        return f"it needs {over.asked} {unit}, but the quota is only {over.limit}, so it never starts"
+    return f"{over.used} of {over.limit} {unit} are used, it needs {over.asked}"
 
 
 def _sum(one: Used, other: Used) -> Used:
