@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from heapq import nsmallest
 
-from ledger.claimed_cards import CardClaim, CardKey, CardUse, ClaimedCards
+from ledger.claimed_cards import CardUse, ClaimedCards
 from modes.facts import PodKey
 
 MAX_SHARES = 512
@@ -73,13 +73,20 @@ def cards_of_node(
     """
     uses = cards.on(node)
     most = max(1, MAX_SHARES // max(1, len(uses)))
-    views = [_view(node, use, cards.claims_on(use.key), most, takes_pods=takes_pods) for use in uses]
-    return tuple([_with_queues(view, queue_of) for view in views])
+    return tuple(
+        [
+            _view(
+                node, use, nsmallest(most, _shares(cards, use, queue_of), key=_order), takes_pods=takes_pods
+            )
+            for use in uses
+        ]
+    )
 
 
-def _with_queues(card: CardView, queue_of: Callable[[PodKey], str]) -> CardView:
-    shares = [replace(each, queue=queue_of((each.namespace, each.pod))) for each in card.shares]
-    return replace(card, shares=tuple(shares))
+def _shares(cards: ClaimedCards, use: CardUse, queue_of: Callable[[PodKey], str]) -> Iterator[CardShare]:
+    for claim in cards.claims_on(use.key):
+        mib = sum([part.mib_of(use.card.mib) for part in claim.parts if part.card == use.key])
+        yield CardShare(claim.namespace, claim.name, claim.pod, mib, queue_of((claim.namespace, claim.pod)))
 
 
 def free_mib(use: CardUse, *, takes_pods: bool) -> int:
@@ -93,11 +100,8 @@ def sums(cards: Iterable[CardView]) -> tuple[int, int]:
     return sum([free for free, _ in pairs]), sum([mib for _, mib in pairs])
 
 
-def _view(node: str, use: CardUse, claims: Iterable[CardClaim], most: int, *, takes_pods: bool) -> CardView:
+def _view(node: str, use: CardUse, shares: Iterable[CardShare], *, takes_pods: bool) -> CardView:
     card = use.card
-    shares = [
-        CardShare(claim.namespace, claim.name, claim.pod, _held(claim, use.key, card.mib)) for claim in claims
-    ]
     return CardView(
         node=node,
         driver=use.key.driver,
@@ -109,13 +113,8 @@ def _view(node: str, use: CardUse, claims: Iterable[CardClaim], most: int, *, ta
         claimed_mib=use.claimed_mib,
         free_mib=free_mib(use, takes_pods=takes_pods),
         claims=use.claims,
-        shares=tuple(nsmallest(most, shares, key=_order)),
+        shares=tuple(shares),
     )
-
-
-def _held(claim: CardClaim, key: CardKey, card_mib: int) -> int:
-    """Return the MiB of one card that a claim holds."""
-    return sum([part.mib_of(card_mib) for part in claim.parts if part.card == key])
 
 
 def _order(share: CardShare) -> tuple[int, str, str]:

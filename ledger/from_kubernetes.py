@@ -35,7 +35,6 @@ from kube.objects import (
 )
 from kube.quantity import milli, rounded_up
 from kube.resource_requests import Container, effective_request
-from kube.scheduling import Taint
 from ledger.claimed_cards import MAX_PARTS
 from ledger.instance_worth import with_instance_worth
 from ledger.node_capacity import instances_by_number, pool_of, slices_by_index
@@ -109,7 +108,9 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         name=node.metadata.name,
         labels=labels,
         taints=tuple(taint for taint in spec.taints or () if taint not in life_cycle),
-        usable=not spec.unschedulable and _is_ready(status) and not any(map(_repels, life_cycle)),
+        usable=not spec.unschedulable
+        and _is_ready(status)
+        and all(taint.effect == "PreferNoSchedule" for taint in life_cycle),
         gpus=gpus,
         slices_per_gpu=max(divided.values(), default=0),
         pool=pool,
@@ -125,10 +126,6 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
 
 def _is_passing(key: str) -> bool:
     return key.startswith(_LIFE_CYCLE_TAINTS) or key.endswith(_NOT_READY)
-
-
-def _repels(taint: Taint) -> bool:
-    return taint.effect != "PreferNoSchedule"
 
 
 def _is_ready(status: NodeStatus) -> bool:
@@ -273,20 +270,13 @@ def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
 
 
 def _model(affinity: NodeAffinity | None) -> str | None:
-    values = _required_values(affinity, GPU_PRODUCT_LABEL)
-    return values[0] if values is not None and len(values) == 1 and is_label_value(values[0]) else None
+    [values, *_] = _required_values(affinity, GPU_PRODUCT_LABEL) or [()]
+    return values[0] if len(values) == 1 and is_label_value(values[0]) else None
 
 
 def _products(affinity: NodeAffinity | None) -> tuple[str, ...]:
     """Valid label values of the last model requirement: injection appends ours after the user's."""
-    terms = (affinity.required.node_selector_terms or ())[:1] if affinity and affinity.required else ()
-    found = [
-        each.values or ()
-        for term in terms
-        for each in term.match_expressions or ()
-        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In")
-    ]
-    values = found[-1] if found else ()
+    [*_, values] = _required_values(affinity, GPU_PRODUCT_LABEL) or [()]
     return tuple([value for value in values[:MAX_MEMORY_VALUES] if is_label_value(value)])
 
 
@@ -295,18 +285,18 @@ def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
 
     A user can write a hundred thousand values, and each placement of a waiting pod would walk them all.
     """
-    values = _required_values(affinity, GPU_MEMORY_LABEL)
-    if values is None or len(values) > MAX_MEMORY_VALUES:
+    found = _required_values(affinity, GPU_MEMORY_LABEL)
+    if not found or len(found[0]) > MAX_MEMORY_VALUES:
         return None
-    return tuple([value for value in values if is_label_value(value)])
+    return tuple([value for value in found[0] if is_label_value(value)])
 
 
-def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:
+def _required_values(affinity: NodeAffinity | None, label: str) -> list[Sequence[str]]:
     """After injection every term has the same GPU requirements, so the first one represents all."""
-    if affinity is None or affinity.required is None:
-        return None
-    for term in (affinity.required.node_selector_terms or ())[:1]:
-        for requirement in term.match_expressions or ():
-            if requirement.key == label and requirement.operator == "In":
-                return requirement.values
-    return None
+    terms = (affinity.required.node_selector_terms or ())[:1] if affinity and affinity.required else ()
+    return [
+        each.values or ()
+        for term in terms
+        for each in term.match_expressions or ()
+        if (each.key, each.operator) == (label, "In")
+    ]

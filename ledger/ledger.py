@@ -99,7 +99,7 @@ class Ledger(LedgerWriter):
         """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
         if request.demands.is_gated:
             return self._gated(request)
-        found = self._within_quotas(request)
+        found = self._first_within(self._usage, request)
         if not self._must_wait(request, found):
             return found
         answer = self._gated(request)
@@ -108,10 +108,11 @@ class Ledger(LedgerWriter):
 
     def _kept(self, request: PlacementRequest, existing: AllocatedShare) -> AllocationResult:
         """The place of an earlier review that nothing counts: a copy waits like any other pod."""
-        found = self._exceeded(request, existing) or existing
-        if not (request.demands.is_gated or self._must_wait(request, found)):
+        is_gated = request.demands.is_gated
+        found = (None if is_gated else self._passed_by(self._usage, request, existing)) or existing
+        if not (is_gated or self._must_wait(request, found)):
             return found
-        answer = self._never_fits(request, existing) or existing.placed(waits_for_quota=True)
+        answer = self._passed_by(QuotaUsage(), request, existing) or existing.placed(waits_for_quota=True)
         self._close_line(request, found, answer)
         return answer
 
@@ -133,22 +134,12 @@ class Ledger(LedgerWriter):
             self.line.close(found.quota)
 
     def _gated(self, request: PlacementRequest) -> AllocationResult:
-        """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now."""
-        options = self._options(request.with_demands(is_gated=True))
-        if isinstance(options, Unschedulable):
-            return options
-        refused: OverQuota | None = None
-        for placement in options:
-            allocated = request.share.allocated(placement)
-            over = self._never_fits(request, allocated)
-            if over is None:
-                return allocated.placed(waits_for_quota=True)
-            refused = refused or over
-        return refused or Unschedulable("there is no place to wait at")
+        """Where a pod waits for its quotas: the index with the shortest queue, whatever has room now.
 
-    def _never_fits(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
-        """The first quota that is too small for the pod, however long it waits."""
-        return self._passed_by(QuotaUsage(), request, allocated)
+        A quota that is too small for the pod refuses it, however long it waits.
+        """
+        found = self._first_within(QuotaUsage(), request.with_demands(is_gated=True))
+        return found.placed(waits_for_quota=True) if isinstance(found, AllocatedShare) else found
 
     def _need(self, allocated: AllocatedShare) -> Used:
         if allocated.claimed:
@@ -157,7 +148,7 @@ class Ledger(LedgerWriter):
             return Used(slices, 1, memory_of_claims(allocated.claimed, cards))
         return Used(allocated.share.slices, 1, self._allocated_memory(allocated))
 
-    def _within_quotas(self, request: PlacementRequest) -> AllocationResult:
+    def _first_within(self, usage: QuotaUsage, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
         options = self._options(request)
         if isinstance(options, Unschedulable):
@@ -165,19 +156,16 @@ class Ledger(LedgerWriter):
         refused: OverQuota | None = None
         for placement in options:
             allocated = request.share.allocated(placement)
-            over = self._exceeded(request, allocated)
+            over = self._passed_by(usage, request, allocated)
             if over is None:
                 return allocated
             refused = refused or over
-        return refused or Unschedulable("there is no place")
-
-    def _exceeded(self, request: PlacementRequest, allocated: AllocatedShare) -> OverQuota | None:
-        """The first quota that the pod would exceed, by slices or by memory; none counts a gated pod."""
-        return None if request.demands.is_gated else self._passed_by(self._usage, request, allocated)
+        return refused or Unschedulable("there is no place to wait at")
 
     def _passed_by(
         self, usage: QuotaUsage, request: PlacementRequest, allocated: AllocatedShare
     ) -> OverQuota | None:
+        """The first quota that the pod would exceed, by slices, pods or memory."""
         quotas = request.accounting.quotas
         if not quotas:
             return None

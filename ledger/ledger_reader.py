@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 
-from ledger.accounts import Claim, ClaimKey
+from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.card_view import cards_of_node
 from ledger.claimed_cards import ClaimedCards
 from ledger.owners import GpuModel, Owners, Replicas
@@ -89,8 +89,7 @@ class LedgerReader:
 
     def free_units(self, name: str) -> Mapping[Unit, int]:
         """What is free of each unit of a node; without cordoned GPUs."""
-        account = self._node_index.accounts.get(name)
-        return account.free_units() if account is not None else {}
+        return self._account(name).free_units()
 
     def gpu_kinds(self) -> Mapping[GpuModel, int]:
         """Number of nodes by (model, MiB of one GPU)."""
@@ -137,26 +136,25 @@ class LedgerReader:
 
     def counted_slices(self, node: str, pod: PodKey) -> int:
         """Return the slices of a pod on a node, as quotas count them; 0 if it is unknown."""
-        account = self._node_index.accounts.get(node)
-        claim = account.claims.get(pod) if account is not None else None
+        claim = self._account(node).claims.get(pod)
         return claim.counted_slices if claim is not None else 0
 
+    def _account(self, name: str) -> NodeAccount:
+        """The account of a node; an empty one if there is none of this name."""
+        return self._node_index.accounts.get(name) or NodeAccount(name)
+
     def _takes_pods(self, name: str) -> bool:
-        account = self._node_index.accounts.get(name)
-        return account is not None and account.fact is not None and account.fact.usable
+        fact = self.fact(name)
+        return fact is not None and fact.usable
 
     def reserved(self, node: str | None) -> list[Claim]:
         """Return what is reserved on a node, or for pods without one, the oldest first."""
-        account = self._node_index.accounts.get(node) if node is not None else self._pending
-        claims = account.claims if account is not None else {}
+        claims = (self._account(node) if node is not None else self._pending).claims
         return [claim for claim in claims.values() if claim.is_reserved]
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node, of owners that were requested recently."""
-        account = self._node_index.accounts.get(name)
-        if account is None:
-            return ()
-        return self._owners.replicas(islice(account.claims.values(), MAX_CLAIMS_OF_REPLICAS))
+        return self._owners.replicas(islice(self._account(name).claims.values(), MAX_CLAIMS_OF_REPLICAS))
 
     def room(self, name: str) -> tuple[int, int] | None:
         """Free milli-CPU and bytes of memory of a node; None if there is none of this name."""

@@ -45,36 +45,17 @@ class LedgerWriter(LedgerReader):
 
     def set_node(self, fact: NodeFact) -> None:
         """Add or change a node; the inverse of `remove_node`."""
-        known = self._node_index.fact(fact.name)
-        if known == fact:
-            return
-        if known is not None:
-            self._forget_kinds(known)
-        self._change_node(fact.name, known, fact)
-        self._note_cards_of(fact.name)
-        self._kinds.add(fact)
+        self._set_fact(fact.name, fact)
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods stay until they are removed themselves."""
-        known = self._node_index.fact(name)
-        if known is not None:
-            self._forget_kinds(known)
-            self._change_node(name, known, None)
-            self._note_cards_of(name)
+        self._set_fact(name, None)
 
-    def note_cards(self, nodes: Iterable[str]) -> None:
-        """Record that offers or claims of cards of some nodes have changed: they are counted again."""
-        self._card_totals.note(nodes)
-
-    def _note_cards_of(self, node: str) -> None:
-        if node in self.cards.nodes():
-            self.note_cards((node,))
-
-    def _forget_kinds(self, node: NodeFact) -> None:
-        self._kinds.add(node, -1)
-
-    def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
+    def _set_fact(self, name: str, fact: NodeFact | None) -> None:
         """Set the facts of a node, and recompute its pods' memory if its cards changed."""
+        known = self._node_index.fact(name)
+        if known == fact:
+            return
         pods = self._pods_on(name) if cards_of(known) != cards_of(fact) else []
         for pod in pods:
             self._usage.remove(pod, memory_of_pod(pod, known))
@@ -82,6 +63,15 @@ class LedgerWriter(LedgerReader):
         for pod in pods:
             self._usage.add(pod, memory_of_pod(pod, fact))
             self.set_pod(pod)
+        for each, sign in ((known, -1), (fact, 1)):
+            if each is not None:
+                self._kinds.add(each, sign)
+        if name in self.cards.nodes():
+            self.note_cards((name,))
+
+    def note_cards(self, nodes: Iterable[str]) -> None:
+        """Record that offers or claims of cards of some nodes have changed: they are counted again."""
+        self._card_totals.note(nodes)
 
     def _pods_on(self, name: str) -> list[PodFact]:
         account = self._node_index.accounts.get(name)

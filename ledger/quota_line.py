@@ -180,7 +180,7 @@ class QuotaLine:
         return f"{line} {quota.scope} {quota.name}: {_lack_in_words(over)}"
 
     def _position(self, pod: PodFact, group: LineGroup, quota: Quota, quotas_of: QuotasOf) -> str:
-        """Where a pod is in a line; of more than GROUPS_OF_A_PLACE groups, the first place that it may have."""
+        """Where a pod is in a line; if that has too many groups to look at, the first possible place."""
         others = (each for each in self._groups if each != group)
         looked_at = [group, *islice(others, GROUPS_OF_A_PLACE)]
         self.steps += len(looked_at)
