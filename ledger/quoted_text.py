@@ -12,7 +12,7 @@ def quoted(text: str, most: int = MAX_QUOTED) -> str:
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
-def closed(text: str) -> str:
+def closed(text: str, most: int = MAX_QUOTED) -> str:
     """Return a quoted text that ends a sentence."""
-    line = quoted(text)
+    line = quoted(text, most)
     return line if line.endswith((".", "!", "?")) else f"{line}."

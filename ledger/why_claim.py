@@ -14,13 +14,28 @@ from ledger.quoted_text import closed, quoted
 ClaimState = Literal["allocated", "waiting", "not created", "deleted", "no template", "unread"]
 """`deleted` and `no template` were, or should have been, there. `unread`: the user may not read them."""
 
-
-_CAUSES: dict[ClaimState, str] = {
-    "not created": "Kubernetes has not created its claim yet",
-    "deleted": "its claim was deleted",
-    "no template": "the template of its claim does not exist",
-    "unread": "its claim could not be read",
+_MISSING: dict[ClaimState, tuple[str, str]] = {
+    "not created": (
+        "Kubernetes has not created its claim yet",
+        "Kubernetes has not created its ResourceClaim yet: ask again in a few seconds.",
+    ),
+    "deleted": (
+        "its claim was deleted",
+        "Its ResourceClaim {name} was deleted: ask again in a few seconds, or {again}.",
+    ),
+    "no template": (
+        "the template of its claim does not exist",
+        (
+            "Its ResourceClaimTemplate {template} does not exist, so Kubernetes cannot create its claim."
+            " Unless the controller recreates it within a minute, {again}."
+        ),
+    ),
+    "unread": (
+        "its claim could not be read",
+        "Its ResourceClaim could not be read, so it is not known which cards it could take.",
+    ),
 }
+"""In a few words, and as a sentence, why there is no claim to tell of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +86,8 @@ def waiting_claim(claim: ShareClaim, again: str) -> Iterator[str]:
     elif claim.state == "waiting":
         yield from _waits(claim)
     else:
-        yield _missing(claim, again)
+        template, name = quoted(claim.template), quoted(claim.name)
+        yield _MISSING[claim.state][1].format(template=template, name=name, again=again)
     if claim.reported is not None:
         yield f"Kubernetes reports: {closed(claim.reported)}"
 
@@ -81,7 +97,7 @@ def waiting_cause(claim: ShareClaim) -> str:
     if claim.state == "allocated":
         return "the scheduler is binding its node"
     if claim.state != "waiting":
-        return _CAUSES[claim.state]
+        return _MISSING[claim.state][0]
     return f"{_asked(claim.asked) if claim.asked is not None else 'a claim'}: {_lack(claim.room)}"
 
 
@@ -113,20 +129,6 @@ def _amount(part: ClaimedPart) -> str:
     if part.share == SHARES_OF_CARD:
         return "all of"
     return f"{part_of_card(part.share) if part.share else f'{part.mib} MiB'} of"
-
-
-def _missing(claim: ShareClaim, again: str) -> str:
-    template, name = quoted(claim.template), quoted(claim.name)
-    if claim.state == "no template":
-        return (
-            f"Its ResourceClaimTemplate {template} does not exist, so Kubernetes cannot create its claim."
-            f" Unless the controller recreates it within a minute, {again}."
-        )
-    if claim.state == "deleted":
-        return f"Its ResourceClaim {name} was deleted: ask again in a few seconds, or {again}."
-    if claim.state == "not created":
-        return "Kubernetes has not created its ResourceClaim yet: ask again in a few seconds."
-    return "Its ResourceClaim could not be read, so it is not known which cards it could take."
 
 
 def _waits(claim: ShareClaim) -> Iterator[str]:

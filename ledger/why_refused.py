@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kube.names import GROUP
-from ledger.quoted_text import quoted
+from ledger.quoted_text import closed, quoted
 
 WEBHOOK = f"fractions.{GROUP}"
 """Name of the webhook, which the API server puts before a denial."""
@@ -52,7 +52,7 @@ def why_refused(namespace: str, name: str, refusals: Sequence[EventSummary]) -> 
     asked = "" if last.name == name else f' There is no pod "{quoted(name)}".'
     return (
         f"{who} could not create a pod. It was rejected {times}{age}.{asked} "
-        f"{_WHO[cause]}: {_ended(said)} What would help: {_help(cause, last)}."
+        f"{_WHO[cause]}: {closed(said, MAX_MESSAGE)} What would help: {_help(cause, last)}."
     )
 
 
@@ -102,7 +102,7 @@ def _absent(
         yield "Its Events could not be read."
     for event in events[:MAX_SHOWN]:
         age = "" if event.age_seconds is None else f" {_ago(event.age_seconds)}"
-        yield f"Event {quoted(event.reason)}{age}: {_ended(quoted(event.message))}"
+        yield f"Event {quoted(event.reason)}{age}: {closed(event.message)}"
     if events:
         yield "So the pod existed and was deleted."
     elif may_read_events and not similar:
@@ -139,11 +139,6 @@ def _template(last: EventSummary) -> str:
         owner = f"the owner of ReplicaSet {quoted(last.name)}, usually a Deployment"
         return f"the pod template of {owner}, and apply it"
     return f"the pod template of {quoted(last.kind)} {quoted(last.name)}, and apply it"
-
-
-def _ended(text: str) -> str:
-    text = quoted(text, MAX_MESSAGE)
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _ago(seconds: float) -> str:
