@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -70,22 +70,6 @@ Denials = Callable[[], Sequence[DenialCount] | None]
 """Returns the denials of the last hour, the latest first; None if the process does not know them."""
 
 
-def _no_age(_namespace: str, _pod: str) -> str:
-    return ""
-
-
-UseOf = Callable[[str], PodUses]
-"""Returns what pods use of their shares on a node, by its name; nothing if that is not measured."""
-
-
-def _no_use(_node: str) -> PodUses:
-    return PodUses()
-
-
-def _nothing_unlimited() -> tuple[Sequence[UnlimitedPrograms], int]:
-    return (), 0
-
-
 @dataclass(frozen=True, slots=True)
 class WaitingReason:
     """Why a pod waits."""
@@ -110,13 +94,6 @@ class NodeNotes:
     """Indices of GPUs that the node's agent reports as unhealthy."""
 
 
-NO_NOTES = NodeNotes()
-
-
-def _no_notes(_node: str) -> NodeNotes:
-    return NO_NOTES
-
-
 @dataclass(frozen=True, slots=True)
 class AdmittedPod:
     """A pod that was admitted and has not appeared."""
@@ -130,10 +107,6 @@ class AdmittedPod:
 def id_of(reservation: str) -> str:
     """Return what tells a reservation from others on the page, which does not show its name."""
     return hashlib.sha256(reservation.encode()).hexdigest()[:16]
-
-
-def _no_pod(_reservation: str) -> AdmittedPod:
-    return AdmittedPod()
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):
@@ -180,17 +153,18 @@ class About:
 
     role: Callable[[], str]
     """Which process this is, and what it is doing."""
-    created: Callable[[str, str], str] = _no_age
+    created: Callable[[str, str], str] = field(default=lambda _namespace, _pod: "")
     """When a pod was created, by namespace and name, in RFC 3339; empty if unknown."""
     why_waiting: Callable[[PendingView], Awaitable[WaitingReason]] = _no_reason
     quotas: Callable[[], Sequence[Quota]] = tuple
     denials: Denials = no_denials
-    unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = _nothing_unlimited
+    unlimited: Callable[[], tuple[Sequence[UnlimitedPrograms], int]] = field(default=lambda: ((), 0))
     """Programs without their limiter, by name, and how many containers have some."""
-    use: UseOf = _no_use
-    notes: Callable[[str], NodeNotes] = _no_notes
+    use: Callable[[str], PodUses] = field(default=lambda _node: PodUses())
+    """What pods use of their shares on a node, by its name; nothing if that is not measured."""
+    notes: Callable[[str], NodeNotes] = field(default=lambda _node: NodeNotes())
     """What is known of a node, by its name."""
-    admitted: Callable[[str], AdmittedPod] = _no_pod
+    admitted: Callable[[str], AdmittedPod] = field(default=lambda _reservation: AdmittedPod())
     """For which pod a reservation is, by the reservation's name."""
     cluster: str = ""
     """Name of the cluster, for people with several pages; empty for none."""
