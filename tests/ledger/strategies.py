@@ -82,6 +82,8 @@ def pods(draw: st.DrawFn) -> PodFact:
         cpu_milli=draw(st.sampled_from([0, 500, 3000])),
         memory_bytes=draw(st.sampled_from([0, 4 * GIB])),
         queues=draw(st.sampled_from([(), ("q",), ("#id-1",), ("q", "#id-1")])),
+        share=draw(st.sampled_from([None, None, (1, 2), (1, 5)])),
+        asked_mib=draw(st.sampled_from([0, 0, 4096, 30000])),
         reservation=draw(st.sampled_from([None, "r-0", "r-1", "r-2"])),
         promised_node=None if node else draw(st.sampled_from([None, *NODE_NAMES])),
         memory_values=None if node else draw(st.sampled_from([None, ("16384",), ("16384", "16390")])),

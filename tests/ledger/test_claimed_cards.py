@@ -136,24 +136,6 @@ def test_cards_are_in_the_order_of_their_numbers():
     assert [use.card.device for use in kept.on("n")][8:] == ["gpu-8", "gpu-9", "gpu-10", "gpu-11"]
 
 
-def test_a_claim_without_an_amount_holds_the_whole_card():
-    kept = ClaimedCards()
-    kept.put_slice(offer("slice", 81920, 40960))
-    kept.put_claim(CardClaim("team", "c", "pod", (part("gpu-0", share=SHARES_OF_CARD), part("gpu-1", 1431))))
-    assert [(use.claimed_mib, use.free_mib, use.claims) for use in kept.on("n")] == [
-        (81920, 0, 1),
-        (1431, 39529, 1),
-    ]
-
-
-def test_two_parts_of_one_card_are_of_one_claim():
-    kept = ClaimedCards()
-    kept.put_slice(offer("slice", 81920))
-    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 10), part("gpu-0", 20))))
-    [use] = kept.on("n")
-    assert (use.claimed_mib, use.claims) == (30, 1)
-
-
 def test_a_card_that_claims_cannot_share_is_free_or_not():
     card = ClaimableCard("gpu-0", 81920, is_shareable=False)
     assert CardUse(CardKey(DRIVER, "n", "gpu-0"), card).free_mib == 81920
@@ -167,23 +149,6 @@ def test_less_memory_than_was_claimed_is_shown_and_never_free():
     assert kept.put_slice(offer("slice", 40960)) == {"n"}
     [use] = kept.on("n")
     assert (use.claimed_mib, use.free_mib) == (81920, 0)
-
-
-def test_claims_of_a_driver_that_is_away_count_when_it_is_back():
-    kept = ClaimedCards()
-    kept.put_claim(CardClaim("team", "c", parts=(part("gpu-0", 5),)))
-    assert kept.on("n") == []
-    kept.put_slice(offer("slice", 81920))
-    assert kept.on("n")[0].claimed_mib == 5
-
-
-def test_slices_of_an_earlier_generation_are_out_of_date():
-    kept = ClaimedCards()
-    kept.put_slice(offer("new", 40960, generation=2))
-    kept.put_slice(offer("old", 81920, 81920, generation=1))
-    assert [use.card.mib for use in kept.on("n")] == [40960]
-    kept.remove_slice("new")
-    assert len(kept.on("n")) == 2
 
 
 def test_each_change_returns_the_nodes_that_it_affects():

@@ -12,12 +12,11 @@ from ledger.from_kubernetes import pod_from_object
 from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
 from ledger.ledger import Ledger
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
-from modes.facts import NodeFact, PodFact
+from modes.facts import PodFact
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of, request_of
-from tests.ledger.snapshot import books
 
 CARD = 81920
 EIGHTH = CARD // 8
@@ -156,56 +155,6 @@ def _pod(
     }
     pod = {"metadata": metadata, "spec": spec}
     return pod_from_object(pod, ResourceNames())
-
-
-NODES = (
-    gpu_node("a", 2),
-    gpu_node("a", 2, mib=40960),
-    gpu_node("a", 2, labels={}, gpu_mib=None),
-    gpu_node("a", 2, cards=((0, CARD), (1, 16384))),
-    gpu_node("b", 1, mib=16384),
-    gpu_node("b", 1, slices_per_gpu=0),
-)
-PODS = st.builds(
-    holder,
-    st.sampled_from(["p", "q", "r"]),
-    st.sampled_from([None, "a", "b", "gone"]),
-    st.tuples(st.integers(0, 1), st.integers(1, 8)),
-    namespace=st.sampled_from(["red", "blue"]),
-    share=st.sampled_from([None, (1, 2), (1, 5)]),
-    asked_mib=st.sampled_from([0, 4096, 30000]),
-    promised_node=st.sampled_from([None, "a", "b"]),
-    memory_values=st.sampled_from([None, ("40960", "81920"), ("81920",)]),
-)
-Event = NodeFact | PodFact | str | tuple[str, str]
-
-
-@given(
-    st.lists(
-        st.sampled_from(NODES)
-        | PODS
-        | st.sampled_from(["a", "b"])
-        | st.tuples(st.sampled_from(["red", "blue"]), st.sampled_from(["p", "q", "r"])),
-        max_size=25,
-    )
-)
-@settings(max_examples=examples(300))
-def test_a_ledger_that_is_kept_equals_one_that_is_rebuilt(events: list[Event]) -> None:
-    kept, nodes, pods = Ledger(), dict[str, NodeFact](), dict[tuple[str, str], PodFact]()
-    for event in events:
-        if isinstance(event, NodeFact):
-            kept.set_node(event)
-            nodes[event.name] = event
-        elif isinstance(event, PodFact):
-            kept.set_pod(event)
-            pods[event.key] = event
-        elif isinstance(event, str):
-            kept.remove_node(event)
-            nodes.pop(event, None)
-        else:
-            kept.remove_pod(event)
-            pods.pop(event, None)
-    assert books(kept)["usage"] == books(ledger_of(*nodes.values(), holders=tuple(pods.values())))["usage"]
 
 
 ASKS = st.sampled_from(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import msgspec
 import pytest
 
 from ledger.ledger import Ledger
@@ -33,11 +32,6 @@ def places(answers: list[Placement]) -> Counter[tuple[str | None, tuple[int, ...
     return Counter((answer.node, answer.indices) for answer in answers)
 
 
-def pod_of(answer: Placement, number: int, **changes: object) -> object:
-    known = {"promised_node": answer.node, "reservation": answer.reservation} | changes
-    return holder(f"p{number}", None, *[(index, 1) for index in answer.indices], **known)
-
-
 def test_a_thousand_pods_of_one_namespace_take_a_thousand_places() -> None:
     ledger = cluster()
     answers = admit(ledger, 1000)
@@ -53,78 +47,6 @@ def test_beyond_a_full_cluster_they_wait_for_all_indices_alike() -> None:
     waiting = places([answer for answer in answers if answer.node is None])
     assert sum(waiting.values()) == 400
     assert set(waiting.values()) == {100}
-
-
-@pytest.mark.parametrize("limit", [1, 5, 20])
-def test_quotas_count_them(limit: int) -> None:
-    ledger = cluster()
-    quotas = (Quota("namespace", "default", slices=limit), Quota("queue", "q", slices=limit, keys=("q",)))
-    for quota in quotas:
-        assert len(admit(ledger, 50, quotas=(quota,), queues=("q", "#id"))) == limit
-        ledger.expire(100.0)
-        ledger = cluster()
-
-
-def test_they_are_forgotten_after_a_while() -> None:
-    ledger = cluster()
-    before = books(ledger)
-    admit(ledger, 50)
-    ledger.expire(4.9)
-    assert books(ledger) != before
-    ledger.expire(31.0)
-    assert books(ledger) == before
-
-
-def test_pods_that_show_up_take_their_own_place_and_count_once() -> None:
-    ledger = cluster()
-    answers = admit(ledger, 50)
-    for number, answer in enumerate(answers):
-        ledger.set_pod(pod_of(answer, number))
-    assert not ledger.reservations
-    quota = Quota("namespace", "default", slices=50)
-    assert ledger.place(eighths(1, quotas=(quota,)), 0.0) == OverQuota(quota, 50, 1, 50, "slices")
-
-
-@pytest.mark.parametrize("namespaces", [1, 3])
-def test_a_second_review_of_each_counts_none_twice(namespaces: int) -> None:
-    ledger = cluster()
-    for number in range(900):
-        namespace = f"n{number % namespaces}"
-        quota = Quota("namespace", namespace, slices=900 // namespaces)
-        known = {"namespace": namespace, "pod": f"pod-{number}", "quotas": (quota,)}
-        first = ledger.place(eighths(1, reservation=f"a{number}", **known), 0.0)
-        assert isinstance(first, Placement)
-        for review in (None, f"b{number}", f"b{number}"):  # a dry run, and one that comes twice
-            assert ledger.place(eighths(1, reservation=review, existing=first, **known), 0.0) == first
-
-
-def test_a_reservation_matches_once_and_for_its_own_pod() -> None:
-    ledger = cluster()
-    quota = (Quota("namespace", "default", slices=1),)
-    first = ledger.place(eighths(1, reservation="a", pod="own", quotas=quota), 0.0)
-    assert isinstance(first, Placement)
-
-    def again(review: str, pod: str = "own", **changes: object) -> bool:
-        keeps = msgspec.structs.replace(first, **changes)
-        answer = ledger.place(eighths(1, reservation=review, pod=pod, existing=keeps, quotas=quota), 0.0)
-        return isinstance(answer, Placement)
-
-    assert not again("b", pod="another")
-    assert not again("c", reservation="another")
-    assert not again("d", indices=(first.indices[0] + 1,))
-    assert not again("e", reservation=None)
-    assert again("f")
-    assert not again("g")
-
-
-def test_what_is_released_is_free_again() -> None:
-    ledger = cluster()
-    before = books(ledger)
-    admit(ledger, 3)
-    for number in range(3):
-        ledger.release(f"r{number}")
-        ledger.release(f"r{number}")
-    assert books(ledger) == before
 
 
 def test_pods_without_a_quota_do_not_make_quotas_forget_others() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.ledger import Ledger
-from ledger.placement_request import AllocatedShare, OverQuota, Placement, Quota, Unschedulable
+from ledger.placement_request import OverQuota, Placement, Quota, Unschedulable
 from ledger.queue_names import names_of_keys, queue_keys
 from ledger.quota_line import GROUPS_OF_A_PLACE
 from modes.facts import PodFact, QuotaWait
@@ -51,15 +51,6 @@ def test_pods_go_by_priority_then_by_age_as_far_as_the_quota_goes() -> None:
     ledger.remove_pod(("red", "older"))
     assert ledger.line.has_changed("policies")
     assert let_go(ledger) == ["old"]
-
-
-def test_a_small_pod_does_not_pass_a_large_one_that_came_before_it() -> None:
-    ledger = ledger_of(gpu_node("a"), holders=(holder("runs", "a", (0, 4), namespace="red"),))
-    ledger.set_pod(waiting("large", 6, 0, 0))
-    ledger.set_pod(waiting("small", 1, 0, 1))
-    assert let_go(ledger) == []
-    ledger.remove_pod(("red", "runs"))
-    assert let_go(ledger) == ["large", "small"]
 
 
 def test_a_full_queue_does_not_stop_others_of_its_namespace_but_keeps_the_room_of_its_first_pod() -> None:
@@ -331,10 +322,3 @@ def test_a_ledger_kept_by_events_equals_one_built_from_a_list(pods: list[PodFact
 def test_names_and_ids_come_back_from_the_keys_of_a_queue(name: str | None, identity: str | None) -> None:
     keys = queue_keys(name, identity)
     assert queue_keys(*names_of_keys(keys)) == keys
-
-
-def test_a_share_that_waits_is_marked_so_for_the_webhook() -> None:
-    ledger = opened(holder("runs", "a", (0, 8), namespace="red"))
-    answer = ledger.allocate(eighths(1, **ASKED, reservation="r"), 0.0)
-    assert isinstance(answer, AllocatedShare)
-    assert answer.placement.waits_for_quota

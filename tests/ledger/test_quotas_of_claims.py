@@ -168,17 +168,6 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
 
 
-def test_the_quota_is_full_to_its_last_slice_and_names_what_is_used() -> None:
-    ledger = ledger_with(*OFFERS)
-    for number in range(2):
-        placement = ledger.place(asking(HALF, SLICES, reservation=f"r{number}"), 0.0)
-        assert isinstance(placement, Placement)
-    over = ledger.place(asking(FIFTH, SLICES), 0.0)
-    assert over == OverQuota(SLICES, used=8, asked=2, limit=8, unit="slices")
-    ledger.release("r0")
-    assert isinstance(ledger.place(asking(FIFTH, SLICES), 0.0), Placement)
-
-
 def test_memory_counts_of_the_largest_card_that_the_pod_may_get() -> None:
     ledger = ledger_with(*OFFERS)
     assert isinstance(ledger.place(asking(HALF, MEMORY, reservation="r"), 0.0), Placement)
@@ -242,13 +231,6 @@ def test_a_pod_over_its_quota_waits_at_the_gate_and_goes_when_there_is_room() ->
     ledger.remove_pod(("red", "first"))
     due = [pod.name for pod in ledger.line.due(lambda *_: (SLICES,), "policies") if pod is not None]
     assert due == ["second"]
-
-
-def test_a_pod_larger_than_its_quota_is_denied_and_does_not_wait() -> None:
-    ledger = ledger_with(*OFFERS)
-    ledger.line.state = "open"
-    two = asking(Fraction(16, 8), SLICES, when_over_quota="wait")
-    assert ledger.place(two, 0.0) == OverQuota(SLICES, 0, 16, 8, "slices")
 
 
 @dataclass

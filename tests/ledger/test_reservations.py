@@ -30,12 +30,6 @@ def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
     assert ledger.pending() == (PendingView("default", "s", "reservation", (0,), 4),)
 
 
-def test_a_dry_run_reserves_nothing() -> None:
-    ledger = ledger_of(gpu_node("a", 1))
-    assert ledger.place(eighths(8), 0.0) == ledger.place(eighths(8), 0.0)
-    assert shares(ledger) == ()
-
-
 def test_its_pod_takes_its_place_and_counts_once() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     ledger.place(eighths(5, reservation="r"), 0.0)
