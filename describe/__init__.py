@@ -6,15 +6,13 @@
 | offered_cards | cards that DRA drivers offer, and what claims hold of them |
 | uninjected | pods that use GPUs without an injection |
 | share_uses, suggestions | what pods use of their shares, and which shares would have held them |
-| quota_report | usage of quotas by namespaces and queues |
-| stored_policies | the policies in the ConfigMap |
+| quota_report | the policies in the ConfigMap, and usage of quotas by namespaces and queues |
 """
 
 PUBLIC = (
     "offered_cards",
     "quota_report",
     "share_uses",
-    "stored_policies",
     "suggestions",
     "uninjected",
     "why",

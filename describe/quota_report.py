@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all
@@ -12,10 +15,15 @@ from controller.pods.pod_claim import UNANSWERED
 from controller.watch.gpu_node import AgentReport, gpu_nodes, with_report
 from controller.watch.resources import nodes, pods
 from describe.offered_cards import put_slices
-from describe.stored_policies import read_stored_policies
 from ledger.ledger import Ledger
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
+from policies.loading.loader import parse_policies
+from policies.loading.policy_set import PolicySet
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +78,15 @@ async def _reports(api: ApiServer) -> Mapping[str, AgentReport]:
 def _use(ledger: Ledger, quota: Quota, waiting: int) -> CountedQuota:
     used = ledger.used_of(quota)
     return CountedQuota(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()), waiting)
+
+
+async def read_stored_policies(api: ApiServer, namespace: str, config_map: str) -> PolicySet:
+    """Read the policies in a ConfigMap.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read.
+        PolicyError: the policies are broken.
+    """
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(config_map, safe='')}"
+    data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data
+    return parse_policies({name: text.encode() for name, text in data.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -20,13 +20,7 @@ from controller.publish.gpu_ledger import gpu_ledgers, view_of
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.resources import SeenNode, SeenPod, nodes, pods
 from describe.offered_cards import read_room
-from describe.pod_details import (
-    NamedPod,
-    PodDetails,
-    details_of,
-    events_of,
-    newest_first,
-)
+from describe.pod_details import NamedPod, PodDetails, details_of, events_of, newest_first
 from describe.pod_groups import count_group, group_of, pods_of
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, WAITING_FOR_QUOTA
 from kube.names import GPU_MEMORY_LABEL, GPU_NODES_PATH, GPU_PRODUCT_LABEL
@@ -152,7 +146,8 @@ class WhyQuery:
         if is_divided_for:
             changing = [each.fact for each in (known or {}).values() if each.mig and each.mig.change]
             dividing = tuple(sorted([node.name for node in changing if own.accept(node)]))
-            summary = replace(summary, division=await self._division(pod, details), dividing=dividing)
+            division = await self._last_event(pod, details, {MIG_NEVER_FITS, MIG_WAITS})
+            summary = replace(summary, division=division, dividing=dividing)
         if not summary.lacks_slices:
             return summary
 
@@ -161,10 +156,6 @@ class WhyQuery:
 
         free = await self._free(pod, accepts)
         return replace(summary, free=free)
-
-    async def _division(self, pod: SeenPod, details: PodDetails) -> str | None:
-        """Return why no card is divided for a pod."""
-        return await self._last_event(pod, details, {MIG_NEVER_FITS, MIG_WAITS})
 
     async def _last_event(self, pod: SeenPod, details: PodDetails, reasons: Collection[str]) -> str | None:
         """Return our last Event on a pod. An Event older than the pod belongs to another pod."""
@@ -208,8 +199,7 @@ class WhyQuery:
         except UNANSWERED as error:
             self._note("GpuLedgers, which show where slices are free", error)
             return None
-        fact = pod.fact
-        known = [view for view in views if view is not None]
+        fact, known = pod.fact, [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
         wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent is not None)
         return free_nodes(known, wanted, accepts, with_agent or ())
@@ -284,7 +274,7 @@ class WhyQuery:
         found.events = newest_first(found.events)
         return found
 
-    async def _similar(self, namespace: str, name: str) -> Iterable[str]:
+    async def _similar(self, namespace: str, name: str) -> Sequence[str]:
         """Names of pods that a workload of this name may have created; empty if they cannot be listed."""
         pods = objects_at(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods", NamedPod)
         try:

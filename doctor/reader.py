@@ -19,7 +19,7 @@ from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
 from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
-from describe.stored_policies import read_stored_policies
+from describe.quota_report import read_stored_policies
 from describe.uninjected import list_uninjected
 from doctor import gpu_nodes, objects
 from doctor.processes import read_processes

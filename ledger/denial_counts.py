@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 from kube.names import is_namespace
@@ -19,24 +19,14 @@ MAX_KEPT = 500
 class _Kept:
     """Denials for one reason in one namespace."""
 
-    message: str
-    pods: int = 0
-    minutes: deque[tuple[float, int]] = field(default_factory=deque)
-    """When each minute began, and the pods that were denied in it."""
-
-    def add(self, counted: DenialCount, now: float) -> None:
-        self.message = counted.message
-        self.pods += counted.pods
-        if self.minutes and self.minutes[-1][0] + MINUTE_SECONDS > now:
-            began, pods = self.minutes.pop()
-            self.minutes.append((began, pods + counted.pods))
-        else:
-            self.minutes.append((now, counted.pods))
-        self.forget(now)
+    message: str = ""
+    minutes: Counter[int] = field(default_factory=Counter)
+    """Pods that were denied, by the number of the minute."""
 
     def forget(self, now: float) -> None:
-        while self.minutes and self.minutes[0][0] + HOUR_SECONDS <= now:
-            self.pods -= self.minutes.popleft()[1]
+        over = [minute for minute in self.minutes if minute * MINUTE_SECONDS + HOUR_SECONDS <= now]
+        for minute in over:
+            del self.minutes[minute]
 
 
 class DenialWindow:
@@ -50,7 +40,10 @@ class DenialWindow:
         if counted.reason not in DENIED or not is_namespace(counted.namespace):
             return
         key = (counted.reason, counted.namespace)
-        self._kept.setdefault(key, _Kept(counted.message)).add(counted, now)
+        kept = self._kept.setdefault(key, _Kept())
+        kept.message = counted.message
+        kept.minutes[int(now // MINUTE_SECONDS)] += counted.pods
+        kept.forget(now)
         self._kept.move_to_end(key)
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
@@ -62,6 +55,6 @@ class DenialWindow:
         for key in [key for key, kept in self._kept.items() if not kept.minutes]:
             del self._kept[key]
         return [
-            DenialCount(reason, namespace, kept.pods, kept.message)
+            DenialCount(reason, namespace, kept.minutes.total(), kept.message)
             for (reason, namespace), kept in reversed(self._kept.items())
         ]

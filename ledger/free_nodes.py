@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -14,13 +13,13 @@ from modes.units import POOL, Amounts, Gpu, Unit
 MAX_NODES_NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FreeNodes:
     """Usable nodes, full ones included, that have all GPUs that a pod requests."""
 
-    most: tuple[tuple[str, int], ...]
+    most: tuple[tuple[str, int], ...] = ()
     """The nodes with most free slices on the fullest of these GPUs, and that number."""
-    others: int
+    others: int = 0
     """Number of such nodes that `most` does not list."""
     elsewhere: tuple[str, int, int] | None = None
     """For a pod of one GPU, another GPU with enough free slices: node, index, slices."""
@@ -80,20 +79,18 @@ class FreeNodesSearch:
 
     def __init__(self, wanted: Wanted, accepts: Callable[[str], bool | None]) -> None:
         self._wanted = wanted
-        self._amounts = wanted.amounts
         self._accepts = accepts
         self._takes_another = len(wanted.amounts) == 1 and isinstance(wanted.amounts[0][0], Gpu)
-        self._most: list[tuple[int, str]] = []
-        self._nodes = self._shut_out = self._not_compared = 0
-        self._elsewhere: tuple[str, int, int] | None = None
-        self._has_room = False
+        self.found = FreeNodes(by_agent=wanted.by_agent)
+        """What was found so far."""
 
     def look_at(self, node: NodeRoom) -> None:
         """Add a node to the result, if it has room."""
         if not self._can_go(node):
             return
-        left = [node.free[unit] for unit, _ in self._amounts if unit in node.free]
-        has_all, is_sought = len(left) == len(self._amounts), self._takes_another and self._elsewhere is None
+        amounts, found = self._wanted.amounts, self.found
+        left = [node.free[unit] for unit, _ in amounts if unit in node.free]
+        has_all, is_sought = len(left) == len(amounts), self._takes_another and found.elsewhere is None
         if not (has_all or is_sought):
             return
         is_accepted = self._accepts(node.name)
@@ -102,8 +99,8 @@ class FreeNodesSearch:
         if is_accepted and is_sought:
             gpus = [(-free, unit) for unit, free in node.free.items() if isinstance(unit, Gpu)]
             most, freest = min(gpus, default=(0, Gpu(0)))
-            if -most >= self._amounts[0][1]:
-                self._elsewhere = node.name, freest, -most
+            if -most >= amounts[0][1]:
+                found.elsewhere = node.name, freest, -most
 
     def _can_go(self, node: NodeRoom) -> bool:
         """Whether a node accepts pods now, and has GPUs of the memory and model that the pod requires."""
@@ -115,27 +112,16 @@ class FreeNodesSearch:
         return not wanted.memory_values or node.memory in wanted.memory_values
 
     def _count(self, name: str, left: list[int], *, is_accepted: bool | None) -> None:
+        found = self.found
         if not is_accepted:
-            self._shut_out += is_accepted is not None
-            self._not_compared += is_accepted is None
+            found.shut_out += is_accepted is not None
+            found.not_compared += is_accepted is None
             return
-        self._nodes += 1
-        insort(self._most, (-min(left), name))
-        del self._most[MAX_NODES_NAMED:]
-        asked = [slices for _, slices in self._amounts]
-        self._has_room = self._has_room or all(map(operator.ge, left, asked))
-
-    def found(self) -> FreeNodes:
-        """Return the nodes with room that were added."""
-        return FreeNodes(
-            tuple([(name, -free) for free, name in self._most]),
-            self._nodes - len(self._most),
-            self._elsewhere,
-            has_room=self._has_room,
-            by_agent=self._wanted.by_agent,
-            shut_out=self._shut_out,
-            not_compared=self._not_compared,
-        )
+        ranked = sorted([*found.most, (name, min(left))], key=lambda each: (-each[1], each[0]))
+        found.most = tuple(ranked[:MAX_NODES_NAMED])
+        found.others += len(ranked) > MAX_NODES_NAMED
+        asked = [slices for _, slices in self._wanted.amounts]
+        found.has_room = found.has_room or all(map(operator.ge, left, asked))
 
 
 def free_nodes(
@@ -158,4 +144,4 @@ def free_nodes(
         free = {gpu.unit: gpu.free for gpu in node.gpus if not gpu.cordoned}
         serves = node.name in with_agent
         search.look_at(NodeRoom(node.name, node.usable, node.product, memory, serves, free))
-    return search.found()
+    return search.found

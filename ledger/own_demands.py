@@ -11,7 +11,7 @@ MAX_COMPARISONS = 250_000
 
 
 class OwnDemands:
-    """Compares nodes with the demands of one pod: each node once, until MAX_COMPARISONS are used up."""
+    """Compares nodes with the demands of one pod, until MAX_COMPARISONS are used up."""
 
     def __init__(self, constraints: Constraints) -> None:
         terms = constraints.required_terms or ()
@@ -23,17 +23,12 @@ class OwnDemands:
         expressions = sum([1 + len(each.values or ()) for each in asked])
         self._each = 1 + len(constraints.node_selector) + len(terms) + expressions
         self._left = MAX_COMPARISONS - len(constraints.tolerations)
-        self._known: dict[str, bool] = {}
 
     def accept(self, node: NodeFact) -> bool | None:
         """Return whether the pod accepts a node; None if too few comparisons are left."""
-        known = self._known.get(node.name)
-        if known is not None:
-            return known
         cost = self._each + len(node.taints)
         if cost > self._left:
             return None
         self._left -= cost
         found = labels_match(self._constraints, node.name, node.labels)
-        found = self._known[node.name] = found and self._tolerations.tolerates(node.taints)
-        return found
+        return found and self._tolerations.tolerates(node.taints)

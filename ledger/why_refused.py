@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,13 @@ _WHO: dict[Cause, str] = {
     "quota": "The namespace's ResourceQuota denied it",
     "other": "The API server rejected it",
 }
+
+
+_ELSEWHERE = (
+    "If a Job or Deployment should have created it, use the name of that. If you created it yourself, the"
+    " answer said what rejected it; `fraction-injector explain FILE` shows what the injector does with a"
+    " manifest. Or the pod is in another namespace (-n)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def why_absent(
     name: str,
     events: Sequence[EventSummary],
     *,
-    similar: Iterable[str] = (),
+    similar: Sequence[str] = (),
     may_read_events: bool = True,
 ) -> str:
     """Return one paragraph on a name that no pod has.
@@ -73,7 +80,23 @@ def why_absent(
         similar: names of pods that a workload of this name may have created.
         may_read_events: whether the user may read Events.
     """
-    return " ".join(_absent(namespace, name, events, list(similar), may_read_events=may_read_events))
+    said = [f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."]
+    if not may_read_events:
+        said.append("Its Events could not be read.")
+    for event in events[:MAX_SHOWN]:
+        age = "" if event.age_seconds is None else f" {_ago(event.age_seconds)}"
+        said.append(f"Event {quoted(event.reason)}{age}: {closed(event.message)}")
+    first, more = similar[:MAX_SHOWN], len(similar) - MAX_SHOWN
+    if events:
+        said.append("So the pod existed and was deleted.")
+    elif may_read_events and not similar:
+        said.append("There is no Event on it either; Kubernetes keeps Events for an hour.")
+    if similar:
+        others = f" and {more} more" if more > 0 else ""
+        said.append(f"There are pods {', '.join(map(quoted, first))}{others}: use one of these names.")
+    else:
+        said.append(_ELSEWHERE)
+    return " ".join(said)
 
 
 def is_refusal(event: EventSummary) -> bool:
@@ -92,30 +115,6 @@ def cause_of(message: str) -> tuple[Cause, str]:
     if "ValidatingAdmissionPolicy" in message:
         return "second lock", message
     return ("quota", message) if "exceeded quota" in message else ("other", message)
-
-
-def _absent(
-    namespace: str, name: str, events: Sequence[EventSummary], similar: list[str], *, may_read_events: bool
-) -> Iterator[str]:
-    yield f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."
-    if not may_read_events:
-        yield "Its Events could not be read."
-    for event in events[:MAX_SHOWN]:
-        age = "" if event.age_seconds is None else f" {_ago(event.age_seconds)}"
-        yield f"Event {quoted(event.reason)}{age}: {closed(event.message)}"
-    if events:
-        yield "So the pod existed and was deleted."
-    elif may_read_events and not similar:
-        yield "There is no Event on it either; Kubernetes keeps Events for an hour."
-    if similar:
-        more = f" and {len(similar) - MAX_SHOWN} more" if len(similar) > MAX_SHOWN else ""
-        yield f"There are pods {', '.join(map(quoted, similar[:MAX_SHOWN]))}{more}: use one of these names."
-        return
-    yield (
-        "If a Job or Deployment should have created it, use the name of that. If you created it yourself, the"
-        " answer said what rejected it; `fraction-injector explain FILE` shows what the injector does with a"
-        " manifest. Or the pod is in another namespace (-n)."
-    )
 
 
 def _help(cause: Cause, last: EventSummary) -> str:

@@ -59,7 +59,7 @@ class FreeNodesFinder:
                 node = self._state.nodes.get(name)
                 if node is not None:
                     search.look_at(_room(node.fact, self._state.ledger))
-        return search.found()
+        return search.found
 
 
 def _room(fact: NodeFact, ledger: Ledger) -> NodeRoom:

@@ -54,12 +54,6 @@ def test_long_demands_are_compared_with_as_many_nodes_as_the_comparisons_allow(m
     assert found.count(None) == 1000 - found.count(True)
 
 
-def test_a_node_is_compared_once_however_often_it_is_asked_about(monkeypatch):
-    monkeypatch.setattr(own_demands, "MAX_COMPARISONS", 4)
-    own = OwnDemands(Constraints(required_terms=terms("a")))
-    assert [own.accept(node) for node in (NODES[0], NODES[0], NODES[1])] == [True, True, None]
-
-
 def test_more_tolerations_than_comparisons_leave_none():
     own = OwnDemands(Constraints(tolerations=(Toleration("team", "Exists"),) * (MAX_COMPARISONS + 1)))
     assert own.accept(NODES[0]) is None

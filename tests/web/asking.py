@@ -8,23 +8,22 @@ import msgspec
 from kube.names import GPU_MEMORY_LABEL
 from ledger.ledger import Ledger
 from modes.facts import NodeFact, PodFact
-from service.changes import Changes
-from service.yielding import CooperativeYield
 from web.page import Page
-from web.source import About
+from web.source import About, LocalSource
 
 
-class Source:
+class Source(LocalSource):
     """A ledger as the page follows it."""
 
-    missing = None
-
     def __init__(self, *names, gpus=2):
-        self.ledger = Ledger(on_promise=self.mark)
-        self.yielding = CooperativeYield()
-        self.readers = []
+        super().__init__(Ledger())
         for name in names:
             self.set_node(name, gpus=gpus)
+
+    @property
+    def readers(self):
+        """Who follows it now."""
+        return self._readers
 
     def set_node(self, name, gpus=2, **more):
         """Take in a node of GPUs of eight slices and 80,000 MiB."""
@@ -39,23 +38,6 @@ class Source:
         fact = PodFact(namespace=namespace, name=name, node=node, takes=((index, slices),), **more)
         self.ledger.set_pod(fact)
         self.mark(node)
-
-    def mark(self, name):
-        """Tell every reader of a change."""
-        for reader in self.readers:
-            reader.mark(name)
-
-    def subscribe(self):
-        """As `web.source.Source` says it."""
-        changes = Changes()
-        for name in self.ledger.names():
-            changes.mark(name)
-        self.readers.append(changes)
-        return changes
-
-    def unsubscribe(self, changes):
-        """As `web.source.Source` says it."""
-        self.readers.remove(changes)
 
 
 def page_of(source, **facts):
