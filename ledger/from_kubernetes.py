@@ -29,7 +29,6 @@ from kube.objects import (
     PodAnnotations,
     PodClaim,
     PodLabels,
-    PodMetadata,
     PodStatus,
     preferred_node,
 )
@@ -153,8 +152,9 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     affinity = spec.affinity.node_affinity if spec.node_name is None and takes and spec.affinity else None
     may_be_instances = any(not isinstance(unit, Gpu) for unit, _ in takes)
     products = _products(spec.affinity.node_affinity) if spec.affinity and may_be_instances else ()
-    queues = _queues(metadata.labels)
-    share, asked_mib = _asked(metadata.labels) if takes else (None, 0)
+    labels = metadata.labels
+    queues = queue_keys(labels.queue_name, labels.queue_id) if labels is not None else ()
+    share, asked_mib = _asked(labels) if takes else (None, 0)
     claimed = _claimed(spec.resource_claims) if spec.resource_claims else ()
     quota_wait = _quota_wait(pod) if spec.scheduling_gates and (takes or claimed) else None
     fact = PodFact(
@@ -176,7 +176,9 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         memory_values=_memory_values(affinity),
         model=_model(affinity),
         products=products,
-        owner=_owner(metadata, queues) if takes else "",
+        owner=owner_key(metadata.namespace, metadata.owner_references, metadata.generate_name, queues)
+        if takes
+        else "",
         quota_wait=quota_wait,
     )
     return with_instance_worth(fact, None) if may_be_instances else fact
@@ -202,8 +204,6 @@ def _takes(extended: Mapping[str, int], names: ResourceNames) -> Amounts:
         unit = names.unit(name)
         if unit is not None and amount:
             found[unit] = found.get(unit, 0) + amount
-    if len(found) == 1:
-        return tuple(found.items())
     return tuple(sorted(found.items(), key=lambda each: unit_order(each[0])))
 
 
@@ -234,12 +234,6 @@ def _is_limited_by_slices(annotations: PodAnnotations | None) -> bool:
     return annotations is not None and annotations.injected is not None and annotations.memory_mib is None
 
 
-def _queues(labels: PodLabels | None) -> tuple[str, ...]:
-    if labels is None:
-        return ()
-    return queue_keys(labels.queue_name, labels.queue_id)
-
-
 def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
     """The labels' request for each GPU, as a ratio or MiB; longer than a label can be counts as none."""
     if labels is None:
@@ -263,10 +257,6 @@ def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> s
     if status and any(c.type == "PodScheduled" and c.status == "False" for c in status.conditions or ()):
         return None
     return preferred_node(affinity)
-
-
-def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
-    return owner_key(metadata.namespace, metadata.owner_references, metadata.generate_name, queues)
 
 
 def _model(affinity: NodeAffinity | None) -> str | None:

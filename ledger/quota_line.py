@@ -115,7 +115,7 @@ class QuotaLine:
         """Whether a new pod, which no quota refuses, must wait for pods that came before it."""
         if self.state == "settling":
             return True
-        return any(quota in self._closed or self._lacks(quota, need, self._kept) for quota in quotas)
+        return any(quota in self._closed or self._over(quota, need, self._kept) for quota in quotas)
 
     def has_changed(self, policies: object) -> bool:
         """Whether another pod may go now; `policies` identifies the policies in force."""
@@ -215,9 +215,9 @@ class QuotaLine:
         quotas = quotas_of(group.namespace, group.queues)
         if quotas is None or any(quota in closed for quota in quotas):
             return None
-        if any(self._is_too_large(quota, group.need) for quota in quotas):
+        if any(exceeded(quota, NOTHING_USED, group.need, self._largest_mib()) for quota in quotas):
             return None
-        full = {quota for quota in quotas if self._lacks(quota, group.need, kept)}
+        full = {quota for quota in quotas if self._over(quota, group.need, kept)}
         closed |= full
         return full
 
@@ -229,12 +229,6 @@ class QuotaLine:
         for quota in others:
             kept[quota] = _sum(kept.get(quota, NOTHING_USED), group.need)
         return bool(others)
-
-    def _is_too_large(self, quota: Quota, need: Used) -> bool:
-        return exceeded(quota, NOTHING_USED, need, self._largest_mib()) is not None
-
-    def _lacks(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> bool:
-        return self._over(quota, need, kept) is not None
 
     def _over(self, quota: Quota, need: Used, kept: Mapping[Quota, Used]) -> OverQuota | None:
         used = self._usage.of(quota)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from ledger.card_view import CardView
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
-from ledger.totals import RunningSum
+from ledger.totals import CardTotals, RunningSum
 from ledger.view import NodeView, PendingView
 from modes.units import Profile, unit_of
 from service.changes import Changes
@@ -75,15 +75,6 @@ class QuotaUse(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
-class CardFigures(msgspec.Struct, frozen=True, gc=False):
-    """Sums of the cards that DRA drivers offer."""
-
-    cards: int
-    mib: int
-    claimed: int
-    free: int
-
-
 class UnlimitedPanel(msgspec.Struct, frozen=True, gc=False):
     """Containers that run without their limiter."""
 
@@ -107,8 +98,8 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     quotas: tuple[QuotaUse, ...]
     denials: tuple[DenialCount, ...] | None
     unlimited: UnlimitedPanel
-    cards: CardFigures | None = None
-    """None without cards."""
+    cards: Mapping[str, int] | None = None
+    """`CardTotals` of all DRA drivers together; None without cards."""
 
 
 class PanelMaker:
@@ -153,11 +144,11 @@ class PanelMaker:
             cards=self._cards(),
         )
 
-    def _cards(self) -> CardFigures | None:
+    def _cards(self) -> Mapping[str, int] | None:
         of_drivers = self._source.ledger.card_totals().values()
         if not of_drivers:
             return None
-        return CardFigures(*map(sum, zip(*of_drivers, strict=True)))
+        return CardTotals(*map(sum, zip(*of_drivers, strict=True)))._asdict()
 
     async def _follow(self) -> None:
         """Update the free blocks."""
