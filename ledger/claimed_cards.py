@@ -127,7 +127,6 @@ class ClaimedCards:
         """Cards by driver, kind, and whether several claims may share them."""
         self._held: dict[CardKey, dict[PodKey, CardClaim]] = {}
         """The claims on each card, offered or not."""
-        self._cards = 0
 
     @property
     def slice_names(self) -> AbstractSet[str]:
@@ -150,7 +149,6 @@ class ClaimedCards:
         if not found.cards or not self._has_room_for(found):
             return nodes
         self._slices[found.name] = found
-        self._cards += len(found.cards)
         self._kinds.update(_kinds(found))
         if found.node:
             self._by_node.setdefault(found.node, {})[found.name] = found
@@ -161,14 +159,13 @@ class ClaimedCards:
     def _has_room_for(self, found: OfferedSlice) -> bool:
         of_node = self._by_node.get(found.node, {}).values()
         there, more = sum([len(each.cards) for each in of_node]), len(found.cards)
-        return self._cards + more <= self._max_cards and there + more <= MAX_CARDS_OF_NODE
+        return self._kinds.total() + more <= self._max_cards and there + more <= MAX_CARDS_OF_NODE
 
     def remove_slice(self, name: str) -> set[str]:
         """Forget a ResourceSlice, and return the affected nodes."""
         found = self._slices.pop(name, None)
         if found is None:
             return set()
-        self._cards -= len(found.cards)
         self._kinds -= Counter(_kinds(found))
         if not found.node:
             return set()

@@ -33,10 +33,8 @@ class LedgerWriter(LedgerReader):
         """`on_promise` is the attribute of this name."""
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
-        self._claiming: dict[PodKey, None] = {}
-        """Pods with claims of shares."""
         self._uncounted: dict[PodKey, None] = {}
-        """Those of them that are to be counted again, because other sizes of cards are offered."""
+        """Pods with claims that are to be counted again, because other sizes of cards are offered."""
         self._reservations = Reservations(most_reservations)
         self._finder = CandidateFinder(self._node_index)
         self._choice = Choice(self._node_index, self._finder, self._owners, self._kinds, self._pending)
@@ -103,7 +101,7 @@ class LedgerWriter(LedgerReader):
         for pod in [pod for node in nodes for pod in self._pods_on(node) if pod.claimed]:
             self.set_pod(pod)
         if self.cards.sizes_on(None) != sizes:
-            self._uncounted = self._claiming.copy()
+            self._uncounted = {key: None for key, pod in self._pods.items() if pod.claimed}
         return nodes
 
     def count_again(self) -> bool:
@@ -130,8 +128,6 @@ class LedgerWriter(LedgerReader):
         if fact.is_over:
             return
         self._pods[fact.key] = fact
-        if fact.claimed:
-            self._claiming[fact.key] = None
         memory = self._memory_of(fact)
         self._usage.add(fact, memory)
         if fact.quota_wait is not None and fact.quota_wait.is_next:
@@ -150,7 +146,6 @@ class LedgerWriter(LedgerReader):
         """Remove a pod."""
         known = self._pods.pop(key, None)
         if known is not None:
-            self._claiming.pop(key, None)
             self._uncounted.pop(key, None)
             self._usage.remove(known, self._memory_of(known))
             self.line.remove(key)

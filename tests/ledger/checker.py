@@ -1,15 +1,15 @@
 """Placement written a second time, slowly and from the rules: one node at a time, nothing remembered.
 
-Nothing here calls the code under test; all that is shared is what was learnt: the tables of what slices are
-worth.
+Nothing here calls the code under test; all that is shared is how Kubernetes matches labels and taints, which
+tests/kube tries, and what was learnt: the tables of what slices are worth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
-from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.placement.cpu import PER_SLICE
 from ledger.placement.prices import UNIT, Prices
 from ledger.placement_request import Placement, PlacementRequest
@@ -77,8 +77,9 @@ def could_ever_hold(fact: NodeFact, request: PlacementRequest) -> bool:
         return False
     if fact.agent == "missing" and not request.share.writes_limits and is_part:
         return False
-    return _selected(fact, request) and (
-        request.demands.constraints.node_name is not None or _tolerated(fact, request)
+    constraints = request.demands.constraints
+    return labels_match(constraints, fact.name, fact.labels) and (
+        constraints.node_name is not None or tolerates(constraints.tolerations, fact.taints)
     )
 
 
@@ -303,52 +304,3 @@ def _taken_from(
 def _fragments(free: list[int], worth: Prices) -> int:
     total = sum(slices * UNIT - worth.gpu[slices] for slices in free)
     return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
-
-
-def _selected(fact: NodeFact, request: PlacementRequest) -> bool:
-    for key in request.demands.constraints.node_selector:
-        if key not in fact.labels or fact.labels[key] != request.demands.constraints.node_selector[key]:
-            return False
-    if request.demands.constraints.required_terms is None:
-        return True
-    return any(_term(term, fact) for term in request.demands.constraints.required_terms)
-
-
-def _term(term: NodeSelectorTerm, fact: NodeFact) -> bool:
-    expressions, fields = list(term.match_expressions or ()), list(term.match_fields or ())
-    if not expressions and not fields:
-        return False
-    asked = [(wanted, fact.labels) for wanted in expressions]
-    asked += [(wanted, {"metadata.name": fact.name}) for wanted in fields]
-    return all(_holds(wanted, values) for wanted, values in asked)
-
-
-def _holds(wanted: Requirement, values: dict[str, str]) -> bool:
-    there = wanted.key in values
-    listed = there and values[wanted.key] in (wanted.values or ())
-    if wanted.operator in ("Gt", "Lt"):
-        try:
-            value, (bound,) = int(values[wanted.key]), (int(one) for one in wanted.values or ())
-        except (KeyError, ValueError):
-            return False
-        return value > bound if wanted.operator == "Gt" else value < bound
-    return {"In": listed, "NotIn": not listed, "Exists": there, "DoesNotExist": not there}.get(
-        wanted.operator, False
-    )
-
-
-def _tolerated(fact: NodeFact, request: PlacementRequest) -> bool:
-    for taint in fact.taints:
-        if taint.effect == "PreferNoSchedule":
-            continue
-        for toleration in request.demands.constraints.tolerations:
-            same_effect = toleration.effect in (None, "", taint.effect)
-            if toleration.operator == "Exists":
-                same = toleration.key in (None, "", taint.key)
-            else:
-                same = toleration.key == taint.key and (toleration.value or "") == (taint.value or "")
-            if same_effect and same:
-                break
-        else:
-            return False
-    return True

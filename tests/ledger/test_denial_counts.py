@@ -1,6 +1,6 @@
 """Recent denials: an hour of them, by reason and namespace, bounded whatever is denied."""
 
-from kube.reasons import DENIED, Reason
+from kube.reasons import Reason
 from ledger.denial_counts import HOUR_SECONDS, MAX_KEPT, MINUTE_SECONDS, DenialWindow
 from ledger.messages import DenialCount
 
@@ -30,20 +30,6 @@ def test_what_is_no_denial_of_a_pod_in_a_namespace_is_dropped():
     ):
         window.add(bad, 0.0)
     assert window.of_last_hour(0.0) == []
-
-
-def test_every_reason_that_refuses_is_taken():
-    window = DenialWindow()
-    for reason in DENIED:
-        window.add(count(reason), 0.0)
-    assert {found.reason for found in window.of_last_hour(0.0)} == set(Reason) - {
-        Reason.INJECTED,
-        Reason.UNCHANGED,
-        Reason.NOT_LABELLED,
-        Reason.NOT_HANDLED,
-        Reason.MIRROR_POD,
-        Reason.NO_SHARE,
-    }
 
 
 def test_of_more_namespaces_than_are_kept_those_stay_that_were_denied_last():

@@ -138,13 +138,6 @@ def test_quotas_count_what_an_instance_is_worth_on_its_card(product, profile, sl
     assert ledger.mib_used_of([quota]) == {"team": 2 * mib}
 
 
-def test_a_queues_quota_counts_instances_that_its_unlabelled_pods_ask_for_by_name():
-    ledger = ledger_of(mig_node("a", p3g_40gb=2), holders=(native("x", "a", "3g.40gb", queues=("=gpu",)),))
-    quota = Quota("queue", "gpu", slices=6, max_pods=3, keys=("=gpu",))
-    assert ledger.used_of(quota)[:2] == (4, 1)
-    assert isinstance(ledger.place(ask(3, queues=("=gpu",), quotas=(quota,)), 0.0), OverQuota)
-
-
 def test_a_card_that_becomes_known_changes_what_its_pods_are_worth():
     ledger = Ledger()
     ledger.set_pod(native("x", "a", "1g.10gb"))
@@ -159,16 +152,6 @@ def test_a_card_that_becomes_known_changes_what_its_pods_are_worth():
     ledger.remove_node("a")
     ledger.remove_pod(("team", "x"))
     assert ledger.used_by_namespace() == {}
-
-
-@pytest.mark.parametrize("limits", [{"slices": 7}, {"memory_mib": 60000}])
-def test_a_quota_denies_the_instance_that_would_pass_it(limits):
-    ledger = ledger_of(mig_node("a", p3g_40gb=2))
-    quotas = (Quota("namespace", "team", **limits),)
-    asks = [ask(3, namespace="team", quotas=quotas, reservation=f"r{at}") for at in range(2)]
-    first, second = (ledger.place(each, 0.0) for each in asks)
-    assert isinstance(first, Placement)
-    assert isinstance(second, OverQuota)
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,6 @@ def test_a_reservation_that_is_counted_no_more_matches_no_pod() -> None:
     assert isinstance(ledger.place(again(), 6.0), OverQuota)
 
 
-def test_a_second_ask_for_the_same_reservation_does_not_pass_its_own_quota() -> None:
-    ledger = ledger_of(gpu_node("a"))
-    for _ in range(3):
-        answer = ledger.place(eighths(8, namespace="red", quotas=(RED,), reservation="r"), 0.0)
-        assert isinstance(answer, Placement)
-
-
 A = Quota("namespace", "a", slices=4)
 
 

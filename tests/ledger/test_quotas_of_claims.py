@@ -168,13 +168,6 @@ def test_a_card_that_no_two_claims_can_share_counts_too() -> None:
     assert ledger.used_of(MEMORY).memory == GpuMemory(LARGE)
 
 
-def test_memory_counts_of_the_largest_card_that_the_pod_may_get() -> None:
-    ledger = ledger_with(*OFFERS)
-    assert isinstance(ledger.place(asking(HALF, MEMORY, reservation="r"), 0.0), Placement)
-    assert ledger.place(asking(WHOLE, MEMORY), 0.0) == OverQuota(MEMORY, 40960, 81920, 81920, "MiB")
-    assert isinstance(ledger.place(asking(HALF, MEMORY), 0.0), Placement)
-
-
 def test_a_pod_of_another_mode_is_held_to_what_claims_use_and_takes_their_place() -> None:
     ledger = ledger_with(*OFFERS)
     ledger.set_pod(pod_of("p", WHOLE, Placement((), 0, ()), node="large"))

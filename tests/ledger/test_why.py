@@ -4,8 +4,7 @@ import dataclasses
 
 import pytest
 
-from controller.pods.pod_summary import summary_of
-from controller.watch.resources import InjectedPod, Owner, SeenPod
+from controller.watch.resources import Owner
 from kube.names import QUOTA_GATE
 from ledger.free_nodes import FreeNodes
 from ledger.quoted_text import MAX_QUOTED
@@ -106,16 +105,6 @@ def test_texts_of_others_are_one_line_and_no_longer_than_there_is_room():
     assert "\n" not in said
     assert len(said) < 3 * MAX_QUOTED
     assert "The scheduler reports: a b xxx" in said
-
-
-def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
-    injected = InjectedPod(
-        uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
-    )
-    said = why(summary_of(SeenPod(FACT, injected), FULL))
-    assert said.endswith("Free now: gpu-0: 2, gpu-1: 1, and 3 more nodes. It starts when pods there end.")
-    assert "default" in said
-    assert "did not change it" in why(summary_of(SeenPod(FACT, None), None))
 
 
 A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
