@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ledger.pool_room import left_on_cards
-from ledger.reservations import Reservation
 from modes.facts import NodeFact, PodFact
 from modes.units import POOL, Gpu, Unit
 
@@ -11,7 +10,7 @@ ClaimKey = tuple[str, ...]
 """Namespace and name of a pod. A reservation's key has a third part, so it never equals a pod's key."""
 
 
-Claim = PodFact | Reservation
+Claim = PodFact
 """It takes GPU slices, CPU and memory; a reservation until its pod appears."""
 
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.instance_worth import mib_of_instance, profile_on
-from ledger.placement_request import AllocatedShare
 from modes.claim_name import NamedShare
 from modes.facts import NodeFact, PodFact
 from modes.units import Gpu, Unit
@@ -58,13 +57,13 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return the MiB that a pod holds on its node (None: no node, or an unknown one)."""
     if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
-    found = memory_of_claims(pod.claimed, pod.claimable) if pod.claimed else NO_MEMORY
+    found = _of_claims(pod.claimed, pod.claimable) if pod.claimed else NO_MEMORY
     for unit, amount in pod.takes:
         found = found.plus(_of_unit(unit, amount, pod, node))
     return found
 
 
-def memory_of_claims(claimed: Sequence[NamedShare], cards: tuple[int, ...]) -> GpuMemory:
+def _of_claims(claimed: Sequence[NamedShare], cards: tuple[int, ...]) -> GpuMemory:
     """Return the most that claims can hold of such cards (`NamedShare.most_mib`)."""
     found = NO_MEMORY
     for share in claimed:
@@ -100,29 +99,6 @@ def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     # The last slice of each container may be nearly empty.
     least = (sliced - pod.sharing * max([mib for mib, _ in cards])) // per_gpu + 1
     return GpuMemory(min(sliced // per_gpu, max(pod.asked_mib, least)))
-
-
-def memory_of_allocated(allocated: AllocatedShare, node: NodeFact | None) -> GpuMemory:
-    """Return the memory that a pod would hold in its placement, counted as the pod will be.
-
-    A pod without a node and without a required memory size may get any card.
-    """
-    share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
-    is_known = placement.node is not None or share.is_bound_by_memory
-    instance = placement.instance
-    in_slices = fraction.slices_on_each, fraction.slices_per_gpu
-    pod = PodFact(
-        namespace="",
-        name="",
-        takes=allocated.takes,
-        share=None if fraction.mib else in_slices if share.needs_agent else fraction.ratio,
-        asked_mib=share.asked_mib,
-        sharing=len(fraction.split_mib) or 1,
-        in_slices=share.needs_agent,
-        memory_values=placement.memory_values or ((str(placement.gpu_mib),) if is_known else None),
-        products=instance.products if instance is not None else (),
-    )
-    return memory_of_pod(pod, node)
 
 
 def cards_of(node: NodeFact | None) -> object:

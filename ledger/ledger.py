@@ -7,12 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.claims import claimed
-from ledger.gpu_memory import GpuMemory, memory_of_allocated, memory_of_claims
 from ledger.ledger_writer import LedgerWriter
 from ledger.placement.expected_pods import ExpectedPods
 from ledger.placement.label_index import TooMuchWorkError
 from ledger.placement_request import (
-    Accounting,
     AllocatedShare,
     AllocationResult,
     OverQuota,
@@ -23,7 +21,8 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.quota_usage import QuotaUsage, Used
-from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation
+from ledger.reservations import LIFETIME_SECONDS, MAX_RESERVATIONS, Reservation, expected_pod
+from modes.facts import PodFact
 
 
 class Ledger(LedgerWriter):
@@ -83,17 +82,25 @@ class Ledger(LedgerWriter):
         name = self._reservation_name(request)
         result = result.placed(reservation=name)
         if name is not None:
-            self._reserve(request, result, name, now)
+            self._reserve(request, result, now)
         return result
 
-    def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, name: str, now: float) -> None:
+    def _reserve(self, request: PlacementRequest, allocated: AllocatedShare, now: float) -> None:
         """Reserve a pod's place; if there are too many reservations, an old one ends."""
         self._learn(request, allocated.share)
         accounting = request.accounting
         namespace, has_quota = accounting.namespace, bool(accounting.quotas)
         while oldest := self._reservations.first_beyond(namespace, has_quota=has_quota):
             self._end(oldest)
-        self._begin(_reservation_of(accounting, allocated, name, now, self._need(allocated)))
+        claim = self._pod_for(request, allocated)
+        reservation = Reservation(
+            claim=claim,
+            gpu_memory=self._memory_of(claim),
+            expires_at=now + LIFETIME_SECONDS,
+            pod=accounting.pod,
+            has_quota=has_quota,
+        )
+        self._begin(reservation)
 
     def _chosen(self, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota, or one to wait at for the quota, if the policy says so."""
@@ -122,7 +129,7 @@ class Ledger(LedgerWriter):
         if not quotas or self.line.state == "off" or not request.demands.can_be_gated:
             return False
         if isinstance(found, AllocatedShare):
-            return self.line.must_wait(quotas, self._need(found))
+            return self.line.must_wait(quotas, self._need(request, found))
         return isinstance(found, OverQuota)
 
     def _close_line(
@@ -141,12 +148,13 @@ class Ledger(LedgerWriter):
         found = self._first_within(QuotaUsage(), request.with_demands(is_gated=True))
         return found.placed(waits_for_quota=True) if isinstance(found, AllocatedShare) else found
 
-    def _need(self, allocated: AllocatedShare) -> Used:
-        if allocated.claimed:
-            cards = self.cards.sizes_on(None)
-            slices = sum([share.eighths(cards) for share in allocated.claimed])
-            return Used(slices, 1, memory_of_claims(allocated.claimed, cards))
-        return Used(allocated.share.slices, 1, self._allocated_memory(allocated))
+    def _pod_for(self, request: PlacementRequest, allocated: AllocatedShare) -> PodFact:
+        return self._with_worth(expected_pod(request.accounting, allocated))
+
+    def _need(self, request: PlacementRequest, allocated: AllocatedShare) -> Used:
+        """What the pod adds to its quotas."""
+        pod = self._pod_for(request, allocated)
+        return Used(pod.counted_slices, 1, self._memory_of(pod))
 
     def _first_within(self, usage: QuotaUsage, request: PlacementRequest) -> AllocationResult:
         """The best place that exceeds no quota: how much a place counts depends on its kind of GPU."""
@@ -169,7 +177,9 @@ class Ledger(LedgerWriter):
         quotas = request.accounting.quotas
         if not quotas:
             return None
-        return usage.passed_by(self._need(allocated), quotas, self._largest_mib_for(request, allocated))
+        return usage.passed_by(
+            self._need(request, allocated), quotas, self._largest_mib_for(request, allocated)
+        )
 
     def _options(self, request: PlacementRequest) -> list[Placement] | Unschedulable:
         """The placements that a pod can have, the best first; a claim has one, and the scheduler the rest."""
@@ -184,11 +194,6 @@ class Ledger(LedgerWriter):
         assume = request.demands.assume if allocated.share.instance is None else None
         return max(self.largest_mib(), assume.gpu_mib if assume is not None else 0)
 
-    def _allocated_memory(self, allocated: AllocatedShare) -> GpuMemory:
-        name = allocated.placement.node
-        node = self._node_index.fact(name) if name is not None else None
-        return memory_of_allocated(allocated, node)
-
     def _is_counted(self, request: PlacementRequest, existing: AllocatedShare) -> bool:
         """Whether the pod is already counted, by its reservation of an earlier review."""
         accounting, name = request.accounting, existing.placement.reservation
@@ -198,7 +203,7 @@ class Ledger(LedgerWriter):
     def _lost_gate(self, request: PlacementRequest) -> bool:
         """Whether the pod's reservation waits for a quota, but another webhook removed our gate."""
         reservation = self._reservations.get(request.demands.reservation)
-        return reservation is not None and reservation.waits_for_quota and not request.demands.is_gated
+        return reservation is not None and reservation.claim.waits_for_quota and not request.demands.is_gated
 
     def _stays(self, request: PlacementRequest, existing: AllocatedShare) -> AllocatedShare | None:
         """The pod's existing placement; None if its memory was assumed and a node is known by now."""
@@ -257,29 +262,3 @@ def _is_assumed(share: RequestedShare, existing: Placement) -> bool:
     if share.mode_type.is_claimed or existing.instance is not None:
         return False
     return not existing.memory_values and share.is_bound_by_memory
-
-
-def _reservation_of(
-    accounting: Accounting, allocated: AllocatedShare, name: str, now: float, counted: Used
-) -> Reservation:
-    """Return the reservation of a pod's allocated share, which quotas count as `counted`."""
-    share, placement = allocated.share, allocated.placement
-    return Reservation(
-        name=name,
-        namespace=accounting.namespace,
-        promised_node=placement.node,
-        takes=allocated.takes,
-        claimed=allocated.claimed,
-        slices=counted.slices,
-        cpu_milli=share.cpu_milli,
-        memory_bytes=share.memory_bytes,
-        queues=accounting.queues,
-        gpu_memory=counted.memory,
-        memory_values=placement.memory_values or None,
-        expires_at=now + LIFETIME_SECONDS,
-        pod=accounting.pod,
-        model=placement.model,
-        owner=accounting.owner,
-        has_quota=bool(accounting.quotas),
-        waits_for_quota=placement.waits_for_quota,
-    )

@@ -74,7 +74,7 @@ class LedgerWriter(LedgerReader):
     def _pods_on(self, name: str) -> list[PodFact]:
         account = self._node_index.accounts.get(name)
         claims = account.claims.values() if account is not None else ()
-        return [claim for claim in claims if isinstance(claim, PodFact)]
+        return [claim for claim in claims if not claim.is_reserved]
 
     def _memory_of(self, pod: PodFact) -> GpuMemory:
         return memory_of_pod(pod, self._node_of(pod))
@@ -113,15 +113,16 @@ class LedgerWriter(LedgerReader):
             self.set_pod(self._pods[self._uncounted.popitem()[0]])
         return bool(self._uncounted)
 
-    def _with_cards(self, pod: PodFact) -> PodFact:
-        """Return a pod with the cards that its claims may be parts of."""
+    def _with_worth(self, pod: PodFact) -> PodFact:
+        """Return a pod with the worth of its instances, and the cards that its claims may be parts of."""
+        pod = with_instance_worth(pod, self._node_of(pod))
         cards = self.cards.sizes_on(pod.node) if pod.claimed else ()
         return pod if cards == pod.claimable else msgspec.structs.replace(pod, claimable=cards)
 
     def set_pod(self, fact: PodFact) -> None:
         """Add or change a pod; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
-        fact = self._with_cards(with_instance_worth(fact, self._node_of(fact)))
+        fact = self._with_worth(fact)
         if known == fact:
             return
         self.remove_pod(fact.key)
@@ -198,19 +199,19 @@ class LedgerWriter(LedgerReader):
     def _begin(self, reservation: Reservation) -> None:
         """Add a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
-        self._usage.add(reservation, reservation.gpu_memory)
-        self._add_claim(reservation.key, reservation)
+        self._usage.add(reservation.claim, reservation.gpu_memory)
+        self._add_claim(reservation.key, reservation.claim)
         self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
         self._reservations.remove(reservation)
-        self._usage.remove(reservation, reservation.gpu_memory)
-        self._remove_claim(reservation.key, reservation)
+        self._usage.remove(reservation.claim, reservation.gpu_memory)
+        self._remove_claim(reservation.key, reservation.claim)
         self._notify(reservation)
 
     def _notify(self, reservation: Reservation) -> None:
         if self.on_promise is not None:
-            self.on_promise(reservation.promised_node)
+            self.on_promise(reservation.claim.promised_node)
 
     def _notify_owner(self, owner: str) -> None:
         if self.on_promise is not None:
@@ -239,4 +240,4 @@ class LedgerWriter(LedgerReader):
 
 def _is_shown(claim: Claim) -> bool:
     """Whether a pod or reservation without a node is listed as waiting: it takes slices, or claims cards."""
-    return bool(claim.takes) or (isinstance(claim, PodFact) and bool(claim.claimed))
+    return bool(claim.takes) or (bool(claim.claimed) and not claim.is_reserved)

@@ -7,8 +7,9 @@ from collections import OrderedDict
 import msgspec
 
 from ledger.gpu_memory import NO_MEMORY, GpuMemory
+from ledger.placement_request import Accounting, AllocatedShare
 from modes.claim_name import NamedShare
-from modes.facts import PodFact
+from modes.facts import PodFact, QuotaWait
 from modes.units import Amounts
 
 LIFETIME_SECONDS = 5.0
@@ -24,51 +25,35 @@ ReservationKey = tuple[str, str, Amounts, tuple[NamedShare, ...]]
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a pod takes before it exists, with the names of PodFact."""
+    """The place of a pod that does not exist yet."""
 
-    name: str
-    """Name given by the webhook; the pod has it in the annotation clearml-injector/reservation."""
-    namespace: str
-    promised_node: str | None
-    """None if no node had room: the slices are pending."""
-    takes: Amounts
-    claimed: tuple[NamedShare, ...] = ()
-    """As in PodFact. A reservation of claims takes no room: it only counts for quotas."""
-    slices: int
-    """All reserved slices, as quotas count them."""
-    cpu_milli: int
-    memory_bytes: int
-    queues: tuple[str, ...]
+    claim: PodFact
+    """The pod as it will be, under the name of the reservation. What it claims takes no room, and only counts
+    for quotas."""
     gpu_memory: GpuMemory = NO_MEMORY
-    memory_values: tuple[str, ...] | None
     expires_at: float
     pod: str = ""
     """`Accounting.pod` of the pod that it was made for."""
-    model: str | None = None
-    owner: str = ""
     has_quota: bool = False
-    waits_for_quota: bool = False
-    node: None = None
-    is_reserved: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name given by the webhook; the pod has it in the annotation clearml-injector/reservation."""
+        return self.claim.name
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Key in the node accounts. It has three parts, so it never equals a pod's key."""
-        return self.namespace, self.name, "reservation"
+        return *self.claim.key, "reservation"
 
     @property
     def reservation_key(self) -> ReservationKey:
         """Identity of the pod, and what is reserved."""
-        return self.namespace, self.pod, self.takes, self.claimed
-
-    @property
-    def counted_slices(self) -> int:
-        """The same as `slices`."""
-        return self.slices
+        return self.claim.namespace, self.pod, self.claim.takes, self.claim.claimed
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is the reserved one. Annotations can be copied, so all fields must agree."""
-        own = self.name, self.namespace, self.takes, self.claimed
+        own = self.name, self.claim.namespace, self.claim.takes, self.claim.claimed
         return (pod.reservation, pod.namespace, pod.takes, pod.claimed) == own
 
 
@@ -144,11 +129,37 @@ class _Names:
     def add(self, reservation: Reservation) -> None:
         """Add a name; the inverse of `remove`."""
         self.all[reservation.name] = None
-        self.of_namespace.setdefault(reservation.namespace, OrderedDict())[reservation.name] = None
+        self.of_namespace.setdefault(reservation.claim.namespace, OrderedDict())[reservation.name] = None
 
     def remove(self, reservation: Reservation) -> None:
         del self.all[reservation.name]
-        own = self.of_namespace[reservation.namespace]
+        own = self.of_namespace[reservation.claim.namespace]
         del own[reservation.name]
         if not own:
-            del self.of_namespace[reservation.namespace]
+            del self.of_namespace[reservation.claim.namespace]
+
+
+def expected_pod(accounting: Accounting, allocated: AllocatedShare) -> PodFact:
+    """Return the pod that gets a share, as it will be watched; quotas count it as this."""
+    share, placement, fraction = allocated.share, allocated.placement, allocated.share.fraction
+    in_slices = fraction.slices_on_each, fraction.slices_per_gpu
+    return PodFact(
+        namespace=accounting.namespace,
+        name=placement.reservation or "",
+        is_reserved=True,
+        promised_node=placement.node,
+        takes=allocated.takes,
+        claimed=allocated.claimed,
+        cpu_milli=share.cpu_milli,
+        memory_bytes=share.memory_bytes,
+        products=placement.instance.products if placement.instance is not None else (),
+        queues=accounting.queues,
+        share=None if fraction.mib else in_slices if share.needs_agent else fraction.ratio,
+        asked_mib=share.asked_mib,
+        sharing=len(fraction.split_mib) or 1,
+        in_slices=share.needs_agent,
+        memory_values=placement.memory_values or None,
+        model=placement.model,
+        owner=accounting.owner,
+        quota_wait=QuotaWait("") if placement.waits_for_quota else None,
+    )

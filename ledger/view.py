@@ -10,7 +10,6 @@ from typing import Literal
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.card_view import CardView
-from modes.facts import PodFact
 from modes.units import POOL, Gpu, Unit, index_of, unit_name, unit_of, unit_order
 
 MAX_SHARES = 512
@@ -188,7 +187,7 @@ def _summed_up(account: NodeAccount, units: list[Unit]) -> Unlisted | None:
 
 def pending_view(claim: Claim) -> PendingView:
     """Return the view of one pending pod or reservation."""
-    kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
+    kind: Literal["pod", "reservation"] = "reservation" if claim.is_reserved else "pod"
     indexed = [(index, amount) for unit, amount in claim.takes if (index := index_of(unit)) is not None]
     indices, on_each = tuple([index for index, _ in indexed]), tuple([amount for _, amount in indexed])
     differ = on_each if len(set(on_each)) > 1 else ()
@@ -233,4 +232,4 @@ def queue_of(claim: Claim) -> str:
 def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:
     if claim.node is not None:
         return "holder"
-    return "promised" if isinstance(claim, PodFact) else "reservation"
+    return "reservation" if claim.is_reserved else "promised"

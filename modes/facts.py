@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 
@@ -140,8 +140,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Key of the owner that it is a replica of (ledger/owners.py); empty without slices or owner."""
     quota_wait: QuotaWait | None = None
     """How the labelled pod waits for a quota, which does not count it yet; None if it does not."""
-    is_reserved: ClassVar[bool] = False
-    """A pod exists; a reservation stands for one that was only placed."""
+    is_reserved: bool = False
+    """Whether it is a reservation, by whose name: its pod was only placed and has not appeared."""
 
     @property
     def key(self) -> PodKey:

@@ -43,7 +43,7 @@ def slow_nodes(
         # The ledger may know less than the lists: an event was lost.
         node_class = ledger._node_index.class_of(name)
         node.worth = node_class.prices if node_class is not None else None
-    reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > now]
+    reservations = [each.claim for each in ledger._reservations._by_name.values() if each.expires_at > now]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
         on = claim.node or claim.promised_node
         if on in slow:

@@ -81,7 +81,9 @@ class LedgerLife(RuleBasedStateMachine):
         self.ledger.expire(self.now)
         claims = [claim for a in self.ledger._node_index.accounts.values() for claim in a.claims.values()]
         claims += self.ledger._pending.claims.values()
-        assert not [reservation for reservation in known if any(claim is reservation for claim in claims)]
+        assert not [
+            reservation for reservation in known if any(claim is reservation.claim for claim in claims)
+        ]
         kept = self.ledger._reservations._by_name
         assert all(each.name in kept for each in known if each.expires_at > self.now)
 

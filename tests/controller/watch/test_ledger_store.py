@@ -5,11 +5,11 @@ import asyncio
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenNode, SeenPod
 from kube.dra import DRIVER
-from ledger.card_totals import CardTotals
 from ledger.claimed_cards import CardClaim
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger_writer import COUNTED_AT_ONCE
 from ledger.placement_request import Quota
+from ledger.totals import CardTotals
 from modes.claim_name import NamedShare
 from modes.facts import PodFact
 from modes.fraction import Fraction
