@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from agent.cdi import SliceSpecifications
-from agent.device_nodes import DeviceNodes
 from agent.gpu import Gpu
 from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse, DeviceSpec
 from agent.kubelet_api.deviceplugin_pb2 import Mount as KubeletMount
 from agent.limits import conflict, mounts, variables
-from agent.options import DeviceListStrategy
+from agent.options import AgentOptions
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, shares_of
 from kube.device_keys import VISIBLE_DEVICES
@@ -19,6 +19,8 @@ SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
 """Annotation of each answer: the kubelet stores it with the allocation, and runtimes ignore it."""
 VISIBLE_MOUNTS = "/var/run/nvidia-container-devices"
 """NVIDIA's runtime reads the entries of this folder as a list of GPUs."""
+CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+"""Device nodes that belong to no card; a container gets those that exist on the node."""
 
 
 class Allocator:
@@ -26,28 +28,23 @@ class Allocator:
 
     Args:
         policy: policy of the node.
-        strategy: how a container gets a GPU.
-        state_dir: folder with the limiter's library, at the same path on the node.
+        options: say how a container gets a GPU.
         names: current CDI device of each card, by UUID; only for the strategy cdi.
         specifications: our own, for the strategy cdi.
-        device_nodes: device nodes of the cards, for the other strategies; None for none.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what an answer needs
+    def __init__(
         self,
         policy: AgentPolicy,
-        strategy: DeviceListStrategy,
-        state_dir: str,
+        options: AgentOptions,
         names: Mapping[str, str],
         specifications: SliceSpecifications | None,
-        device_nodes: DeviceNodes | None = None,
     ) -> None:
         self._policy = policy
-        self._strategy = strategy
-        self._state_dir = state_dir
+        self._options = options
+        self._strategy = options.strategy
         self._names = names
         self._specifications = specifications
-        self._device_nodes = device_nodes
 
     def shares(
         self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
@@ -109,13 +106,28 @@ class Allocator:
         if self._strategy == "volume-mounts":
             path = f"{VISIBLE_MOUNTS}/{share.gpu.uuid}"
             response.mounts.append(KubeletMount(container_path=path, host_path="/dev/null", read_only=True))
-        for node in self._device_nodes.of(share.gpu) if self._device_nodes is not None else ():
-            response.devices.append(
-                DeviceSpec(container_path=node.container_path, host_path=node.host_path, permissions="rw")
-            )
-        for mount in mounts(share, self._policy.limiter, self._state_dir, own_cache=False):
+        if self._options.device_nodes:
+            response.devices.extend(device_nodes(share.gpu, self._options))
+        for mount in mounts(share, self._policy.limiter, self._options.state_dir, own_cache=False):
             response.mounts.append(
                 KubeletMount(
                     container_path=mount.container_path, host_path=mount.host_path or "", read_only=True
                 )
             )
+
+
+def device_nodes(gpu: Gpu, options: AgentOptions) -> list[DeviceSpec]:
+    """Return the device nodes of a card and of the driver; none if the card's own does not exist.
+
+    A container loses others when control groups are written again, such as by `systemctl daemon-reload`: its
+    programs then get "Failed to initialize NVML: Unknown Error".
+    """
+    here, on_node = (Path(root) / "dev" for root in (options.driver_root, options.host_driver_root))
+    card = f"nvidia{gpu.minor}"
+    if not (here / card).exists():
+        return []
+    names = [card, *(name for name in CONTROL if (here / name).exists())]
+    return [
+        DeviceSpec(container_path=f"/dev/{name}", host_path=str(on_node / name), permissions="rw")
+        for name in names
+    ]

@@ -6,24 +6,18 @@ import asyncio
 
 from agent.driver_limits import DriverLimits
 from agent.limiter_library import LibraryError, LimiterLibrary
-from agent.policy import PolicyWatch
 from agent.shares import RefusedError
-
-CONFIRM_SECONDS = 20.0
-"""Compiling a policy takes one or two; the kubelet waits 30 for the check before a container's start."""
 
 
 class BeforeUse:
     """Makes sure that the files on the node that limit a container are unchanged.
 
     Args:
-        policy: must have been compiled since the agent's start.
         library: the limiter's library.
         driver: limits by the driver; None without them.
     """
 
-    def __init__(self, policy: PolicyWatch, library: LimiterLibrary, driver: DriverLimits | None) -> None:
-        self._policy = policy
+    def __init__(self, library: LimiterLibrary, driver: DriverLimits | None) -> None:
         self._library = library
         self._driver = driver
         self._checking = asyncio.Lock()
@@ -35,8 +29,6 @@ class BeforeUse:
         Raises:
             RefusedError: it is not, and cannot be restored.
         """
-        if not await self._policy.is_confirmed(CONFIRM_SECONDS):
-            raise RefusedError("the policies of this node's agent do not compile: its log says why")
         try:
             async with self._checking:
                 await asyncio.to_thread(self._library.check)

@@ -9,7 +9,7 @@ import msgspec
 
 from agent.card_specification import KIND
 from agent.cdi import CLAIM_FILE_PREFIX, FILE_PREFIX, CdiError
-from agent.child_process import Child, ChildError
+from agent.child_process import ChildError, printed_by
 from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
@@ -18,8 +18,6 @@ from service.background import beat
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
-_READINGS = 2
-"""At most, in one call: if the files changed since a reading began, they are read again."""
 _LEFT_BEHIND = "k8s.device-plugin."
 """Prefix of the kinds that NVIDIA's device plugin writes when it starts, and leaves on the node."""
 _PREFERRED_KINDS = (KIND, "nvidia.com/gpu", "runtime.nvidia.com/gpu")
@@ -44,25 +42,9 @@ class CardNames:
         self.limit_hooks: dict[str, LimitHook] = {}
         """By UUID, for cards whose CDI devices have one."""
         self._dirs = dirs
-        self._files: Files = frozenset()
-        self._found: _Found | None = None
-        self._reading: Child | None = None
+        self._files: Files | None = None
+        self._found: _Found = {}
         self._log = get_logger("card names")
-
-    def begin(self) -> Child:
-        """Begin to read; `read` waits for the result.
-
-        Raises:
-            CdiError: no process can be started.
-        """
-        self._files, self._found = self._stamps(), None  # None: after a failure it is read again
-        try:
-            self._reading = Child("agent.cdi_reader", *self._dirs)
-        except OSError as error:
-            raise CdiError(
-                f"CDI specifications cannot be read: no process starts: {error.strerror}"
-            ) from error
-        return self._reading
 
     async def read(self, gpus: Iterable[Gpu]) -> None:
         """Update the names of these cards; unchanged files are not read again.
@@ -70,19 +52,13 @@ class CardNames:
         Raises:
             CdiError: a card has none, or they cannot be read.
         """
-        for _ in range(_READINGS):
-            if (
-                self._reading is None
-                and self._found is not None
-                and await asyncio.to_thread(self._stamps) == self._files
-            ):
-                break
-            reading, self._reading = self._reading or self.begin(), None
-            self._found = await _card_devices(reading)
-        found = self._found or {}
-        self.names.update(choose_names(found, gpus, self._dirs))
+        files = await asyncio.to_thread(self._stamps)
+        if files != self._files:
+            self._found = await _card_devices(self._dirs)
+            self._files = files
+        self.names.update(choose_names(self._found, gpus, self._dirs))
         devices = {
-            f"{kind}={name}": hook for kind, of_kind in found.items() for name, hook in of_kind.items()
+            f"{kind}={name}": hook for kind, of_kind in self._found.items() for name, hook in of_kind.items()
         }
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
@@ -108,10 +84,10 @@ class CardNames:
         return stamps_of(self._dirs, lambda name: not name.startswith((FILE_PREFIX, CLAIM_FILE_PREFIX)))
 
 
-async def _card_devices(reading: Child) -> _Found:
+async def _card_devices(dirs: Iterable[str]) -> _Found:
     try:
-        return msgspec.json.decode(await reading.result(), type=_Found)
-    except (ChildError, msgspec.MsgspecError) as error:
+        return msgspec.json.decode(await printed_by("agent.cdi_reader", *dirs), type=_Found)
+    except (ChildError, OSError, msgspec.MsgspecError) as error:
         raise CdiError(f"CDI specifications cannot be read: {error}") from error
 
 

@@ -6,7 +6,7 @@ A runtime applies a CDI device after the pod's own environment and mounts, so a 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ CLAIM_KIND = "clearml-injector.io/claim"
 CLAIM_FILE_PREFIX = "clearml-injector.io-claim-"
 """Of the specifications that `agent.dra` writes, one for each claim."""
 _VERSION = "0.5.0"
-_OF = "-of-"
 
 
 class CdiError(Exception):
@@ -51,28 +50,19 @@ class SliceSpecifications:
         self._state_dir = state_dir
         self._driver = driver
 
-    def write(self, gpu: Gpu, in_use: Collection[str] | None) -> None:
-        """Write a card's file, if its content differs.
-
-        Args:
-            gpu: the card.
-            in_use: allocated devices, by `held_slices`; None if unknown, then no device is removed.
+    def write(self, gpu: Gpu) -> None:
+        """Write a card's file, if its content differs; it keeps the devices of earlier policies' containers.
 
         Raises:
             CdiError: the folder cannot be written.
         """
         path = self._path(gpu.uuid)
-        own = {device["name"]: device for device in self._devices(gpu)}
-        old = {device["name"]: device for device in _old_devices(path)}
-        kept = [old[name] for name in old.keys() - own.keys() if in_use is None or _is_held(name, in_use)]
-        devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
+        devices = {device["name"]: device for device in [*_old_devices(path), *self._devices(gpu)]}
         try:
             if self._driver is not None:
                 self._driver.write(share for share, _ in self._shares(gpu))
             if devices:
-                write_whole(path, specification(KIND, devices))
-            else:
-                path.unlink(missing_ok=True)
+                write_whole(path, specification(KIND, list(devices.values())))
         except OSError as error:
             raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
 
@@ -85,23 +75,8 @@ class SliceSpecifications:
         if not edits_of(share, self._policy, self._state_dir, self._driver):
             return None
         if not self._path(share.gpu.uuid).is_file():
-            self.write(share.gpu, None)
+            self.write(share.gpu)
         return f"{KIND}={_name(share, self._policy)}"
-
-    def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
-        """Remove the files of missing cards that no container uses.
-
-        Raises:
-            CdiError: one cannot be removed.
-        """
-        for path in self._directory.glob(f"{FILE_PREFIX}*.json"):
-            names = [str(device["name"]) for device in _old_devices(path)]
-            uuid = path.name.removeprefix(FILE_PREFIX).removesuffix(".json")
-            if uuid not in gpus and not any(_is_held(name, in_use) for name in names):
-                try:
-                    path.unlink(missing_ok=True)
-                except OSError as error:
-                    raise CdiError(f"{path} cannot be removed: {error.strerror}") from error
 
     def _path(self, uuid: str) -> Path:
         return self._directory / f"{FILE_PREFIX}{uuid}.json"
@@ -145,19 +120,10 @@ def specification(kind: str, devices: Sequence[dict[str, Any]]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content), indent=1)
 
 
-def held_slices(uuid: str, slices: int) -> str:
-    """Return the prefix of our devices' names for so many slices of a card, for any number per GPU."""
-    return f"{uuid}-{slices}"
-
-
 def _name(share: Share, policy: AgentPolicy) -> str:
     # A container that restarts gets the same name again: two of eight slices must not become two of four when
     # the policy changes.
-    return f"{held_slices(share.gpu.uuid, share.slices)}{_OF}{policy.slices_per_gpu}"
-
-
-def _is_held(name: str, in_use: Collection[str]) -> bool:
-    return name.partition(_OF)[0] in in_use
+    return f"{share.gpu.uuid}-{share.slices}-of-{policy.slices_per_gpu}"
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

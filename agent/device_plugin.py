@@ -13,13 +13,11 @@ from agent.allocate_response import Allocator
 from agent.before_use import BeforeUse
 from agent.cdi import CdiError
 from agent.gpu import Gpu
-from agent.kubelet import Kubelet, KubeletError
+from agent.kubelet import KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_checkpoint import Checkpoint
-from agent.metrics import AgentMetrics
-from agent.settings import AgentPolicy
+from agent.parts import Agent
 from agent.shares import RefusedError, Share, preferred_ids, slice_ids, uuid_of
-from agent.state import AgentState
 from service.log import get_logger
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
@@ -34,23 +32,17 @@ class DevicePlugin:
     Args:
         resource: the name.
         gpus: one in mode per-gpu, all in mode pooled.
-        policy: policy of the node.
-        state: health of the GPUs.
+        agent: the agent.
         allocator: makes the answers.
-        kubelet: knows the other resources of a container.
-        metrics: count the answers.
         before_use: checks the files that limit a share.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what a resource needs
+    def __init__(
         self,
         resource: str,
         gpus: Sequence[Gpu],
-        policy: AgentPolicy,
-        state: AgentState,
+        agent: Agent,
         allocator: Allocator,
-        kubelet: Kubelet,
-        metrics: AgentMetrics,
         before_use: BeforeUse,
     ) -> None:
         self.resource = resource
@@ -61,12 +53,12 @@ class DevicePlugin:
         """ListAndWatch calls that are open."""
         self.stream_opened = asyncio.Event()
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
-        self._policy = policy
-        self._state = state
+        self._slices_per_gpu = agent.policy.slices_per_gpu
+        self._state = agent.state
         self._allocator = allocator
-        self._kubelet = kubelet
-        self._checkpoint = Checkpoint(kubelet.plugins)
-        self._metrics = metrics
+        self._kubelet = agent.kubelet
+        self._checkpoint = Checkpoint(agent.kubelet.plugins)
+        self._metrics = agent.metrics
         self._before_use = before_use
         self._log = get_logger("device plugin")
 
@@ -111,7 +103,7 @@ class DevicePlugin:
                 each.available_deviceIDs,
                 each.must_include_deviceIDs,
                 each.allocation_size,
-                self._policy.slices_per_gpu,
+                self._slices_per_gpu,
             )
             for each in request.container_requests
         ]
@@ -205,7 +197,7 @@ class DevicePlugin:
         is_unhealthy, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
         nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
-        ids = slice_ids(gpu, self._policy.slices_per_gpu)
+        ids = slice_ids(gpu, self._slices_per_gpu)
         return [
             api.Device(
                 ID=each,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent.container_use import SeenUse
 from agent.containers import ContainerId, ContainerName, container_in, running_containers
-from agent.gpu import GpuSource
+from agent.nvml import Nvml
 from agent.shares import Share
 from service.log import get_logger
 
@@ -70,7 +70,7 @@ class DriverCounters:
         cgroups: the node's control groups, at the same path on the node.
     """
 
-    def __init__(self, source: GpuSource, logs: Path, cgroups: Path) -> None:
+    def __init__(self, source: Nvml, logs: Path, cgroups: Path) -> None:
         self._source = source
         self._logs = logs
         self._cgroups = cgroups

@@ -1,4 +1,4 @@
-"""Files that runtimes and containers may read at any moment."""
+"""Files of the node: those that runtimes and containers may read at any moment, and the kernel's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+BOOT_ID = Path("sys/kernel/random/boot_id")
+"""Path in /proc; every container sees its node's."""
 UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of reading JSON from a file that may hold anything."""
 Files = frozenset[tuple[str, int, int]]
@@ -54,3 +56,10 @@ def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: 
                         status = path.stat()
                         stamps.add((str(path), status.st_ino, status.st_mtime_ns))
     return frozenset(stamps)
+
+
+def boot_id(proc: Path) -> str:
+    """Return the ID of the node's current boot; empty if the kernel does not state it."""
+    with contextlib.suppress(OSError):
+        return (proc / BOOT_ID).read_text().strip()
+    return ""

@@ -1,10 +1,8 @@
-"""The GPUs of a node, and the interface to their driver."""
+"""The GPUs of a node, and what their driver says of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,55 +111,3 @@ class GpuCondition:
 
 class GpuSourceError(Exception):
     """The driver did not answer, or returned an error; the text says which."""
-
-
-class GpuSource(Protocol):
-    """Access to the GPUs of this node. Every method may block and is called from a thread."""
-
-    def list_gpus(self) -> tuple[Gpu, ...]:
-        """Return all GPUs by index, also those in MIG mode.
-
-        Raises:
-            GpuSourceError: the driver does not answer.
-        """
-
-    def wait_for_event(self, seconds: float) -> HealthEvent | None:
-        """Return the next event, or None if there was none in this time.
-
-        Raises:
-            GpuSourceError: waiting failed; the GPUs may be healthy.
-        """
-
-    def condition_of(self, uuid: str) -> GpuCondition:
-        """Return the condition of a GPU; a GPU that the driver cannot reach does not answer."""
-
-    def identity_of(self, uuid: str) -> CardIdentity:
-        """Return what a GPU is.
-
-        Raises:
-            GpuSourceError: the GPU, or the driver, does not answer.
-        """
-
-    def use_of(self, uuid: str) -> GpuUse:
-        """Return the use of a GPU.
-
-        Raises:
-            GpuSourceError: the GPU, or the driver, does not answer.
-        """
-
-    def used_by_group(self, uuid: str, group: Path) -> int | None:
-        """Return the MiB of a GPU that the driver counts for a control group; None if it does not say.
-
-        Args:
-            uuid: the GPU.
-            group: the folder of the control group, of version 2.
-        """
-
-    def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot limit the GPU memory of containers; None if it can.
-
-        This considers all GPUs that `list_gpus` returned, except those in MIG mode.
-        """
-
-    def close(self) -> None:
-        """Close the session with the driver."""

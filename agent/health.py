@@ -7,8 +7,9 @@ import time
 from collections.abc import Collection
 
 from agent.faults import Fault, Faults
-from agent.gpu import Gpu, GpuCondition, GpuSource, GpuSourceError, HealthEvent
+from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
 from agent.metrics import AgentMetrics
+from agent.nvml import Nvml
 from agent.recurring_error import RecurringError
 from agent.settings import SURVIVED_XIDS
 from agent.state import AgentState
@@ -40,7 +41,7 @@ class HealthWatch:
 
     def __init__(
         self,
-        source: GpuSource,
+        source: Nvml,
         state: AgentState,
         ignored_xids: Collection[int],
         metrics: AgentMetrics,

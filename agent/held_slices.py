@@ -5,35 +5,53 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Protocol
 
+from agent.containers import ContainerName
 from agent.gpu import Gpu
-from agent.held_shares import HeldShare, HeldShares
 from agent.kubelet import Holder
 from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
-from agent.settings import AgentPolicy
-from agent.shares import RefusedError, shares_of, uuid_of
-from agent.state import AgentState, Held
-from agent.withheld_slices import withheld_ids
+from agent.parts import Agent
+from agent.shares import RefusedError, Share, shares_of, uuid_of, withheld_ids
+from agent.state import Held
 from service.log import get_logger
+
+HeldShare = tuple[ContainerName, Share]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldShares:
+    """The shares of a node's containers, of each GPU at most one for a container."""
+
+    shares: Sequence[HeldShare] = ()
+    unmeasured: Collection[ContainerName] = ()
+    """Containers that hold GPUs, but no known share: their kernels are work of their pods, too."""
+
+
+class ShareSource(Protocol):
+    """Finds the shares that containers hold."""
+
+    async def shares_of(self, holders: Sequence[Holder] | None) -> HeldShares:
+        """Return the shares of these containers.
+
+        Args:
+            holders: all containers with devices or claims; None while the kubelet does not list them.
+        """
 
 
 class HeldSlices:
     """Finds shares by device IDs, and keeps the state of what they take of each GPU.
 
     Args:
-        policy: policy of the node.
-        state: the GPUs.
-        plugins: the kubelet's folder of device plugins.
+        agent: the agent.
         are_offered: whether new pods get slices; without, pods of before may have some.
     """
 
-    def __init__(
-        self, policy: AgentPolicy, state: AgentState, plugins: Path, *, are_offered: bool = True
-    ) -> None:
-        self._policy = policy
-        self._state = state
-        self._checkpoint = Checkpoint(plugins)
+    def __init__(self, agent: Agent, *, are_offered: bool = True) -> None:
+        self._policy = agent.policy
+        self._state = agent.state
+        self._checkpoint = Checkpoint(agent.kubelet.plugins)
         self._are_offered = are_offered
         self._log = get_logger("usage")
 
@@ -43,7 +61,7 @@ class HeldSlices:
         divisions = divisions_of(allocations)
         if self._are_offered:
             gpus = self._state.gpus
-            self._state.set_held(held_of(holders, gpus) if holders is not None else None)
+            self._state.held = held_of(holders, gpus) if holders is not None else None
             self._withhold(_given(holders, allocations), divisions)
         shares = [each for holder in holders or () for each in self._shares(holder, divisions)]
         names = {name for name, _ in shares}
@@ -58,7 +76,7 @@ class HeldSlices:
         if len(withheld) != len(self._state.withheld):
             why = "containers were given larger slices, before the policy changed"
             self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
-        self._state.set_withheld(withheld)
+        self._state.withheld = withheld
 
     def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[HeldShare]:
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}

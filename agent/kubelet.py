@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -69,8 +68,6 @@ class Kubelet:
         self._socket = self.plugins / "kubelet.sock"
         self._resources = root / "pod-resources" / "kubelet.sock"
         self._channel: grpc.aio.Channel | None = None
-        self._listed: tuple[float, list[Holder]] | None = None
-        """When containers were last listed, by the event loop's clock, and the list."""
 
     def identity(self) -> Identity | None:
         """Return what identifies the kubelet's current socket; None without a socket."""
@@ -102,23 +99,7 @@ class Kubelet:
         Raises:
             KubeletError: its pod-resources socket does not answer.
         """
-        asked_at = asyncio.get_running_loop().time()
-        answer = await self._ask_resources("List", resources.ListPodResourcesRequest())
-        holders = list(_holders(answer))
-        self._listed = asked_at, holders
-        return holders
-
-    async def recent_holders(self, seconds: float) -> list[Holder]:
-        """Return all containers that hold devices or claims, by the last list if it is not older than this.
-
-        Raises:
-            KubeletError: its pod-resources socket does not answer.
-        """
-        if self._listed is not None:
-            listed_at, holders = self._listed
-            if asyncio.get_running_loop().time() - listed_at <= seconds:
-                return holders
-        return await self.holders()
+        return list(_holders(await self._ask_resources("List", resources.ListPodResourcesRequest())))
 
     async def allocatable(self) -> dict[str, frozenset[str]]:
         """Return the device IDs that it counts, by resource.

@@ -48,7 +48,9 @@ Answer = TypeVar("Answer")
 
 
 class Nvml:
-    """A GpuSource that uses NVML, and watches its GPUs for events from the start.
+    """Access to the GPUs of this node, which are watched for events from the start.
+
+    Every method may block and is called from a thread.
 
     Args:
         pci_devices: the kernel's folder of PCI devices, for NUMA nodes.
@@ -84,7 +86,7 @@ class Nvml:
         self._log = get_logger("nvml")
 
     def list_gpus(self) -> tuple[Gpu, ...]:
-        """Return the GPUs that the driver counts, or has counted since the start; a lost GPU is unchanged.
+        """Return all GPUs by index, also those in MIG mode, and those that were lost since the start.
 
         A GPU that was lost before the start has neither UUID nor memory, and is left out.
 
@@ -106,7 +108,11 @@ class Nvml:
         return tuple(self._known[index] for index in sorted(self._known))
 
     def wait_for_event(self, seconds: float) -> HealthEvent | None:
-        """Return the next critical Xid."""
+        """Return the next critical Xid; None if there was none in this time.
+
+        Raises:
+            GpuSourceError: waiting failed; the GPUs may be healthy.
+        """
         with self._waiting:
             return self._next_event(seconds)
 
@@ -144,7 +150,11 @@ class Nvml:
         return GpuCondition(answers=True, recovery=recovery, mig=mig, tells_xids=tells, watch_error=error)
 
     def identity_of(self, uuid: str) -> CardIdentity:
-        """Return architecture, driver and PCI slot of a GPU."""
+        """Return architecture, driver and PCI slot of a GPU.
+
+        Raises:
+            GpuSourceError: the GPU, or the driver, does not answer.
+        """
         device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
         major, minor = _asked(nvml.nvmlDeviceGetCudaComputeCapability, device)
         return CardIdentity(
@@ -155,7 +165,11 @@ class Nvml:
         )
 
     def use_of(self, uuid: str) -> GpuUse:
-        """Return memory, utilisation and processes of a GPU."""
+        """Return memory, utilisation and processes of a GPU.
+
+        Raises:
+            GpuSourceError: the GPU, or the driver, does not answer.
+        """
         device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
         used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
         busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
@@ -186,7 +200,7 @@ class Nvml:
         return _samples(device, since)
 
     def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot limit containers on some GPU; reading a limit shows it.
+        """Return why the driver cannot limit containers on some GPU that is not in MIG mode; None if it can.
 
         Drivers before 615 lack the function; limits need control groups of version 2.
         """
@@ -196,7 +210,12 @@ class Nvml:
         return next(filter(None, reasons), None)
 
     def used_by_group(self, uuid: str, group: Path) -> int | None:
-        """Return the MiB that the driver counts for a control group; drivers from 615 on do."""
+        """Return the MiB of a GPU that the driver counts for a control group; None if it does not say.
+
+        Args:
+            uuid: the GPU.
+            group: the folder of the control group, of version 2.
+        """
         try:
             return int(_limits_of(nvml.nvmlDeviceGetHandleByUUID(uuid), group).currentUsed) // _MIB
         except nvml.NVMLError:

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.metrics import AgentMetrics
+from agent.parts import Agent
 from agent.shares import uuid_of
-from agent.state import AgentState
 from modes.gpu_names import NVIDIA_CARD_PREFIXES
 from service.log import get_logger
 
@@ -115,23 +114,15 @@ class OtherPlugins:
     """Withdraws cards while another plugin offers them, or while a pod has them from another plugin.
 
     Args:
-        state: the cards that we offer.
+        agent: the agent, whose options name resources of other plugins that offer none of the cards.
         ours: our resource names.
-        metrics: show the cards' health.
-        trusted: resource names of other plugins that offer none of the cards, whatever their device IDs.
     """
 
-    def __init__(
-        self,
-        state: AgentState,
-        ours: Collection[str],
-        metrics: AgentMetrics,
-        trusted: Collection[str] = (),
-    ) -> None:
-        self._state = state
+    def __init__(self, agent: Agent, ours: Collection[str]) -> None:
+        self._state = agent.state
         self._ours = ours
-        self._metrics = metrics
-        self._known = {*ours, *trusted}
+        self._metrics = agent.metrics
+        self._known = {*ours, *agent.options.trusted_resources}
         self._drivers: Mapping[str, str] = {}
         self._plugins: Mapping[str, str] = {}
         self._offered: frozenset[str] = frozenset()
@@ -166,7 +157,7 @@ class OtherPlugins:
         found, before = {**self._plugins, **self._drivers}, self._state.elsewhere
         if found == before:
             return
-        self._state.set_elsewhere(found)
+        self._state.elsewhere = found
         offered = self._offered | self._drivers.keys()
         for gpu in self._state.gpus:
             if found.get(gpu.uuid) != before.get(gpu.uuid):

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 from agent.allocate_response import Allocator
-from agent.boot import boot_id
-from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications, held_slices
-from agent.device_nodes import DeviceNodes
+from agent.cdi import CLAIM_FILE_PREFIX, CdiError, SliceSpecifications
 from agent.device_plugin import DevicePlugin
 from agent.dra.checkpoint import PreparedClaims
 from agent.dra.specifications import claims_with_files
-from agent.gpu import Gpu
+from agent.files import boot_id
 from agent.held_slices import HeldSlices
-from agent.kubelet import Kubelet, KubeletError
-from agent.kubelet_checkpoint import Checkpoint
-from agent.metrics import AgentMetrics
-from agent.options import AgentOptions
+from agent.kubelet import KubeletError
 from agent.other_plugins import OtherPlugins
 from agent.ownership import Ownership
+from agent.parts import Agent
 from agent.preparation import NotPreparedError, Preparation
 from agent.registration import Registrar, remove_stale_sockets
-from agent.settings import AgentPolicy
-from agent.shares import uuid_of
-from agent.state import AgentState
 from service.log import get_logger
 
 INDEX = "{index}"
@@ -43,45 +36,25 @@ class DevicePlugins:
     """Prepares the node, then keeps every resource registered.
 
     Args:
-        options: the agent's options.
-        policy: policy of the node.
-        state: the GPUs.
-        metrics: count registrations and answers.
+        agent: the agent.
         preparation: prepares the node.
-        kubelet: the kubelet of this node.
         drivers: finds the cards that DRA drivers offer too; None to look for none.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what the plugins of a node need
-        self,
-        options: AgentOptions,
-        policy: AgentPolicy,
-        state: AgentState,
-        metrics: AgentMetrics,
-        preparation: Preparation,
-        kubelet: Kubelet,
-        drivers: LookAtDrivers | None = None,
-    ) -> None:
-        self._options = options
+    def __init__(self, agent: Agent, preparation: Preparation, drivers: LookAtDrivers | None = None) -> None:
+        self._agent = agent
         self._drivers = drivers
-        self._policy = policy
-        self._state = state
-        self._metrics = metrics
-        self._kubelet = kubelet
         self._preparation = preparation
-        self.held = HeldSlices(policy, state, kubelet.plugins)
+        self.held = HeldSlices(agent)
         self._log = get_logger("device plugins")
-        per_gpu = INDEX in policy.resource
-        self._offers = (
-            [(policy.resource.replace(INDEX, str(gpu.index)), [gpu]) for gpu in state.gpus]
-            if per_gpu
-            else [(policy.resource, list(state.gpus))][: len(state.gpus)]
-        )
-        for resource, _ in self._offers:
-            metrics.add_resource(resource)
-        self._others = OtherPlugins(
-            state, [resource for resource, _ in self._offers], metrics, options.trusted_resources
-        )
+        name, gpus = agent.policy.resource, agent.state.gpus
+        if INDEX in name:
+            self._offers = {name.replace(INDEX, str(gpu.index)): [gpu] for gpu in gpus}
+        else:
+            self._offers = {name: list(gpus)} if gpus else {}
+        for resource in self._offers:
+            agent.metrics.add_resource(resource)
+        self._others = OtherPlugins(agent, self._offers)
 
     async def run(self) -> None:
         """Register when nothing is missing any more, and stay registered until cancelled."""
@@ -91,56 +64,41 @@ class DevicePlugins:
             self._preparation.release()
 
     async def _run(self) -> None:
-        names = [resource for resource, _ in self._offers]
-        allocator, specifications = await self._preparation.until_done(names, self._finish)
+        agent, preparation = self._agent, self._preparation
+        allocator, specifications = await preparation.until_done(self._offers, self._finish)
         await self.held.shares_of(None)  # withholds slices before any is offered
         await self._look_for_others()
-        remove_stale_sockets(self._kubelet.plugins)
-        registrars = [
-            Registrar(
-                self._device_plugin(resource, gpus, allocator), self._kubelet, self._state, self._metrics
-            )
-            for resource, gpus in self._offers
+        remove_stale_sockets(agent.kubelet.plugins)
+        plugins = [
+            DevicePlugin(resource, gpus, agent, allocator, preparation.before_use)
+            for resource, gpus in self._offers.items()
         ]
+        registrars = [Registrar(plugin, agent) for plugin in plugins]
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
                 group.create_task(registrar.run())
-            group.create_task(Ownership(self._kubelet, registrars, self._others).run())
+            group.create_task(Ownership(agent.kubelet, registrars, self._others).run())
             group.create_task(self._follow_drivers())
             if specifications is not None:
-                group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
-                if (cards := self._preparation.cards) is not None:
-                    group.create_task(cards.follow(self._state.gpus))
-                group.create_task(self._preparation.names.follow(self._state.gpus, write_again))
-
-    def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
-        return DevicePlugin(
-            resource,
-            gpus,
-            self._policy,
-            self._state,
-            allocator,
-            self._kubelet,
-            self._metrics,
-            self._preparation.before_use,
-        )
+                if (cards := preparation.cards) is not None:
+                    group.create_task(cards.follow(agent.state.gpus))
+                group.create_task(preparation.names.follow(agent.state.gpus, write_again))
 
     def _finish(self) -> tuple[Allocator, SliceSpecifications | None]:
         """Return what answers the kubelet, on a prepared node."""
-        options, policy = self._options, self._policy
+        options, policy = self._agent.options, self._agent.policy
         if options.divide and INDEX not in policy.resource:
             raise NotPreparedError(
                 "some cards shall stay whole (agent.divide), and a pool names all alike: use mode per-gpu"
             )
         self._refuse_claims()
         if options.strategy != "cdi":
-            nodes = DeviceNodes(Path(options.driver_root), Path(options.host_driver_root))
-            nodes_given = nodes if options.device_nodes else None
-            return Allocator(policy, options.strategy, options.state_dir, {}, None, nodes_given), None
-        specifications = self._write_specifications()
-        names = self._preparation.names.names
-        return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
+            return Allocator(policy, options, {}, None), None
+        directory = Path(options.cdi_dirs[-1])
+        specifications = SliceSpecifications(directory, policy, options.state_dir, self._preparation.driver)
+        self._write_all(specifications)
+        return Allocator(policy, options, self._preparation.names.names, specifications), specifications
 
     def _refuse_claims(self) -> None:
         """Refuse to offer cards that pods of this boot have by DRA, from this agent before it changed.
@@ -148,10 +106,10 @@ class DevicePlugins:
         Raises:
             NotPreparedError: pods have claims, or whether they do is not known.
         """
-        options = self._options
+        options = self._agent.options
         cdi = Path(options.cdi_dirs[-1])
         boot, left = boot_id(Path(options.proc)), claims_with_files(cdi)
-        prepared = PreparedClaims(Path(options.state_dir), boot, left)
+        prepared = PreparedClaims(self._agent.state_dir, boot, left)
         if not prepared.is_whole:
             raise NotPreparedError(
                 "which pods have this node's GPUs by claims is not known: drain the node with"
@@ -165,17 +123,9 @@ class DevicePlugins:
                 " drain the node with agent.offer: dra, or restart it, before its agent is a device plugin"
             )
 
-    def _write_specifications(self) -> SliceSpecifications:
-        options = self._options
-        directory = Path(options.cdi_dirs[-1])
-        driver = self._preparation.driver
-        specifications = SliceSpecifications(directory, self._policy, options.state_dir, driver)
-        self._write_all(specifications)
-        return specifications
-
     def _write_all(self, specifications: SliceSpecifications) -> None:
-        for gpu in self._state.gpus:
-            specifications.write(gpu, None)
+        for gpu in self._agent.state.gpus:
+            specifications.write(gpu)
         self._preparation.show_driver_limits()
 
     def _write_again(self, specifications: SliceSpecifications) -> None:
@@ -187,10 +137,10 @@ class DevicePlugins:
 
     async def _look_for_others(self) -> None:
         """Withdraw cards that another plugin has or had, before any is offered; later looks repeat it."""
+        kubelet = self._agent.kubelet
         with contextlib.suppress(KubeletError, TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
-                counted, holders = await self._kubelet.allocatable(), await self._kubelet.holders()
-                self._others.look(counted, holders)
+                self._others.look(await kubelet.allocatable(), await kubelet.holders())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._look_at_drivers()
@@ -204,29 +154,3 @@ class DevicePlugins:
         found = await self._drivers() if self._drivers is not None else None
         if found is not None:
             self._others.set_drivers(found)
-
-    async def _drop_unused(self, specifications: SliceSpecifications) -> None:
-        """Remove unused devices of other policies and of missing cards, after the registration.
-
-        A device that cannot be removed is harmless.
-        """
-        await self._state.until_served()
-        gpus = self._state.gpus
-        try:
-            in_use = await self._held_devices()
-            for gpu in gpus:
-                specifications.write(gpu, in_use)
-            specifications.remove_others({gpu.uuid for gpu in gpus}, in_use)
-        except (KubeletError, CdiError) as error:
-            self._log.warning("unused CDI devices are not removed", error=str(error))
-
-    async def _held_devices(self) -> set[str]:
-        """Return our CDI devices that containers have; those of init containers by the kubelet's checkpoint.
-
-        Raises:
-            KubeletError: pod-resources does not answer.
-        """
-        of_holders = [ids for holder in await self._kubelet.holders() for _, ids in holder.devices]
-        allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)
-        held = [*of_holders, *(tuple(each.ids) for each in allocations)]
-        return {held_slices(uuid_of(ids[0]), len(ids)) for ids in held if ids}

@@ -1,4 +1,4 @@
-"""Reads a policy directory and prints the part of one policy that a node needs, as JSON with a digest.
+"""Reads a policy directory and prints the part of one policy that a node needs, as JSON.
 
 The agent runs it as a separate process: reading policies needs libraries of about 20 MiB, which would
 otherwise stay in the agent's memory.
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from agent.policy_cache import KeptPolicy, digest_of
 from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
 from modes.units import Profile
 from policies.loading.loader import parse_policies, read_directory
@@ -19,21 +18,20 @@ from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
 
 
-def compile_policy(directory: Path, name: str) -> KeptPolicy:
-    """Return the part of a policy that a node needs, with the digest of its files.
+def compile_policy(directory: Path, name: str) -> AgentPolicy:
+    """Return the part of a policy that a node needs.
 
     Raises:
         PolicyError: the directory is not a valid policy directory.
         LookupError: it has no such policy, or one that gives no slices.
     """
-    files = read_directory(directory)
-    compiled = parse_policies(files).compiled.get((None, name))
+    compiled = parse_policies(read_directory(directory)).compiled.get((None, name))
     if compiled is None:
         raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
     if compiled.effective.mode.takes is Profile:
         rule = "gives MIG instances, which NVIDIA's plugin advertises: name one of slices with --policy"
         raise LookupError(f'policy "{name}" {rule}')
-    return KeptPolicy(digest_of(files), part_for_nodes(compiled.effective))
+    return part_for_nodes(compiled.effective)
 
 
 def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:

@@ -14,17 +14,17 @@ from agent.cdi import CdiError
 from agent.driver_limits import DriverLimits
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.node_lock import NodeLock
-from agent.options import AgentOptions
-from agent.policy import PolicyWatch
+from agent.parts import Agent
 from agent.private_folder import UntrustedError
 from agent.runtime import cdi_problem
-from agent.settings import NO_LIMITER, AgentPolicy
-from agent.state import HELD, AgentState
+from agent.settings import NO_LIMITER
+from agent.state import HELD
 from service.background import beat
 from service.log import get_logger
 
 RETRY_SECONDS = 1.0
 _NO_HOOK = "the cards' CDI devices lack NVIDIA's hook for it: container toolkit 1.20.1 or newer has it"
+_NOT_LIMITED = "the driver limits shares only with strategy cdi and a policy with a limiter"
 Finished = TypeVar("Finished")
 
 
@@ -36,43 +36,29 @@ class Preparation:
     """The node's lock, the cards' CDI devices, the limiter's library, and limits by the driver.
 
     Args:
-        options: the agent's options.
-        policy: policy of the node.
-        state: the GPUs.
-        names: names of the cards; a reading may be in progress.
-        watch: knows whether the policy is confirmed.
-        driver_limits: whether the driver should limit shares too, if NVIDIA's toolkit supports it.
+        agent: the agent; the driver limits its shares too if its options ask for it.
     """
 
-    def __init__(  # noqa: PLR0913 what a node is prepared with
-        self,
-        options: AgentOptions,
-        policy: AgentPolicy,
-        state: AgentState,
-        names: CardNames,
-        watch: PolicyWatch,
-        *,
-        driver_limits: bool,
-    ) -> None:
-        self.names = names
+    def __init__(self, agent: Agent) -> None:
+        options, state, limiter = agent.options, agent.state, agent.policy.limiter
+        self.names = CardNames(options.cdi_dirs)
         self.driver: DriverLimits | None = None
         """None where the driver is not asked to limit shares."""
-        if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
-            self.driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
-        elif driver_limits:
-            state.set_driver_limits(
-                "the driver limits shares only with strategy cdi and a policy with a limiter"
-            )
+        if agent.driver_limits and options.driver_limits:
+            if options.strategy == "cdi" and limiter.name != NO_LIMITER:
+                self.driver = DriverLimits(options.state_dir, lambda: self.names.limit_hooks)
+            else:
+                state.driver_limits = _NOT_LIMITED
         self.cards: CardSpecification | None = None
         """None where somebody else writes the cards' CDI devices."""
         if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
             self.cards = CardSpecification(options.nvidia_ctk, options)
         self._options = options
         self._state = state
-        self._lock = NodeLock(Path(options.state_dir))
+        self._lock = NodeLock(agent.state_dir)
         source = Path(options.library) if options.library is not None else None
-        self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
-        self.before_use = BeforeUse(watch, self._library, self.driver)
+        self._library = LimiterLibrary(limiter, agent.state_dir, source)
+        self.before_use = BeforeUse(self._library, self.driver)
         self._log = get_logger("device plugins")
 
     def release(self) -> None:
@@ -87,7 +73,7 @@ class Preparation:
     def show_driver_limits(self) -> None:
         """Report whether the driver limits containers that start now, if it is asked to."""
         if self.driver is not None:
-            self._state.set_driver_limits(HELD if self.are_limited_by_driver() else _NO_HOOK)
+            self._state.driver_limits = HELD if self.are_limited_by_driver() else _NO_HOOK
 
     async def until_done(self, offered: Collection[str], finish: Callable[[], Finished]) -> Finished:
         """Prepare, and then finish, when nothing is missing any more; return what `finish` returns.

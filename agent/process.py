@@ -8,28 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import Protocol
 
-from prometheus_client import CollectorRegistry
-
-from agent.boot import boot_id
-from agent.card_names import CardNames
 from agent.divide import is_divided
 from agent.faults import Faults
-from agent.gpu import Gpu, GpuSource
+from agent.files import boot_id
 from agent.health import HealthWatch
-from agent.held_shares import ShareSource
+from agent.held_slices import ShareSource
 from agent.kubelet import Kubelet
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
-from agent.parallel_start import Begun
-from agent.plugins import DevicePlugins, LookAtDrivers
-from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
+from agent.parts import Agent
+from agent.plugins import DevicePlugins
+from agent.policy import PolicyWatch, read_policy
 from agent.preparation import Preparation
 from agent.settings import AgentPolicy
 from agent.state import AgentState
@@ -40,34 +34,15 @@ from service.log import get_logger
 from service.metrics import new_registry
 from service.probes import Probes
 
-Task = Literal["policy", "health", "device plugins", "usage"]
+TASKS = "policy", "health", "device plugins", "usage"
 """Background tasks of an agent, which are restarted when they fail."""
+LOGGED = "index", "uuid", "model", "memory_mib", "numa_node"
+"""What the log says of each GPU."""
 SECONDS_UNTIL_MEASURED = 5.0
 """The registration comes first, unless it takes longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """The parts of a running agent that its extensions use."""
-
-    options: AgentOptions
-    policy: AgentPolicy
-    state: AgentState
-    source: GpuSource
-    registry: CollectorRegistry
-    driver_limits: bool
-    """Whether the driver can limit the GPU memory of containers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """Tasks next to the device plugins, such as those that use the API server."""
-
-    names: tuple[str, ...]
-    """Names of all tasks that may run."""
-    tasks: Callable[[Agent], Sequence[BackgroundTask]]
-    conditions: Callable[[], Mapping[str, str | None]] = dict
-    """Conditions of readiness: each with what is missing, or None if nothing is."""
+Run = Callable[[], Awaitable[None]]
+Extensions = Mapping[str, Callable[[Agent], Run]]
+"""Makes further background tasks, by name, such as those that use the API server."""
 
 
 class Offering(Protocol):
@@ -81,52 +56,25 @@ class Offering(Protocol):
         """Offer the GPUs, until cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfferingParts:
-    """What an offering may use."""
-
-    agent: Agent
-    metrics: AgentMetrics
-    preparation: Preparation
-    kubelet: Kubelet
-
-
-MakeOffering = Callable[[OfferingParts], Offering]
-
-
-def device_plugins(parts: OfferingParts, drivers: LookAtDrivers | None = None) -> DevicePlugins:
-    """Offer the GPUs by device plugins; `drivers` finds the cards that DRA drivers offer too."""
-    agent = parts.agent
-    return DevicePlugins(
-        agent.options, agent.policy, agent.state, parts.metrics, parts.preparation, parts.kubelet, drivers
-    )
+MakeOffering = Callable[[Agent, Preparation], Offering]
 
 
 async def run_agent(
-    options: AgentOptions,
-    begun: Begun,
-    extensions: Sequence[Extension] = (),
-    offering: MakeOffering = device_plugins,
+    options: AgentOptions, extensions: Extensions, offering: MakeOffering = DevicePlugins
 ) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy changed.
-
-    Args:
-        options: the agent's options.
-        begun: readings in progress.
-        extensions: what runs next to the device plugins.
-        offering: makes what offers the GPUs.
 
     Raises:
         PolicyUnusableError: there is no usable policy.
         GpuSourceError: the driver does not answer.
-        OSError: the address to listen on is not available.
+        OSError: the address to listen on is not available, or no process can be started.
     """
-    policy = await read_policy(begun.policy)
+    watch = PolicyWatch(options)
+    policy = await read_policy(options)
     is_named = options.nvidia_ctk is not None or options.device_nodes
-    driver_root = options.driver_root if is_named else None
-    source = await asyncio.to_thread(Nvml, driver_root=driver_root)
+    source = await asyncio.to_thread(Nvml, driver_root=options.driver_root if is_named else None)
     try:
-        return await AgentProcess(options, policy, source, extensions, begun, offering).serve()
+        return await AgentProcess(options, policy, source, extensions, offering, watch).serve()
     finally:
         await asyncio.to_thread(source.close)
 
@@ -138,21 +86,20 @@ class AgentProcess:
         self,
         options: AgentOptions,
         policy: AgentPolicy,
-        source: GpuSource,
-        extensions: Sequence[Extension] = (),
-        begun: Begun | None = None,
-        offering: MakeOffering = device_plugins,
+        source: Nvml,
+        extensions: Extensions | None = None,
+        offering: MakeOffering = DevicePlugins,
+        watch: PolicyWatch | None = None,
     ) -> None:
-        self._offering = offering
         self._options = options
         self._policy = policy
-        self._begun = begun
         self._source = source
-        self._extensions = extensions
+        self._extensions = extensions or {}
+        self._offering = offering
+        self._watch = watch or PolicyWatch(options)
         self._log = get_logger("agent")
         self._registry = new_registry()
-        names = [*get_args(Task), *(name for extension in extensions for name in extension.names)]
-        self._tasks = BackgroundTasks(names, self._registry)
+        self._tasks = BackgroundTasks([*TASKS, *self._extensions], self._registry)
         self._stopping = asyncio.Event()
         self._again = False
         self.state: AgentState | None = None
@@ -181,18 +128,9 @@ class AgentProcess:
         return self._again
 
     async def _run(self) -> None:
-        gpus = await asyncio.to_thread(self._source.list_gpus)
-        divide = self._options.divide
-        for gpu in gpus:
-            self._log.info(_what_of(gpu, divide), **_fields(gpu))
-        self.state = AgentState(gpu for gpu in gpus if not gpu.mig and is_divided(gpu, divide))
-        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
-        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
-        if self._options.driver_limits:
-            self.state.set_driver_limits(why_none or "no share is prepared yet")
-        agent = Agent(self._options, self._policy, self.state, self._source, self._registry, why_none is None)
-        tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
-        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
+        agent = await self._look_at_gpus()
+        more = [BackgroundTask.without_period(name, make(agent)) for name, make in self._extensions.items()]
+        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in [*self._own_tasks(agent), *more]]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
         try:
             await self._stopping.wait()
@@ -201,43 +139,70 @@ class AgentProcess:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def _look_at_gpus(self) -> Agent:
+        options = self._options
+        offered = []
+        for gpu in await asyncio.to_thread(self._source.list_gpus):
+            is_left_out = gpu.mig or not is_divided(gpu, options.divide)
+            what = "GPU is in MIG mode: left out" if gpu.mig else "GPU stays whole: left out"
+            fields = {
+                name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")
+            }
+            self._log.info(what if is_left_out else "GPU", **fields)
+            offered += [] if is_left_out else [gpu]
+        self.state = AgentState(offered)
+        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
+        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
+        if options.driver_limits:
+            self.state.driver_limits = why_none or "no share is prepared yet"
+        return Agent(
+            options,
+            self._policy,
+            self.state,
+            self._source,
+            Kubelet(Path(options.kubelet_dir)),
+            AgentMetrics(self._registry),
+            self._registry,
+            why_none is None,
+        )
+
     def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
-        begun = self._begun
-        watch = PolicyWatch(agent.options, agent.policy, begun.policy.files if begun is not None else None)
+        options, state = agent.options, agent.state
 
         async def follow_policy() -> None:
-            await watch.until_changed()
+            await self._watch.until_changed(agent.policy)
             self._again = True
             self._stopping.set()
 
-        metrics = AgentMetrics(agent.registry)
-        faults = Faults(Path(agent.options.state_dir), boot_id(Path(agent.options.proc)))
-        health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics, faults)
-        names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
-        asked = agent.driver_limits and agent.options.driver_limits
-        kubelet = Kubelet(Path(agent.options.kubelet_dir))
-        preparation = Preparation(agent.options, agent.policy, agent.state, names, watch, driver_limits=asked)
-        offering = self._offering(OfferingParts(agent, metrics, preparation, kubelet))
-        metrics.set_driver_limits(offered=agent.driver_limits, are_set=preparation.are_limited_by_driver)
-        compiled_later = partial(agent.state.until_served, POLL_SECONDS)
-        measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
-        usage = Usage(
-            agent.options, agent.policy, agent.state, agent.source, kubelet, offering.held, agent.registry
+        async def offer() -> None:
+            await health.check_all()
+            await offering.run()
+
+        async def measure() -> None:
+            await state.until_served(SECONDS_UNTIL_MEASURED)
+            await usage.run()
+
+        faults = Faults(agent.state_dir, boot_id(Path(options.proc)))
+        health = HealthWatch(agent.source, state, options.ignored_xids, agent.metrics, faults)
+        preparation = Preparation(agent)
+        offering = self._offering(agent, preparation)
+        agent.metrics.set_driver_limits(
+            offered=agent.driver_limits, are_set=preparation.are_limited_by_driver
         )
+        usage = Usage(agent, offering.held)
         return [
-            BackgroundTask.beating("device plugins", _after(health.check_all, offering.run), 30.0),
+            BackgroundTask.beating("device plugins", offer, 30.0),
             BackgroundTask.beating("health", health.run, 30.0),
-            BackgroundTask.beating("policy", _after(compiled_later, follow_policy), 60.0),
-            BackgroundTask.beating("usage", _after(measured_later, usage.run), 60.0),
+            BackgroundTask.beating("policy", follow_policy, 60.0),
+            BackgroundTask.beating("usage", measure, 60.0),
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"
-        of_extensions = {
-            name: why for extension in self._extensions for name, why in extension.conditions().items()
+        return {
+            "registered": missing,
+            "serving": "the process is stopping" if self._stopping.is_set() else None,
         }
-        stopping = "the process is stopping" if self._stopping.is_set() else None
-        return {"registered": missing, **of_extensions, "serving": stopping}
 
     def _detail(self) -> str:
         state = self.state
@@ -249,23 +214,3 @@ class AgentProcess:
             if gpu.uuid in state.unhealthy
         ]
         return "; ".join([f"{len(state.gpus)} GPUs", *unhealthy])
-
-
-def _after(
-    first: Callable[[], Awaitable[None]], run: Callable[[], Awaitable[None]]
-) -> Callable[[], Awaitable[None]]:
-    async def one_after_the_other() -> None:
-        await first()
-        await run()
-
-    return one_after_the_other
-
-
-def _what_of(gpu: Gpu, divide: Collection[str]) -> str:
-    if gpu.mig:
-        return "GPU is in MIG mode: left out"
-    return "GPU" if is_divided(gpu, divide) else "GPU stays whole: left out"
-
-
-def _fields(gpu: object) -> dict[str, object]:
-    return {name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")}

@@ -11,11 +11,10 @@ from pathlib import Path
 import grpc
 
 from agent.device_plugin import DevicePlugin
-from agent.kubelet import Identity, Kubelet, KubeletError
+from agent.kubelet import Identity, KubeletError
 from agent.kubelet_api import deviceplugin_pb2
 from agent.kubelet_api.services import serve
-from agent.metrics import AgentMetrics
-from agent.state import AgentState
+from agent.parts import Agent
 from service.background import beat
 from service.log import get_logger
 from service.retry import Backoff
@@ -46,15 +45,13 @@ class Registrar:
     server on a new socket, after the previous one has ended.
     """
 
-    def __init__(
-        self, plugin: DevicePlugin, kubelet: Kubelet, state: AgentState, metrics: AgentMetrics
-    ) -> None:
+    def __init__(self, plugin: DevicePlugin, agent: Agent) -> None:
         self.plugin = plugin
         self.taken = asyncio.Event()
         """Set when the kubelet counts other devices under the name."""
-        self._kubelet = kubelet
-        self._state = state
-        self._metrics = metrics
+        self._kubelet = agent.kubelet
+        self._state = agent.state
+        self._metrics = agent.metrics
         self._registered_at: float | None = None
         self._said: str | None = None
         """The last reason in the log why it is not registered."""

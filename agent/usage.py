@@ -8,27 +8,21 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry
-
-from agent import ownership
 from agent.container_use import ContainerUse, SeenUse, UseHistory
 from agent.containers import Attribution, ContainerId, ContainerName, attribute
 from agent.driver_counters import DriverCounters
-from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse, ProcessUse
-from agent.held_shares import HeldShare, HeldShares, ShareSource
-from agent.kubelet import Holder, Kubelet, KubeletError
+from agent.gpu import Gpu, GpuSourceError, GpuUse, ProcessUse
+from agent.held_slices import HeldShare, HeldShares, ShareSource
+from agent.kubelet import Holder, KubeletError
 from agent.limiter_check import LimiterCheck, Process
-from agent.options import AgentOptions
+from agent.parts import Agent
 from agent.recurring_error import RecurringError
-from agent.settings import AgentPolicy
-from agent.state import AgentState, Unlimited
+from agent.state import Unlimited
 from agent.usage_metrics import UsageMetrics
 from service.background import beat
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0
-LIST_SECONDS = 2 * ownership.PERIOD_SECONDS
-"""How old the list of containers may be: one that is made every period is never older."""
 _UNMEASURED = -1
 """Number of the GPU of containers whose use is not measured."""
 Uses = Mapping[Gpu, GpuUse]
@@ -38,37 +32,24 @@ class Usage:
     """Measures in a fixed period.
 
     Args:
-        options: where the node's processes and containers are found.
-        policy: policy of the node.
-        state: the GPUs.
-        source: reports the use of the GPUs.
-        kubelet: the kubelet of this node.
+        agent: the agent, whose options say where the node's processes and containers are found.
         held: finds the shares of containers.
-        registry: the process's metrics.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 what is measured, and where it is read
-        self,
-        options: AgentOptions,
-        policy: AgentPolicy,
-        state: AgentState,
-        source: GpuSource,
-        kubelet: Kubelet,
-        held: ShareSource,
-        registry: CollectorRegistry,
-    ) -> None:
-        self._state = state
-        self._source = source
-        self._kubelet = kubelet
+    def __init__(self, agent: Agent, held: ShareSource) -> None:
+        options = agent.options
+        self._state = agent.state
+        self._source = agent.source
+        self._kubelet = agent.kubelet
         self._held = held
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
         self._counters: DriverCounters | None = None
         """None where the node's processes are visible, or nothing is to be measured by container."""
         if options.driver_metrics:
-            self._counters = DriverCounters(source, self._logs, Path(options.cgroups))
-        self._metrics = UsageMetrics(registry)
+            self._counters = DriverCounters(agent.source, self._logs, Path(options.cgroups))
+        self._metrics = UsageMetrics(agent.registry)
         self._history = UseHistory()
-        self._check = LimiterCheck(policy.limiter, self._proc)
+        self._check = LimiterCheck(agent.policy.limiter, self._proc)
         self._log = get_logger("usage")
         self._failed = RecurringError(
             self._log.warning, "cannot see which containers hold shares", KubeletError
@@ -101,7 +82,7 @@ class Usage:
         self._set_uses(held if holders is not None else None, seen)
         unlimited = self._find_unlimited(uses, found, with_limiter, held.shares)
         is_known = self._check.can_tell and self._knows_containers and self._counters is None
-        self._state.set_unlimited(unlimited if is_known else None)
+        self._state.unlimited = tuple(unlimited) if is_known else None
 
     @property
     def _knows_containers(self) -> bool:
@@ -163,8 +144,7 @@ class Usage:
 
     async def _holders(self) -> list[Holder] | None:
         with self._failed:
-            # `Ownership` lists them too, while slices are offered.
-            return await self._kubelet.recent_holders(LIST_SECONDS)
+            return await self._kubelet.holders()
         return None
 
 

@@ -46,7 +46,7 @@ class ContainerJobs:
         self._card_names = choose_names(found, cards, cdi_dirs)
         self._slices = SliceSpecifications(Path(cdi_dirs[-1]), _with_library(limits, folder), str(folder))
         for card in cards:
-            self._slices.write(card, None)
+            self._slices.write(card)
 
     def job(self, task: Task, given: Sequence[Share], mark: str, image: str) -> JobFile:
         """Return what runs a task in a container: its folder is mounted, its variables are the image's.

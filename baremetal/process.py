@@ -18,8 +18,9 @@ from pathlib import Path
 import msgspec
 
 from agent.cdi import CdiError
-from agent.gpu import GpuSource, GpuSourceError
+from agent.gpu import GpuSourceError
 from agent.node_lock import NodeLock
+from agent.nvml import Nvml
 from agent.policy_compiler import part_for_nodes
 from agent.private_folder import UntrustedError
 from baremetal.attempt import SYSTEMD, Attempt, has_scopes
@@ -63,7 +64,7 @@ class CannotRunError(Exception):
     """The runner cannot start; the text says why, in one line."""
 
 
-def run_machine(options: RunnerOptions, source: Callable[[], GpuSource]) -> None:
+def run_machine(options: RunnerOptions, source: Callable[[], Nvml]) -> None:
     """Run the tasks of a machine until SIGTERM or SIGINT; `source` opens the driver.
 
     Raises:
@@ -87,7 +88,7 @@ def _tries(lock: NodeLock) -> Iterator[bool]:
 class _Process:
     """A runner with all that it works with."""
 
-    def __init__(self, options: RunnerOptions, folder: Path, driver: GpuSource) -> None:
+    def __init__(self, options: RunnerOptions, folder: Path, driver: Nvml) -> None:
         self._options = options
         self._folder = folder
         self._driver = driver

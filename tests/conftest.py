@@ -1,5 +1,7 @@
 """What all tests share: how hypothesis runs, and on which Kubernetes."""
 
+import asyncio
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -49,6 +51,16 @@ def _logging_as_before() -> Iterator[None]:
     root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, log._LibraryLogs)]
     root.setLevel(level)
     log._output.levels, log._output.render = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
 
 
 def pytest_report_header() -> str:

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from agent.dra.checkpoint import PreparedClaim, PreparedDevice
-from agent.held_shares import HeldShare, HeldShares
-from agent.held_slices import HeldSlices
+from agent.held_slices import HeldShare, HeldShares, HeldSlices
 from agent.kubelet import Holder
 from agent.state import AgentState
 

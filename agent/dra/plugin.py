@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import grpc
 
-from agent.before_use import BeforeUse
 from agent.cdi import CdiError
 from agent.dra.checkpoint import CheckpointError, PreparedClaim, PreparedClaims, PreparedDevice
 from agent.dra.claim import AllocatedClaim, ClaimRefusedError, Granted, is_uid, read_claim
@@ -17,9 +16,9 @@ from agent.dra.specifications import ClaimSpecifications
 from agent.gpu import Gpu
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
-from agent.metrics import AgentMetrics
+from agent.parts import Agent
+from agent.preparation import Preparation
 from agent.shares import RefusedError
-from agent.state import AgentState
 from kube.dra import DRIVER
 from service.log import get_logger
 
@@ -33,15 +32,10 @@ REFUSALS = (ClaimRefusedError, RefusedError, CdiError, CheckpointError)
 """Why a claim is not prepared, or not unprepared."""
 
 
-class ClaimReader(Protocol):
-    """Reads ResourceClaims from the API server."""
+FindClaim = Callable[[str, str], dict[str, Any] | None]
+"""Reads a ResourceClaim, by namespace and name, from a thread; None if there is none.
 
-    def claim(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return a claim; None if there is none.
-
-        Raises:
-            RefusedError: the API server does not answer.
-        """
+It raises RefusedError if the API server does not answer."""
 
 
 class DraPlugin:
@@ -49,39 +43,33 @@ class DraPlugin:
 
     Args:
         endpoint: path of the socket on which it is served, for the kubelet.
-        pool: name of the node's pool.
-        state: the cards and their health.
-        claims: reads claims.
+        agent: the agent; the node's pool has the node's name.
+        find_claim: reads claims.
         checkpoint: the prepared claims.
         specifications: CDI devices of claims.
-        names: current CDI device of each card, by UUID.
-        before_use: checks the files that limit a share.
-        metrics: count the answers.
+        preparation: knows the cards' CDI devices, and checks the files that limit a share.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what a driver needs
         self,
         endpoint: str,
-        pool: str,
-        state: AgentState,
-        claims: ClaimReader,
+        agent: Agent,
+        find_claim: FindClaim,
         checkpoint: PreparedClaims,
         specifications: ClaimSpecifications,
-        names: Mapping[str, str],
-        before_use: BeforeUse,
-        metrics: AgentMetrics,
+        preparation: Preparation,
     ) -> None:
         self.on_registration: Callable[[str | None], None] = lambda _: None
         """Called when the kubelet has registered the driver, or with the reason why not."""
         self._endpoint = endpoint
-        self._pool = pool
-        self._state = state
-        self._claims = claims
+        self._pool = agent.options.node or ""
+        self._state = agent.state
+        self._metrics = agent.metrics
+        self._find_claim = find_claim
         self._checkpoint = checkpoint
         self._specifications = specifications
-        self._names = names
-        self._before_use = before_use
-        self._metrics = metrics
+        self._names = preparation.names.names
+        self._before_use = preparation.before_use
         self._writing = asyncio.Lock()
         self._log = get_logger("claims")
 
@@ -167,7 +155,7 @@ class DraPlugin:
             CheckpointError: it is not stored that one is gone.
         """
         for uid, claim in list(self._checkpoint.claims.items()):
-            found = await asyncio.to_thread(self._claims.claim, claim.namespace, claim.name)
+            found = await asyncio.to_thread(self._find_claim, claim.namespace, claim.name)
             if found is None or found.get("metadata", {}).get("uid") != uid:
                 await self.unprepare(uid)
                 self._log.info("unprepared: the claim is gone", namespace=claim.namespace, claim=claim.name)
@@ -192,7 +180,7 @@ class DraPlugin:
         if not is_uid(named.uid):
             raise ClaimRefusedError("the ResourceClaim has no valid UID")
         await self._before_use.check()
-        found = await asyncio.to_thread(self._claims.claim, named.namespace, named.name)
+        found = await asyncio.to_thread(self._find_claim, named.namespace, named.name)
         if found is None:
             raise ClaimRefusedError("the ResourceClaim does not exist")
         claim = read_claim(found, named.uid, self._pool)

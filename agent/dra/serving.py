@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from agent.boot import boot_id
 from agent.cdi import CdiError
 from agent.dra.checkpoint import PreparedClaim, PreparedClaims
 from agent.dra.claimed_shares import ClaimedShares
 from agent.dra.plugin import REFUSALS, DraPlugin
 from agent.dra.resource_slice import OfferedCard, device_number, devices_of
 from agent.dra.specifications import ClaimSpecifications
+from agent.files import boot_id
 from agent.gpu import CardIdentity, GpuSourceError
 from agent.held_slices import HeldSlices
 from agent.kubelet import KubeletError
@@ -24,10 +25,10 @@ from agent.kubelet_api import dra_pb2, pluginregistration_pb2
 from agent.kubelet_api.services import serve
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.other_drivers import OtherDrivers
-from agent.kubernetes.resource_claims import ResourceClaims
-from agent.kubernetes.resource_slices import Published, ResourceSlices
+from agent.kubernetes.resource_slices import Published, ResourceSlices, read_claim
 from agent.other_plugins import OtherPlugins
-from agent.process import MakeOffering, OfferingParts
+from agent.parts import Agent
+from agent.preparation import Preparation
 from agent.recurring_error import RecurringError
 from agent.shares import RefusedError
 from kube.dra import DRIVER
@@ -49,38 +50,28 @@ _NO_SHARES = (
 )
 
 
-def offer_by_dra(api: ApiServerClient) -> MakeOffering:
-    """Return what makes an agent offer its GPUs by DRA.
-
-    Args:
-        api: the API server.
-    """
-    return lambda parts: DraOffer(parts, api)
-
-
 class DraOffer:
     """Prepares the node, then keeps its cards offered.
 
     Args:
-        parts: of the agent.
+        agent: the agent.
+        preparation: prepares the node.
         api: the API server.
     """
 
-    def __init__(self, parts: OfferingParts, api: ApiServerClient) -> None:
-        agent = parts.agent
-        self._options, self._policy, self._state = agent.options, agent.policy, agent.state
-        self._source = agent.source
-        self._metrics = metrics = parts.metrics
-        self._preparation = parts.preparation
-        self._kubelet = parts.kubelet
+    def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient) -> None:
+        self._agent = agent
+        self._options, self._state, self._metrics = agent.options, agent.state, agent.metrics
+        self._preparation = preparation
+        self._kubelet = agent.kubelet
         self._prepared: PreparedClaims | None = None
         """None until the node is prepared."""
-        slices = HeldSlices(self._policy, self._state, parts.kubelet.plugins, are_offered=False)
-        self.held = ClaimedShares(self._state, slices, self._policy.slices_per_gpu, self._claims)
+        slices = HeldSlices(agent, are_offered=False)
+        self.held = ClaimedShares(self._state, slices, agent.policy.slices_per_gpu, self._claims)
         self._api = api
         self._node = agent.options.node or ""
         self._slices = ResourceSlices(api, self._node)
-        self._others = OtherPlugins(agent.state, (), metrics, agent.options.trusted_resources)
+        self._others = OtherPlugins(agent, ())
         self._drivers = OtherDrivers(self._slices, agent)
         root = Path(agent.options.kubelet_dir)
         self._socket = root / "plugins" / DRIVER / "dra.sock"
@@ -100,7 +91,7 @@ class DraOffer:
         self._unknown: str | None = "the kubelet has not reported its allocations yet"
         """Why it is not known what device plugins offer and pods have from them; None once it was."""
         self._log = get_logger("DRA driver")
-        metrics.add_resource(DRIVER)
+        agent.metrics.add_resource(DRIVER)
 
     async def run(self) -> None:
         """Offer the cards when nothing is missing any more, until cancelled."""
@@ -116,21 +107,12 @@ class DraOffer:
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         directory = Path(options.cdi_dirs[-1])
         specifications = ClaimSpecifications(
-            directory, self._policy, options.state_dir, gpus, self._preparation.driver
+            directory, self._agent.policy, options.state_dir, gpus, self._preparation.driver
         )
         boot = boot_id(Path(options.proc))
-        self._prepared = PreparedClaims(Path(options.state_dir), boot, specifications.uids())
-        plugin = DraPlugin(
-            str(self._socket),
-            self._node,
-            self._state,
-            ResourceClaims(self._api),
-            self._prepared,
-            specifications,
-            self._preparation.names.names,
-            self._preparation.before_use,
-            self._metrics,
-        )
+        self._prepared = PreparedClaims(self._agent.state_dir, boot, specifications.uids())
+        endpoint, reader = str(self._socket), partial(read_claim, self._api)
+        plugin = DraPlugin(endpoint, self._agent, reader, self._prepared, specifications, self._preparation)
         plugin.restore()
         self._preparation.show_driver_limits()
         plugin.on_registration = self._take_registration
@@ -274,7 +256,7 @@ class DraOffer:
         for gpu in self._state.gpus:
             if gpu.uuid not in self._identities:
                 with contextlib.suppress(GpuSourceError):  # its health shows it
-                    self._identities[gpu.uuid] = self._source.identity_of(gpu.uuid)
+                    self._identities[gpu.uuid] = self._agent.source.identity_of(gpu.uuid)
 
     async def _look_on(self) -> None:
         while True:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from agent.container_use import ContainerUse
 from agent.gpu import Gpu
 from agent.options import Offer
-from agent.state import Held, Unlimited
+from agent.state import AgentState, Unlimited
 from kube.names import API_VERSION
 
 MAX_GPUS = 64
@@ -31,60 +30,46 @@ YOUNG_OF_USAGE = ("measured", "idleSince")
 """Likewise; `usage` is then left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
-    """The parts of a report that change while the GPUs stay."""
-
-    unhealthy: Mapping[str, str]
-    """Why new pods cannot get a GPU, by UUID."""
-    missing: str | None
-    """Why the kubelet does not count every resource; None if it does."""
-    boot_id: str
-    """ID of the node's boot; empty if unknown."""
-    held: Mapping[str, Held] | None = None
-    """Allocated slices by UUID; None while the kubelet does not report them."""
-    whole: Collection[str] = ()
-    """UUIDs of the GPUs that are not divided."""
-    unlimited: Collection[Unlimited] | None = None
-    """Containers with programs that run without their limiter; None if that is unknown."""
-    driver_limits: str | None = None
-    """`agent.state.HELD`, or why the driver does not limit shares; None if it is not asked to."""
-    uses: Collection[ContainerUse] | None = None
-    """What containers have used of their shares; None if that is unknown."""
-    offer: Offer = "device-plugin"
-    """How the GPUs are offered."""
-    uses_measured: int | None = None
-    """When that was measured, in seconds since 1970; None if that is unknown."""
-
-
-def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
+def manifest(  # noqa: PLR0913 what a report consists of
+    node: str,
+    node_uid: str,
+    gpus: Iterable[Gpu],
+    state: AgentState,
+    boot_id: str,
+    *,
+    whole: Collection[str] = (),
+    offer: Offer = "device-plugin",
+) -> dict[str, Any]:
     """Return the object; the Node owns it, so it is deleted with the Node.
 
     Args:
         node: name of the Node.
         node_uid: UID of the Node.
         gpus: all GPUs, also those in MIG mode and whole ones.
-        report: the rest of the report.
+        state: the rest of the report.
+        boot_id: ID of the node's boot; empty if unknown.
+        whole: UUIDs of the GPUs that are not divided.
+        offer: how the GPUs are offered.
     """
-    missing = report.missing
-    cards = [_card(gpu, report) for gpu in gpus][:MAX_GPUS]
+    missing = state.missing
+    cards = [_card(gpu, state, is_whole=gpu.uuid in whole) for gpu in gpus][:MAX_GPUS]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
         "registered": missing is None,
-        "bootID": report.boot_id[:MAX_BOOT_ID],
+        "bootID": boot_id[:MAX_BOOT_ID],
         "gpus": cards,
     }
     if missing is not None:
         status["missing"] = missing[:MAX_TEXT]
-    if report.unlimited is not None:
-        status["unlimited"] = _unlimited(report.unlimited)
-    if report.driver_limits is not None:
-        status["driverLimits"] = report.driver_limits[:MAX_REASON]
-    if report.uses is not None:
-        status["usage"] = _usage(report.uses, report.uses_measured)
-    if report.offer != "device-plugin":
-        status["offer"] = report.offer
+    if state.unlimited is not None:
+        status["unlimited"] = _unlimited(state.unlimited)
+    if state.driver_limits is not None:
+        status["driverLimits"] = state.driver_limits[:MAX_REASON]
+    if state.uses is not None:
+        status["usage"] = _usage(state.uses, state.uses_measured)
+    if offer != "device-plugin":
+        status["offer"] = offer
     owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
     return {
         "apiVersion": API_VERSION,
@@ -94,8 +79,8 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     }
 
 
-def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
-    why, held = report.unhealthy.get(gpu.uuid), (report.held or {}).get(gpu.uuid)
+def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
+    why, held = state.unhealthy.get(gpu.uuid), (state.held or {}).get(gpu.uuid)
     card: dict[str, Any] = {
         "index": gpu.index,
         "uuid": gpu.uuid[:MAX_NAME],
@@ -107,7 +92,7 @@ def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
     }
     if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
         card["numaNode"] = gpu.numa_node
-    if gpu.uuid in report.whole:
+    if is_whole:
         card["whole"] = True  # on no other card: an older schema rejects unknown fields
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}

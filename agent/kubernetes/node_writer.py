@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.boot import boot_id
 from agent.divide import is_divided
+from agent.files import boot_id
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import NodeReport, manifest, without_young_fields
-from agent.process import Agent, Extension
+from agent.kubernetes.gpu_node import manifest, without_young_fields
+from agent.parts import Agent
 from kube.names import GPU_NODES_PATH
-from service.background import BackgroundTask
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -26,7 +25,6 @@ SECONDS_UNTIL_FIRST_WRITE = 5.0
 """An agent that starts registers in this time, so that its first report does not hold the node."""
 SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
 """Without a change: the object, or the Node that owns it, may have been deleted and created again."""
-TASK = "node facts"
 ENDED = "the agent has ended: look for its pod on the node"
 
 
@@ -118,31 +116,11 @@ class NodeWriter:
                 self._api.apply(path, older)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
-        state, divide = self._agent.state, self._agent.options.divide
-        whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, divide)}
-        report = NodeReport(
-            state.unhealthy,
-            state.missing,
-            self._boot_id,
-            state.held,
-            whole,
-            state.unlimited,
-            state.driver_limits,
-            state.uses,
-            self._agent.options.offer,
-            state.uses_measured,
-        )
-        return manifest(self._node, self._uid, gpus, report)
+        options = self._agent.options
+        whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, options.divide)}
+        state = self._agent.state
+        return manifest(self._node, self._uid, gpus, state, self._boot_id, whole=whole, offer=options.offer)
 
     def _uid_of_node(self) -> str:
         metadata = self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}
         return str(metadata.get("uid", ""))
-
-
-def node_facts(api: ApiServerClient, node: str) -> Extension:
-    """Return the part of an agent that writes the GpuNode of its node."""
-
-    def tasks(agent: Agent) -> list[BackgroundTask]:
-        return [BackgroundTask.without_period(TASK, NodeWriter(api, node, agent).run)]
-
-    return Extension((TASK,), tasks)

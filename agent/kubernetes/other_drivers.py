@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from agent.gpu import GpuSourceError
-from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.kubernetes.api_server import ApiServerError
 from agent.kubernetes.resource_slices import ResourceSlices
-from agent.process import Agent, MakeOffering, device_plugins
+from agent.parts import Agent
 from agent.recurring_error import RecurringError
 from service.log import get_logger
 
@@ -54,13 +54,3 @@ class OtherDrivers:
                     return {}
                 raise
         return None
-
-
-def offer_by_device_plugins(api: ApiServerClient, node: str) -> MakeOffering:
-    """Return what makes an agent offer its GPUs by device plugins, but no card that a DRA driver offers.
-
-    Args:
-        api: the API server.
-        node: name of this node.
-    """
-    return lambda parts: device_plugins(parts, OtherDrivers(ResourceSlices(api, node), parts.agent).look)

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.process import Agent, Extension
+from agent.parts import Agent
 from agent.state import Unlimited
 from kube.events import event, event_name
-from service.background import BackgroundTask
 from service.log import get_logger
 
-TASK = "unlimited programs"
 REASON = "GpuLimitNotLoaded"
 MAX_EVENTS = 10
 """At a time."""
@@ -74,12 +72,3 @@ def _event(found: Unlimited) -> dict[str, object]:
     )
     name = event_name(found.pod, f"{REASON} {found.container_id} {found.gpu}")
     return event(involved, REASON, message, name=name, now=datetime.now(UTC))
-
-
-def unlimited_events(api: ApiServerClient) -> Extension:
-    """Return the part of an agent that writes Events about programs without their limiter."""
-
-    def tasks(agent: Agent) -> list[BackgroundTask]:
-        return [BackgroundTask.without_period(TASK, UnlimitedEvents(api, agent).run)]
-
-    return Extension((TASK,), tasks)

@@ -4,19 +4,22 @@ import asyncio
 import errno
 import json
 import os
-from unittest import mock
 
 import pytest
 
 from agent.card_names import CardNames, choose_names
 from agent.cdi import CdiError
-from agent.child_process import Child
+from agent.child_process import ChildError
 from agent.gpu import Gpu
-from agent.parallel_start import begin
-from agent.policy import PolicyUnusableError, read_policy
-from tests.agent.support.node import node_folder
+from tests.agent.support.child import printed_by
 
 CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """Files are read in this process."""
+    monkeypatch.setattr("agent.card_names.printed_by", printed_by)
 
 
 class EnoughError(Exception):
@@ -30,14 +33,14 @@ def write_names(folder, *names):
     fresh.rename(folder / "nvidia.json")
 
 
-def no_process(*_):
+async def no_process(*_):
     """A node that has no process to spare."""
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def ends_with_an_error(*_):
+async def ends_with_an_error(*_):
     """A process that is killed while it reads."""
-    return Child("agent.no_such_module")
+    raise ChildError("exit code -9")
 
 
 @pytest.mark.parametrize("fails", [no_process, ends_with_an_error])
@@ -48,25 +51,10 @@ def test_names_are_read_again_after_a_process_that_failed(tmp_path, monkeypatch,
         await names.read([CARD])
         write_names(tmp_path, "GPU-0")
         with monkeypatch.context() as broken:
-            broken.setattr("agent.card_names.Child", fails)
+            broken.setattr("agent.card_names.printed_by", fails)
             with pytest.raises(CdiError, match="cannot be read"):
                 await names.read([CARD])
             assert names.names == {"GPU-0": "nvidia.com/gpu=0"}
-        await names.read([CARD])
-        assert names.names == {"GPU-0": "nvidia.com/gpu=GPU-0"}
-
-    asyncio.run(read())
-
-
-def test_a_reading_from_before_the_files_changed_is_not_used(tmp_path):
-    """As when an agent has the cards' own specification made while it reads those of others already."""
-
-    async def read():
-        names = CardNames([str(tmp_path)])
-        write_names(tmp_path, "0")
-        reading = names.begin()
-        await asyncio.to_thread(reading._process.wait)
-        write_names(tmp_path, "GPU-0")
         await names.read([CARD])
         assert names.names == {"GPU-0": "nvidia.com/gpu=GPU-0"}
 
@@ -98,14 +86,5 @@ def test_names_are_still_followed_when_no_process_can_start(tmp_path, monkeypatc
         with pytest.raises(EnoughError):
             await names.follow([CARD])
 
-    monkeypatch.setattr("agent.card_names.Child", no_process)
+    monkeypatch.setattr("agent.card_names.printed_by", no_process)
     asyncio.run(follow())
-
-
-def test_an_agent_starts_where_no_process_can_read_names_yet():
-    with node_folder() as node, mock.patch("agent.card_names.Child", no_process):
-        begun = begin(node.options)
-        with pytest.raises(PolicyUnusableError):
-            asyncio.run(read_policy(begun.policy))
-        with pytest.raises(CdiError, match="cannot be read"):
-            asyncio.run(begun.card_names.read([CARD]))

@@ -1,6 +1,5 @@
 """The agent has a generator name its cards where nobody else does; `tests/programs` has NVIDIA's."""
 
-import asyncio
 import dataclasses
 import json
 import shutil
@@ -59,15 +58,10 @@ class OperatorNode:
         return {each["name"] for each in content["devices"]}, content["containerEdits"]
 
 
-def run(test):
-    """Run a test that is a coroutine on such a node."""
-
-    async def on_node():
-        with node_folder() as node:
-            async with kubelet_in(node.root) as kubelet:
-                await test(OperatorNode(node), kubelet)
-
-    return lambda: asyncio.run(on_node())
+@pytest.fixture
+def operator():
+    with node_folder() as node:
+        yield OperatorNode(node)
 
 
 async def offered(kubelet):
@@ -80,9 +74,8 @@ def lacks(process, what):
     return process.state is not None and what in (process.state.missing or "")
 
 
-@run
-async def test_cards_have_a_device_each_and_all_of_them_together_none(operator, kubelet):
-    async with running(operator.node):
+async def test_cards_have_a_device_each_and_all_of_them_together_none(operator):
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
         await offered(kubelet)
         answer = await kubelet.allocate(NAMES[1], *ids(1, 0, 1, 2))
     named = [each.name for each in answer.cdi_devices]
@@ -90,65 +83,52 @@ async def test_cards_have_a_device_each_and_all_of_them_together_none(operator, 
     assert operator.devices[0] == {"GPU-0", "GPU-1"}
 
 
-@run
-async def test_a_reboot_empties_the_folder_and_the_next_agent_writes_it_again(operator, kubelet):
+async def test_a_reboot_empties_the_folder_and_the_next_agent_writes_it_again(operator):
     for _ in range(2):
-        async with running(operator.node):
+        async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
             await offered(kubelet)
         assert operator.devices[0] == {"GPU-0", "GPU-1"}
         shutil.rmtree(operator.node.cdi)
         operator.node.cdi.mkdir()
 
 
-def test_after_an_upgrade_of_the_driver_its_new_files_are_named_without_a_restart(monkeypatch):
+async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, monkeypatch):
     monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
-
-    @run
-    async def upgrade(operator, kubelet):
-        async with running(operator.node):
-            await offered(kubelet)
-            operator.install("615.10.02")
-            new = {"mounts": [{"hostPath": f"{HOST_ROOT}/libcuda.so.615.10.02"}]}
-            await until(lambda: operator.devices[1] == new)
-
-    upgrade()
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
+        await offered(kubelet)
+        operator.install("615.10.02")
+        new = {"mounts": [{"hostPath": f"{HOST_ROOT}/libcuda.so.615.10.02"}]}
+        await until(lambda: operator.devices[1] == new)
 
 
 @pytest.mark.parametrize("ctk", ["/bin/false", "/no/such/nvidia-ctk"])
-def test_a_generator_that_fails_is_named_by_readyz(ctk):
-    @run
-    async def fail(operator, kubelet):
-        operator.set(nvidia_ctk=ctk)
-        async with running(operator.node) as process:
-            await until(lambda: lacks(process, "names GPU 0"))
-            assert ctk in (await ready(process)).text
-        assert not kubelet.devices
-
-    fail()
+async def test_a_generator_that_fails_is_named_by_readyz(operator, ctk):
+    operator.set(nvidia_ctk=ctk)
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node) as process:
+        await until(lambda: lacks(process, "names GPU 0"))
+        assert ctk in (await ready(process)).text
+    assert not kubelet.devices
 
 
-@run
-async def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(operator, kubelet):
+async def test_a_generator_that_fails_takes_nothing_from_cards_that_have_names(operator):
     operator.set(nvidia_ctk="/bin/false")
     operator.node.write_card_names("GPU-0", "GPU-1")
-    async with running(operator.node):
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
         await offered(kubelet)
         answer = await kubelet.allocate(NAMES[0], *ids(0, 0))
     assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
 
 
-@run
-async def test_a_generator_that_does_not_see_every_card_fails(operator, kubelet):
+async def test_a_generator_that_does_not_see_every_card_fails(operator):
     operator.install("595.71.05", CARDS[0])
-    async with running(operator.node) as process:
+    async with kubelet_in(operator.node.root), running(operator.node) as process:
         await until(lambda: lacks(process, "names no GPU-1"))
     assert not (operator.node.cdi / FILE).exists()
 
 
-@run
-async def test_a_node_whose_cards_all_stay_whole_gets_no_file(operator, kubelet):
+async def test_a_node_whose_cards_all_stay_whole_gets_no_file(operator):
     # A runtime refuses a file without a device.
     operator.set(divide=("H100",))
-    async with running(operator.node) as process:
+    async with kubelet_in(operator.node.root), running(operator.node) as process:
         await until(lambda: process.state is not None and process.state.missing is None)
     assert not (operator.node.cdi / FILE).exists()

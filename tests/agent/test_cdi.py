@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from msgspec.structs import replace
 
 from agent.card_names import choose_names
 from agent.card_specification import KIND as KIND_OF_CARDS
@@ -104,27 +105,23 @@ EVERY_SHARE = [f"GPU-0-{slices}-of-{size}" for size in (2, 4, 8, 16) for slices 
 
 
 def test_every_share_of_a_card_has_a_device_before_anybody_asks(specifications, tmp_path):
-    specifications.write(CARD, set())
+    specifications.write(CARD)
     assert names_in(tmp_path) == EVERY_SHARE
     assert [path.name for path in tmp_path.iterdir()] == ["clearml-injector.io-slices-GPU-0.json"]
 
 
-def test_devices_of_another_policy_stay_while_a_container_holds_them(specifications, tmp_path):
-    specifications.write(CARD, set())
-    unlimited = type(PER_GPU)(**{**fields(PER_GPU), "limiter": LimiterPart("none")})
-    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, None)
-    assert sorted(names_in(tmp_path)) == sorted(EVERY_SHARE)
-    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, {"GPU-0-12"})
-    assert names_in(tmp_path) == ["GPU-0-12-of-16"]
-    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, set())
-    assert list(tmp_path.iterdir()) == []
+def test_devices_of_another_policy_stay_for_containers_that_start_again(specifications, tmp_path):
+    specifications.write(CARD)
+    unlimited = replace(PER_GPU, limiter=LimiterPart("none"))
+    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD)
+    assert names_in(tmp_path) == EVERY_SHARE
 
 
 def test_a_share_of_another_policy_has_its_device_after_a_reboot_that_emptied_the_folder(
     tmp_path,
 ):
-    quarters = type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 4})
-    SliceSpecifications(tmp_path, quarters, "/state").write(CARD, set())
+    quarters = replace(PER_GPU, slices_per_gpu=4)
+    SliceSpecifications(tmp_path, quarters, "/state").write(CARD)
     limits = limits_in(tmp_path)
     assert (limits["GPU-0-2-of-8"], limits["GPU-0-2-of-4"]) == ("10240m", "20480m")
 
@@ -143,50 +140,36 @@ def limits_in(folder):
 
 def test_a_container_that_starts_again_has_the_limit_of_the_slices_that_it_was_given(tmp_path):
     eighths = SliceSpecifications(tmp_path, PER_GPU, "/state")
-    eighths.write(CARD, set())
+    eighths.write(CARD)
     given = eighths.name_of(Share(CARD, 2, 10240)).partition("=")[2]
     assert limits_in(tmp_path)[given] == "10240m"
-    quarters = type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 4})
-    SliceSpecifications(tmp_path, quarters, "/state").write(CARD, {"GPU-0-2"})
+    quarters = replace(PER_GPU, slices_per_gpu=4)
+    SliceSpecifications(tmp_path, quarters, "/state").write(CARD)
     assert limits_in(tmp_path)[given] == "10240m"
-
-
-def fields(policy):
-    return {name: getattr(policy, name) for name in policy.__struct_fields__}
-
-
-def test_files_of_cards_that_are_gone_stay_while_a_container_holds_them(specifications, tmp_path):
-    specifications.write(CARD, set())
-    specifications.remove_others(["GPU-1"], {"GPU-0-3"})
-    assert len(list(tmp_path.iterdir())) == 1
-    specifications.remove_others(["GPU-0"], set())
-    assert len(list(tmp_path.iterdir())) == 1
-    specifications.remove_others(["GPU-1"], {"GPU-1-3"})
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_of_the_same_content_is_not_written_again(specifications, tmp_path):
-    specifications.write(CARD, set())
+    specifications.write(CARD)
     [path] = tmp_path.iterdir()
     before = path.stat().st_ino
-    specifications.write(CARD, set())
+    specifications.write(CARD)
     assert path.stat().st_ino == before
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CdiError, match="cannot be written"):
-        SliceSpecifications(tmp_path / "file", PER_GPU, "/state").write(CARD, set())
+        SliceSpecifications(tmp_path / "file", PER_GPU, "/state").write(CARD)
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b'{"devices": [{"name": "\xff"}]}', b'{"x": ' + b"[" * 100_000]
 )
 def test_a_file_of_ours_that_became_invalid_is_written_again(specifications, tmp_path, content):
-    specifications.write(CARD, set())
+    specifications.write(CARD)
     [path] = tmp_path.iterdir()
     path.write_bytes(content)
-    specifications.write(CARD, set())
+    specifications.write(CARD)
     assert names_in(tmp_path) == EVERY_SHARE
 
 

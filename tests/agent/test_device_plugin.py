@@ -22,12 +22,6 @@ from tests.agent.support.node import (
 )
 
 
-def run(test):
-    """Run a test that is a coroutine."""
-    return lambda: asyncio.run(test())
-
-
-@run
 async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
     with node_folder() as node:
         node.write_gpus(card(0), card(1))
@@ -41,13 +35,11 @@ async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
             assert kubelet.topology == {"nvidia.com/gpu-0": [1], "nvidia.com/gpu-1": []}
 
 
-@run
 async def test_gpus_in_mig_mode_are_left_out():
     async with served(card(0, mig=True), card(1)) as (_, kubelet):
         assert list(kubelet.devices) == ["nvidia.com/gpu-1"]
 
 
-@run
 async def test_a_share_is_a_card_and_its_limit():
     async with served(card(0, 40960), card(1, 81920)) as (node, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0, 4, 7))
@@ -72,7 +64,6 @@ async def test_a_share_is_a_card_and_its_limit():
         assert (node.root / "state" / loader_list(HAMI.preload)).read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
-@run
 async def test_a_card_of_an_unknown_model_is_shared_by_the_drivers_figures():
     unknown = card(0, 797_184, name="NVIDIA Z999 Ultra 778GB", reserved_mib=3_072)
     async with served(unknown) as (node, kubelet):
@@ -81,7 +72,6 @@ async def test_a_card_of_an_unknown_model_is_shared_by_the_drivers_figures():
         assert f"CUDA_DEVICE_MEMORY_LIMIT_0={(797_184 - 3_072) * 3 // 8}m" in edits["env"]
 
 
-@run
 async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted():
     other = msgspec.structs.replace(HAMI, preload="/opt/limiter/libvgpu.so", library_path="/opt/limiter")
     with node_folder() as node:
@@ -97,7 +87,6 @@ async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted(
         assert mounted.read_text() == named.read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
-@run
 async def test_a_whole_gpu_has_no_limiter():
     async with served(card(0)) as (_, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(8)))
@@ -105,17 +94,13 @@ async def test_a_whole_gpu_has_no_limiter():
 
 
 @pytest.mark.parametrize("wanted", [["GPU-1::0"], ["GPU-0::8"], ["GPU-0::00"], ["GPU-0"], []])
-def test_what_is_no_slice_of_the_gpu_is_refused(wanted):
-    async def refuse():
-        async with served(card(0), card(1)) as (_, kubelet):
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await kubelet.allocate("nvidia.com/gpu-0", *wanted)
-            assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-
-    asyncio.run(refuse())
+async def test_what_is_no_slice_of_the_gpu_is_refused(wanted):
+    async with served(card(0), card(1)) as (_, kubelet):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await kubelet.allocate("nvidia.com/gpu-0", *wanted)
+        assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
-@run
 async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
     async with served(card(0), card(1), policy=POOLED) as (_, kubelet):
         free = [*ids(0, 0, 1, 2), *ids(1, 0, 1, 2, 3, 4)]
@@ -128,7 +113,6 @@ async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
         assert [each.name for each in whole.cdi_devices] == ["nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"]
 
 
-@run
 async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_equal_ones():
     async with served(card(0), card(1), strategy="volume-mounts", cdi_enabled=False) as (
         node,
@@ -187,7 +171,6 @@ def test_device_nodes_that_are_missing_unwanted_or_in_a_cdi_device_are_left_out(
     asyncio.run(allocate())
 
 
-@run
 async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does_not_start():
     async with served(card(0), card(1)) as (_, kubelet):
         kubelet.held["equal", "main"] = {"nvidia.com/gpu-0": ids(0, 0, 1), "nvidia.com/gpu-1": ids(1, 0, 1)}
@@ -197,7 +180,6 @@ async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does
             await kubelet.pre_start("nvidia.com/gpu-1", *ids(1, 2))
 
 
-@run
 async def test_an_init_container_is_held_to_the_same_though_pod_resources_does_not_list_it():
     async with served(card(0), card(1)) as (_, kubelet):
         equal, first, second = ids(0, 0, 1), ids(1, 0, 1), ids(1, 0)
@@ -217,7 +199,6 @@ async def test_an_init_container_is_held_to_the_same_though_pod_resources_does_n
             await kubelet.pre_start("nvidia.com/gpu-1", *second)
 
 
-@run
 async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card():
     async with served(card(0), card(1)) as (_, kubelet):
         old, new = ids(0, 0, 1), ids(1, *range(4))
@@ -229,7 +210,6 @@ async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card(
         await kubelet.pre_start("nvidia.com/gpu-0", *old)
 
 
-@run
 async def test_with_envvar_two_gpus_in_one_container_do_not_start():
     async with served(card(0), card(1), strategy="envvar") as (_, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, *range(8)))
@@ -239,7 +219,6 @@ async def test_with_envvar_two_gpus_in_one_container_do_not_start():
             await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 0))
 
 
-@run
 async def test_our_specification_is_written_again_after_it_was_removed():
     async with served(card(0)) as (node, kubelet):
         before = node.specification(0)
@@ -249,7 +228,6 @@ async def test_our_specification_is_written_again_after_it_was_removed():
         assert node.specification(0) == before
 
 
-@run
 async def test_a_node_whose_gpus_are_all_in_mig_mode_takes_no_name_from_another_plugin():
     with node_folder() as node:
         node.write_gpus(card(0, mig=True))
@@ -261,25 +239,20 @@ async def test_a_node_whose_gpus_are_all_in_mig_mode_takes_no_name_from_another_
             assert process._registry.get_sample_value("fraction_injector_agent_registered", offered) is None
 
 
-@run
 async def test_a_container_that_got_its_slices_under_another_policy_may_start_again():
     async with served(card(0)) as (_, kubelet):
         kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3, 12, 13)}
         await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 3, 12, 13))
 
 
-def test_cards_that_nvidias_toolkit_renames_get_their_new_names(monkeypatch, capfd):
+async def test_cards_that_nvidias_toolkit_renames_get_their_new_names(monkeypatch, capfd):
     monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
-
-    async def rename():
-        async with served(card(0)) as (node, kubelet):
-            answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
-            assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
-            node.write_card_names("all")
-            await until(lambda: "go by the CDI names that they had" in capfd.readouterr().err)
-            node.write_card_names("0", kind="runtime.nvidia.com/gpu")
-            await until(lambda: "go by other CDI names" in capfd.readouterr().err)
-            answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::1")
-            assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"
-
-    asyncio.run(rename())
+    async with served(card(0)) as (node, kubelet):
+        answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
+        assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
+        node.write_card_names("all")
+        await until(lambda: "go by the CDI names that they had" in capfd.readouterr().err)
+        node.write_card_names("0", kind="runtime.nvidia.com/gpu")
+        await until(lambda: "go by other CDI names" in capfd.readouterr().err)
+        answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::1")
+        assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"

@@ -1,7 +1,5 @@
 """Some cards of a node are divided, and the others stay whole."""
 
-import asyncio
-
 import pytest
 from typer.testing import CliRunner
 
@@ -9,7 +7,7 @@ from agent.divide import is_card_name, is_divided
 from agent.gpu import Gpu
 from cli.app import app
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import POOLED, card, node_folder, ready, running, served, until
+from tests.agent.support.node import POOLED, card, node_folder, node_with, ready, running, served, until
 
 LARGE = Gpu(3, "GPU-c0ffee-1", "NVIDIA A100-SXM4-80GB", 81920)
 SMALL = Gpu(13, "GPU-c0ffee-12", "NVIDIA A100 80GB PCIe", 81920)
@@ -49,48 +47,36 @@ def test_what_names_no_card_ends_the_command_with_what_to_write(text):
 
 
 @pytest.mark.parametrize("divide", [("1",), ("GPU-1",), ("A100-80*",)])
-def test_only_the_named_cards_are_offered(divide):
-    async def offer():
-        whole, large = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
-        with node_folder(divide=divide) as node:
-            node.write_gpus(whole, large)
-            node.write_card_names("GPU-1")  # of one that stays whole no name is needed
-            async with kubelet_in(node.root) as kubelet, running(node) as process:
-                await kubelet.until_offered("nvidia.com/gpu-1")
-                await until(lambda: process.state.missing is None)
-                assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
-
-    asyncio.run(offer())
+async def test_only_the_named_cards_are_offered(divide):
+    whole, large = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
+    with node_folder(divide=divide) as node:
+        node.write_gpus(whole, large)
+        node.write_card_names("GPU-1")  # of one that stays whole no name is needed
+        async with kubelet_in(node.root) as kubelet, running(node) as process:
+            await kubelet.until_offered("nvidia.com/gpu-1")
+            await until(lambda: process.state.missing is None)
+            assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
 
 
-def test_a_node_without_a_named_card_offers_nothing_and_lacks_nothing():
-    async def offer():
-        with node_folder(divide=("H100",)) as node:
-            node.write_gpus(card(0))
-            async with kubelet_in(node.root) as kubelet, running(node) as process:
-                await until(lambda: process.state is not None)
-                response = await ready(process)
-                assert (response.status_code, kubelet.devices) == (200, {})
-
-    asyncio.run(offer())
+async def test_a_node_without_a_named_card_offers_nothing_and_lacks_nothing():
+    with node_folder(divide=("H100",)) as node:
+        node.write_gpus(card(0))
+        async with kubelet_in(node.root) as kubelet, running(node) as process:
+            await until(lambda: process.state is not None)
+            response = await ready(process)
+            assert (response.status_code, kubelet.devices) == (200, {})
 
 
-def test_a_pool_has_one_name_for_all_cards_so_that_none_can_stay_whole():
-    async def refuse():
-        with node_folder(divide=("0",)) as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-0", "GPU-1")
-            async with kubelet_in(node.root) as kubelet, running(node, POOLED) as process:
-                await until(lambda: process.state and "use mode per-gpu" in (process.state.missing or ""))
-                assert (await ready(process)).status_code == 503
-                assert kubelet.devices == {}
-
-    asyncio.run(refuse())
+async def test_a_pool_has_one_name_for_all_cards_so_that_none_can_stay_whole():
+    async with (
+        node_with(card(0), card(1), divide=("0",)) as (node, kubelet),
+        running(node, POOLED) as process,
+    ):
+        await until(lambda: process.state and "use mode per-gpu" in (process.state.missing or ""))
+        assert (await ready(process)).status_code == 503
+        assert kubelet.devices == {}
 
 
-def test_without_names_every_card_is_offered():
-    async def offer():
-        async with served(card(0), card(1)) as (_, kubelet):
-            assert kubelet.devices.keys() == {"nvidia.com/gpu-0", "nvidia.com/gpu-1"}
-
-    asyncio.run(offer())
+async def test_without_names_every_card_is_offered():
+    async with served(card(0), card(1)) as (_, kubelet):
+        assert kubelet.devices.keys() == {"nvidia.com/gpu-0", "nvidia.com/gpu-1"}

@@ -16,8 +16,7 @@ from agent.nvml import Nvml
 from agent.settings import APPLICATION_XIDS, SURVIVED_XIDS
 from agent.state import AgentState
 from testbed.nvidia.cards import Xid
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder, running, served
+from tests.agent.support.node import card, ids, node_with, running, served
 
 CARDS = (Gpu(0, "GPU-0", "NVIDIA A100", 40960), Gpu(1, "GPU-1", "NVIDIA A100", 40960))
 WELL, AWAY = GpuCondition(answers=True), GpuCondition(answers=False)
@@ -251,15 +250,12 @@ def test_an_error_of_waiting_marks_no_gpu(state, registry, tmp_path, capfd, monk
     assert capfd.readouterr().err.count("waiting for events of GPUs failed") == 1
 
 
-def test_only_slices_of_an_unhealthy_gpu_are_reported_to_the_kubelet():
-    async def become_unhealthy():
-        async with served(card(0), card(1)) as (node, kubelet):
-            node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
-            await kubelet.until_offered("nvidia.com/gpu-1", 0)
-            assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
-            assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
-
-    asyncio.run(become_unhealthy())
+async def test_only_slices_of_an_unhealthy_gpu_are_reported_to_the_kubelet():
+    async with served(card(0), card(1)) as (node, kubelet):
+        node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
+        await kubelet.until_offered("nvidia.com/gpu-1", 0)
+        assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
+        assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
 
 
 class SlowDriver(Nvml):
@@ -270,27 +266,19 @@ class SlowDriver(Nvml):
         return super().condition_of(uuid)
 
 
-def test_an_agent_that_starts_offers_no_unhealthy_gpu():
-    async def start():
-        with node_folder() as node:
-            node.write_gpus(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET))
-            node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet, running(node, source=SlowDriver()):
-                await kubelet.until(lambda: kubelet.first_devices)
-                assert kubelet.first_devices == {
-                    "nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")
-                }
-
-    asyncio.run(start())
+async def test_an_agent_that_starts_offers_no_unhealthy_gpu():
+    async with (
+        node_with(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET)) as (node, kubelet),
+        running(node, source=SlowDriver()),
+    ):
+        await kubelet.until(lambda: kubelet.first_devices)
+        assert kubelet.first_devices == {"nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")}
 
 
-def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():
-    async def become_unhealthy():
-        async with served(card(0), card(1)) as (node, kubelet):
-            node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
-            await kubelet.until_offered("nvidia.com/gpu-1", 0)
-            with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 1 is unhealthy \(Xid 79\)"):
-                await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")
-            await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
-
-    asyncio.run(become_unhealthy())
+async def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused():
+    async with served(card(0), card(1)) as (node, kubelet):
+        node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
+        await kubelet.until_offered("nvidia.com/gpu-1", 0)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 1 is unhealthy \(Xid 79\)"):
+            await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")
+        await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")

@@ -28,6 +28,6 @@ def test_the_state_is_newer_only_when_something_else_is_held():
     state = AgentState(GPUS)
     versions = [state.version]
     for held in (held_of([], GPUS), held_of([], GPUS), held_of([holder("p", "c", "GPU-a::0")], GPUS), None):
-        state.set_held(held)
+        state.held = held
         versions.append(state.version)
     assert versions == [0, 1, 1, 2, 3]

@@ -8,11 +8,13 @@ import pytest
 from agent import ownership, plugins
 from agent.gpu import Gpu
 from agent.kubelet import Holder
-from agent.kubernetes.other_drivers import offer_by_device_plugins
+from agent.kubernetes.other_drivers import OtherDrivers
+from agent.kubernetes.resource_slices import ResourceSlices
 from agent.other_plugins import held_elsewhere, nameless_device, offered_elsewhere
+from agent.plugins import DevicePlugins
 from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, ids, node_folder, running, served, until
+from tests.agent.support.node import card, ids, node_folder, node_with, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
 
 OURS = ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
@@ -99,114 +101,96 @@ def quick_looks(monkeypatch):
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd):
-    async def offer():
-        async with served(card(0), card(1)) as (node, kubelet):
-            other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-1"])
-            await other.start("nvidia.com/gpu")
-            await kubelet.until(lambda: set(kubelet.devices["nvidia.com/gpu-1"].values()) == {"Unhealthy"})
-            assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
-            with pytest.raises(grpc.aio.AioRpcError, match="another device plugin offers it too"):
-                await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0))
-            await other.stop()
-            await kubelet.until_offered("nvidia.com/gpu-1")
-
-    asyncio.run(offer())
+async def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd):
+    async with served(card(0), card(1)) as (node, kubelet):
+        other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-1"])
+        await other.start("nvidia.com/gpu")
+        await kubelet.until(lambda: set(kubelet.devices["nvidia.com/gpu-1"].values()) == {"Unhealthy"})
+        assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
+        with pytest.raises(grpc.aio.AioRpcError, match="another device plugin offers it too"):
+            await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0))
+        await other.stop()
+        await kubelet.until_offered("nvidia.com/gpu-1")
     log = capfd.readouterr().err
     assert log.count("GPU is offered twice: it gets no new pods") == 1
     assert WHY in log
     assert "GPU is offered again: no other plugin has it" in log
 
 
-def test_an_agent_that_starts_next_to_another_plugin_never_offers_its_card():
-    async def offer():
-        with node_folder() as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-0", "GPU-1")
-            async with kubelet_in(node.root) as kubelet:
-                other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0::0", "GPU-0::1"])
-                await other.start("nvidia.com/gpu")
-                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-                async with running(node) as process:
-                    await kubelet.until_offered("nvidia.com/gpu-1")
-                    await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
-                    assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
-                    assert process.state.unhealthy == {"GPU-0": WHY}
-                await other.stop()
-
-    asyncio.run(offer())
+async def test_an_agent_that_starts_next_to_another_plugin_never_offers_its_card():
+    async with node_with(card(0), card(1)) as (node, kubelet):
+        other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0::0", "GPU-0::1"])
+        await other.start("nvidia.com/gpu")
+        await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+        async with running(node) as process:
+            await kubelet.until_offered("nvidia.com/gpu-1")
+            await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+            assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+            assert process.state.unhealthy == {"GPU-0": WHY}
+        await other.stop()
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the_pod_has_ended(capfd):
-    async def offer():
-        with node_folder() as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-0", "GPU-1")
-            async with kubelet_in(node.root) as kubelet:
-                kubelet.held["train", "main"] = {"nvidia.com/gpu": ["GPU-0"]}
-                async with running(node) as process:
-                    await kubelet.until_offered("nvidia.com/gpu-1")
-                    await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
-                    assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
-                    assert process.state.unhealthy == {"GPU-0": HELD}
-                    kubelet.held.clear()
-                    await kubelet.until_offered("nvidia.com/gpu-0")
-
-    asyncio.run(offer())
+async def test_a_card_that_a_pod_holds_of_a_plugin_that_left_is_offered_when_the_pod_has_ended(capfd):
+    async with node_with(card(0), card(1)) as (node, kubelet):
+        kubelet.held["train", "main"] = {"nvidia.com/gpu": ["GPU-0"]}
+        async with running(node) as process:
+            await kubelet.until_offered("nvidia.com/gpu-1")
+            await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+            assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+            assert process.state.unhealthy == {"GPU-0": HELD}
+            kubelet.held.clear()
+            await kubelet.until_offered("nvidia.com/gpu-0")
     log = capfd.readouterr().err
     assert log.count("GPU is held under another name: it gets no new pods") == 1
     assert "GPU is offered again: no other plugin has it" in log
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_a_card_that_stays_whole_is_the_other_plugins():
-    async def offer():
-        with node_folder(divide=("1",)) as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-1")
-            async with kubelet_in(node.root) as kubelet:
-                other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0"])
-                await other.start("nvidia.com/gpu")
-                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-                async with running(node) as process:
-                    await kubelet.until_offered("nvidia.com/gpu-1")
-                    looked = kubelet.looks
-                    await until(lambda: kubelet.looks >= looked + 3)
-                    assert process.state.unhealthy == {}
-                    assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
-                await other.stop()
-
-    asyncio.run(offer())
+async def test_a_card_that_stays_whole_is_the_other_plugins():
+    with node_folder(divide=("1",)) as node:
+        node.write_gpus(card(0), card(1))
+        node.write_card_names("GPU-1")
+        async with kubelet_in(node.root) as kubelet:
+            other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0"])
+            await other.start("nvidia.com/gpu")
+            await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+            async with running(node) as process:
+                await kubelet.until_offered("nvidia.com/gpu-1")
+                looked = kubelet.looks
+                await until(lambda: kubelet.looks >= looked + 3)
+                assert process.state.unhealthy == {}
+                assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
+            await other.stop()
 
 
 @pytest.mark.parametrize(
     "named", [{"uuid": {"string": "GPU-0"}}, {"pciBusID": {"string": card(0).bus}}], ids=["uuid", "bus"]
 )
-def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_does(monkeypatch, named):
+async def test_a_card_that_a_dra_driver_offers_is_withdrawn_for_as_long_as_it_does(monkeypatch, named):
     monkeypatch.setattr(plugins, "DRIVERS_SECONDS", 0.1)
+    server = ApiServer()
+    server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": named})
+    with node_folder() as node:
+        node.write_gpus(card(0), card(1))
+        node.write_card_names("GPU-0", "GPU-1")
+        slices = ResourceSlices(server, NODE)
 
-    async def offer():
-        server = ApiServer()
-        server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": named})
-        with node_folder() as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-0", "GPU-1")
-            offering = offer_by_device_plugins(server, NODE)
-            async with kubelet_in(node.root) as kubelet, running(node, offering=offering) as process:
-                await kubelet.until_offered("nvidia.com/gpu-1")
-                await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
-                assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
-                assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in process.state.unhealthy["GPU-0"]
-                server.is_away = True
-                looks = server.looks
-                await until(lambda: server.refused >= 2)
-                assert (server.looks, list(process.state.unhealthy)) == (looks, ["GPU-0"])
-                server.slices.clear()
-                server.is_away = False
-                await kubelet.until_offered("nvidia.com/gpu-0")
+        def offering(agent, preparation):
+            return DevicePlugins(agent, preparation, OtherDrivers(slices, agent).look)
 
-    asyncio.run(offer())
+        async with kubelet_in(node.root) as kubelet, running(node, offering=offering) as process:
+            await kubelet.until_offered("nvidia.com/gpu-1")
+            await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+            assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+            assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in process.state.unhealthy["GPU-0"]
+            server.is_away = True
+            looks = server.looks
+            await until(lambda: server.refused >= 2)
+            assert (server.looks, list(process.state.unhealthy)) == (looks, ["GPU-0"])
+            server.slices.clear()
+            server.is_away = False
+            await kubelet.until_offered("nvidia.com/gpu-0")
 
 
 NAMELESS = (
@@ -218,22 +202,19 @@ NAMELESS = (
 @pytest.mark.usefixtures("quick_looks")
 def test_next_to_a_plugin_whose_device_ids_name_no_card_nothing_is_offered_unless_it_is_trusted(capfd):
     async def offer(trusted):
-        with node_folder(trusted_resources=trusted) as node:
-            node.write_gpus(card(0), card(1))
-            node.write_card_names("GPU-0", "GPU-1")
-            async with kubelet_in(node.root) as kubelet:
-                other = OtherPlugin(node.root / "device-plugins", "theirs.sock", ["0"])
-                await other.start("nvidia.com/gpu")
-                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
-                async with running(node) as process:
-                    await kubelet.until(lambda: len(kubelet.first_devices) == 3)
-                    if not trusted:
-                        assert process.state.unhealthy == {"GPU-0": NAMELESS, "GPU-1": NAMELESS}
-                        await other.stop()
-                    await kubelet.until_offered("nvidia.com/gpu-0")
-                    await kubelet.until_offered("nvidia.com/gpu-1")
-                if trusted:
+        async with node_with(card(0), card(1), trusted_resources=trusted) as (node, kubelet):
+            other = OtherPlugin(node.root / "device-plugins", "theirs.sock", ["0"])
+            await other.start("nvidia.com/gpu")
+            await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+            async with running(node) as process:
+                await kubelet.until(lambda: len(kubelet.first_devices) == 3)
+                if not trusted:
+                    assert process.state.unhealthy == {"GPU-0": NAMELESS, "GPU-1": NAMELESS}
                     await other.stop()
+                await kubelet.until_offered("nvidia.com/gpu-0")
+                await kubelet.until_offered("nvidia.com/gpu-1")
+            if trusted:
+                await other.stop()
 
     asyncio.run(offer(()))
     assert capfd.readouterr().err.count("GPU may be offered twice: it gets no new pods") == 2

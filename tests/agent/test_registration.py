@@ -1,6 +1,5 @@
 """Registrations come back after everything that ends them."""
 
-import asyncio
 import json
 import tempfile
 from contextlib import AsyncExitStack
@@ -12,25 +11,13 @@ import pytest
 from agent import ownership
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.runtime import Runtime
-from agent.settings import LimiterPart
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, ready, running, served, until
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, ready, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
 
 NAME = "nvidia.com/gpu-0"
 
 
-def run(test):
-    """Run a test that is a coroutine."""
-    return lambda: asyncio.run(test())
-
-
-def run_with_output(test):
-    """Run one that looks at the log."""
-    return lambda capfd: asyncio.run(test(capfd))
-
-
-@run
 async def test_a_kubelet_that_starts_again_gets_a_new_registration():
     async with served(card(0), card(1)) as (node, kubelet):
         await kubelet.pre_start(NAME, "GPU-0::0")
@@ -44,7 +31,6 @@ async def test_a_kubelet_that_starts_again_gets_a_new_registration():
         await again.stop()
 
 
-@run
 async def test_a_kubelet_that_starts_again_without_closing_a_stream_is_noticed_by_its_socket():
     async with served(card(0)) as (node, kubelet):
         # The one before goes on, unseen: its sockets' names are another kubelet's now.
@@ -55,7 +41,6 @@ async def test_a_kubelet_that_starts_again_without_closing_a_stream_is_noticed_b
         assert len(kubelet.registrations[NAME]) == 1
 
 
-@run
 async def test_a_stream_that_ends_is_registered_again():
     async with served(card(0)) as (_, kubelet):
         for follower in list(kubelet._followers):
@@ -71,26 +56,21 @@ def quick_looks(monkeypatch):
 
 
 @pytest.mark.usefixtures("quick_looks")
-def test_a_name_that_another_plugin_took_is_registered_again():
-    async def take():
-        async with served(card(0), card(1)) as (node, kubelet):
-            other = OtherPlugin(node.root / "device-plugins", "other.sock", ["other-0"])
-            await other.start(NAME)
-            await kubelet.until(lambda: len(kubelet.registrations[NAME]) >= 3)
-            await kubelet.until_offered(NAME)
-            assert kubelet.devices[NAME].keys() == set(ids(0, *range(8)))
-            assert len(kubelet.registrations["nvidia.com/gpu-1"]) == 1
-            await other.stop()
-
-    asyncio.run(take())
+async def test_a_name_that_another_plugin_took_is_registered_again():
+    async with served(card(0), card(1)) as (node, kubelet):
+        other = OtherPlugin(node.root / "device-plugins", "other.sock", ["other-0"])
+        await other.start(NAME)
+        await kubelet.until(lambda: len(kubelet.registrations[NAME]) >= 3)
+        await kubelet.until_offered(NAME)
+        assert kubelet.devices[NAME].keys() == set(ids(0, *range(8)))
+        assert len(kubelet.registrations["nvidia.com/gpu-1"]) == 1
+        await other.stop()
 
 
-@run
 async def test_nothing_is_registered_before_every_card_has_a_cdi_name():
     await refused(card_names=False, said="names GPU 0 (GPU-0)")
 
 
-@run
 async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
     with tempfile.NamedTemporaryFile() as file:
         file.write(msgspec.json.encode(Runtime("containerd://1.7.27", cdi=False)))
@@ -98,13 +78,11 @@ async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
         await refused(cdi_enabled=False, runtime_file=file.name, said="CDI is off in containerd://1.7.27")
 
 
-@run
 async def test_nothing_is_registered_while_the_runtime_is_not_known():
     await refused(cdi_enabled=False, said="give --runtime-file")
     await refused(cdi_enabled=False, runtime_file="/nonexistent", said="give --runtime-file")
 
 
-@run
 async def test_nothing_is_registered_without_the_limiters_library():
     await refused(library=False, said="put the library of limiter hami-core there")
 
@@ -125,7 +103,6 @@ async def refused(*, said: str, card_names: bool = True, library: bool = True, *
             assert kubelet.registrations == {}
 
 
-@run
 async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
     with node_folder() as node:
         node.write_gpus(card(0))
@@ -156,24 +133,19 @@ class Silent(FakeKubelet):
         return api.Empty()
 
 
-def test_a_kubelet_that_takes_a_name_and_is_silent_then_is_asked_again(monkeypatch):
+async def test_a_kubelet_that_takes_a_name_and_is_silent_then_is_asked_again(monkeypatch):
     monkeypatch.setattr("agent.registration.STREAM_SECONDS", 0.2)
-
-    async def be_silent():
-        with node_folder() as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            kubelet = Silent(node.root)
-            await kubelet.start()
-            async with running(node):
-                await kubelet.until_offered(NAME)
-            assert len(kubelet.registrations[NAME]) == 2
-            await kubelet.stop()
-
-    asyncio.run(be_silent())
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        kubelet = Silent(node.root)
+        await kubelet.start()
+        async with running(node):
+            await kubelet.until_offered(NAME)
+        assert len(kubelet.registrations[NAME]) == 2
+        await kubelet.stop()
 
 
-@run_with_output
 async def test_the_log_says_once_why_nothing_is_registered(capfd):
     with node_folder() as node:
         node.write_gpus(card(0))
@@ -194,66 +166,27 @@ async def test_the_log_says_once_why_nothing_is_registered(capfd):
     assert reasons.count(reasons[1]) == 1
 
 
-@run_with_output
 async def test_a_kubelet_that_does_not_tell_who_holds_what_holds_nothing_up(capfd):
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root) as kubelet, running(node):
-            kubelet.may_list.clear()
-            await kubelet.until_offered(NAME)
-            kubelet.may_list.set()
+    async with node_with(card(0)) as (node, kubelet), running(node):
+        kubelet.may_list.clear()
+        await kubelet.until_offered(NAME)
+        kubelet.may_list.set()
     assert "CDI device" not in capfd.readouterr().err
 
 
-@run_with_output
-async def test_a_file_that_cannot_be_removed_holds_nothing_up(capfd):
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        # Not even root removes a folder as a file; so it is with all files of a disk that is read-only.
-        (node.cdi / "clearml-injector.io-slices-GPU-gone.json").mkdir()
-        async with kubelet_in(node.root) as kubelet, running(node):
-            await kubelet.until_offered(NAME)
-            await kubelet.allocate(NAME, "GPU-0::0")
-            await until(lambda: "GPU-gone.json cannot be removed" in capfd.readouterr().err)
-
-
-@run
-async def test_what_an_init_container_holds_by_the_kubelets_file_stays():
-    unlimited = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none"))
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root) as kubelet:
-            async with running(node):
-                await kubelet.until_offered(NAME)
-            kubelet.write_checkpoint(("uid", "init", NAME, ids(0, 0, 1, 2), ()))
-            kubelet.held["pod", "main"] = {NAME: ids(0, 0)}
-            async with running(node, unlimited):
-                await until(lambda: len(node.specification(0)) < 10)
-                held = {each.rpartition("-of-")[0].rpartition("-")[2] for each in node.specification(0)}
-                assert held == {"1", "3"}
-
-
-@run
 async def test_a_second_agent_of_a_node_takes_no_name_until_the_first_has_ended():
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root) as kubelet, AsyncExitStack() as first, AsyncExitStack() as second:
-            await first.enter_async_context(running(node))
-            await kubelet.until_offered(NAME)
-            process = await second.enter_async_context(running(node))
-            await until(lambda: process.state is not None and process.state._registrations)
-            assert "another agent runs on this node" in (await ready(process)).text
-            assert len(kubelet.registrations[NAME]) == 1
-            await first.aclose()
-            await until(lambda: process.state.missing is None)
-            assert len(kubelet.registrations[NAME]) == 2
+    async with node_with(card(0)) as (node, kubelet), AsyncExitStack() as first, AsyncExitStack() as second:
+        await first.enter_async_context(running(node))
+        await kubelet.until_offered(NAME)
+        process = await second.enter_async_context(running(node))
+        await until(lambda: process.state is not None and process.state._registrations)
+        assert "another agent runs on this node" in (await ready(process)).text
+        assert len(kubelet.registrations[NAME]) == 1
+        await first.aclose()
+        await until(lambda: process.state.missing is None)
+        assert len(kubelet.registrations[NAME]) == 2
 
 
-@run
 async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_microk8s():
     long = "a-long-name-of-a-company.example.com/a-long-name-of-its-shared-gpus-{index}"
     folder, most = "/var/snap/microk8s/common/var/lib/kubelet/device-plugins/", 107
@@ -267,12 +200,8 @@ async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_micro
             assert len(folder + socket) <= most
 
 
-@run
 async def test_what_looks_like_a_socket_of_ours_and_cannot_be_removed_holds_nothing_up():
-    with node_folder() as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root) as kubelet:
-            (node.root / "device-plugins" / "clearml-injector-x.sock").mkdir()
-            async with running(node):
-                await kubelet.until_offered(NAME)
+    async with node_with(card(0)) as (node, kubelet):
+        (node.root / "device-plugins" / "clearml-injector-x.sock").mkdir()
+        async with running(node):
+            await kubelet.until_offered(NAME)

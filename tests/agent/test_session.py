@@ -7,7 +7,6 @@ import signal
 import pynvml
 import pytest
 
-from agent.parallel_start import begin
 from agent.process import run_agent
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
@@ -15,22 +14,19 @@ from tests.agent.support.node import card, node_folder, until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_with_the_agent(number):
-    async def live():
-        with node_folder() as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            policies = node.root / "policies"
-            policies.mkdir()
-            (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
-            async with kubelet_in(node.root) as kubelet:
-                running = asyncio.ensure_future(run_agent(node.options, begin(node.options)))
-                await kubelet.until_offered("nvidia.com/gpu-0")
-                assert pynvml.nvmlDeviceGetCount() == 1
-                os.kill(os.getpid(), number)
-                assert await running is False
-                await until(lambda: not kubelet.devices)
-            with pytest.raises(pynvml.NVMLError_Uninitialized):
-                pynvml.nvmlDeviceGetCount()
-
-    asyncio.run(live())
+async def test_it_ends_with_the_agent(number):
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        policies = node.root / "policies"
+        policies.mkdir()
+        (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
+        async with kubelet_in(node.root) as kubelet:
+            running = asyncio.ensure_future(run_agent(node.options, {}))
+            await kubelet.until_offered("nvidia.com/gpu-0")
+            assert pynvml.nvmlDeviceGetCount() == 1
+            os.kill(os.getpid(), number)
+            assert await running is False
+            await until(lambda: not kubelet.devices)
+        with pytest.raises(pynvml.NVMLError_Uninitialized):
+            pynvml.nvmlDeviceGetCount()

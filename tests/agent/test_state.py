@@ -10,22 +10,19 @@ from agent.state import AgentState
 CARD = Gpu(0, "GPU-a", "NVIDIA A100", 40960)
 
 
-def test_a_change_wakes_followers_and_a_repetition_does_not():
-    async def follow():
-        state = AgentState([CARD])
-        waiting = asyncio.ensure_future(state.next_version(state.version))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        state.mark_unhealthy("GPU-a", "Xid 79")
-        assert await waiting == state.version
-        seen = state.version
-        state.mark_unhealthy("GPU-a", "Xid 79")
-        assert state.version == seen
-        state.mark_healthy("GPU-a")
-        assert await state.next_version(seen) > seen
-        assert state.unhealthy == {}
-
-    asyncio.run(follow())
+async def test_a_change_wakes_followers_and_a_repetition_does_not():
+    state = AgentState([CARD])
+    waiting = asyncio.ensure_future(state.next_version(state.version))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    state.mark_unhealthy("GPU-a", "Xid 79")
+    assert await waiting == state.version
+    seen = state.version
+    state.mark_unhealthy("GPU-a", "Xid 79")
+    assert state.version == seen
+    state.mark_healthy("GPU-a")
+    assert await state.next_version(seen) > seen
+    assert state.unhealthy == {}
 
 
 def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
@@ -36,7 +33,7 @@ def test_small_changes_of_what_containers_use_wake_nobody_until_they_add_up():
         state = AgentState([CARD])
         for mib in (1000, 1060, 1099, 1100):
             state.set_uses(use(mib), 0)
-            assert state.uses == tuple(use(mib))
+            assert state.uses == use(mib)
             yield state.version
 
     async def collected():

@@ -5,21 +5,19 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
 from agent.held_slices import HeldSlices
-from agent.kubelet import Kubelet
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
 from agent.settings import LimiterPart
-from agent.state import AgentState, Unlimited
+from agent.state import Unlimited
 from agent.usage import Usage
 from testbed.nvidia.cards import CountedGroup, RunningProcess
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder
+from tests.agent.support.node import PER_GPU, agent_with, card, ids, node_folder
 
 MIB = 1024 * 1024
 FIRST, SECOND = "a" * 64, "b" * 64
@@ -34,7 +32,6 @@ def measured(  # noqa: PLR0913 what a node has
     """
 
     async def measure():
-        registry = CollectorRegistry()
         with node_folder() as node:
             options = replace(
                 node.options,
@@ -55,22 +52,19 @@ def measured(  # noqa: PLR0913 what a node has
                     (node.root / "proc" / str(pid) / name).write_text(text)
             node.write_gpus(*cards)
             gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
-            state = AgentState(gpus)
-            source = node.open_driver()
-            kubelet = Kubelet(node.root)
-            slices = HeldSlices(policy, state, kubelet.plugins)
-            usage = Usage(options, policy, state, source, kubelet, slices, registry)
+            agent = agent_with(gpus, policy, options, node.open_driver())
+            usage = Usage(agent, HeldSlices(agent))
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)
                 await usage.measure()
                 await usage.measure()
-            source.close()
+            agent.source.close()
         return {
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
-            for family in registry.collect()
+            for family in agent.registry.collect()
             for sample in family.samples
-        } | {"unlimited": state.unlimited, "uses": state.uses}
+        } | {"unlimited": agent.state.unlimited, "uses": agent.state.uses}
 
     return asyncio.run(measure())
 

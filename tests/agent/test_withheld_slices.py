@@ -1,6 +1,5 @@
 """Slices that containers hold beyond what the kubelet counts, after slicesPerGpu grew, go to nobody else."""
 
-import asyncio
 from fractions import Fraction
 
 import msgspec
@@ -10,10 +9,8 @@ from hypothesis import strategies as st
 
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
-from agent.shares import slice_ids
-from agent.withheld_slices import withheld_ids
-from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, running
+from agent.shares import slice_ids, withheld_ids
+from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_with, running
 
 CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
 SIZES = st.sampled_from([2, 4, 8, 16])
@@ -43,24 +40,19 @@ def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
     assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
 
 
-def test_without_pod_resources_slices_are_withheld_by_the_kubelets_file_until_it_lacks_them(monkeypatch):
+async def test_without_pod_resources_slices_are_withheld_by_the_kubelets_file(
+    monkeypatch,
+):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
     sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
     devices = ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8")
-
-    async def end():
-        with node_folder() as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet:
-                kubelet.write_checkpoint(("uid", "main", NAME, ids(0, 0, 1, 2, 3), devices))
-                kubelet.lists = False
-                async with running(node, sixteenths):
-                    await kubelet.until_offered(NAME, 12)
-                    kubelet.write_checkpoint()
-                    await kubelet.until_offered(NAME, 16)
-
-    asyncio.run(end())
+    async with node_with(card(0)) as (node, kubelet):
+        kubelet.write_checkpoint(("uid", "main", NAME, ids(0, 0, 1, 2, 3), devices))
+        kubelet.lists = False
+        async with running(node, sixteenths):
+            await kubelet.until_offered(NAME, 12)
+            kubelet.write_checkpoint()
+            await kubelet.until_offered(NAME, 16)
 
 
 WAYS = {
@@ -71,74 +63,53 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_half_a_gpu_of_before_is_known_by_the_answer_that_gave_it(way):
+async def test_half_a_gpu_of_before_is_known_by_the_answer_that_gave_it(way):
     options, limiter = WAYS[way]
     eighths = msgspec.structs.replace(PER_GPU, limiter=limiter)
     sixteenths = msgspec.structs.replace(eighths, slices_per_gpu=16)
     half = ids(0, 0, 1, 2, 3)
-
-    async def grow():
-        with node_folder(**options) as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet:
-                async with running(node, eighths):
-                    await kubelet.until_offered(NAME)
-                    answer = await kubelet.allocate(NAME, *half)
-                kubelet.write_checkpoint(("uid", "main", NAME, half, answer))
-                kubelet.held["old", "main"] = {NAME: half}
-                kubelet.first_devices.clear()
-                async with running(node, sixteenths):
-                    await kubelet.until(lambda: NAME in kubelet.first_devices)
-                    assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
-                    assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
-
-    asyncio.run(grow())
+    async with node_with(card(0), **options) as (node, kubelet):
+        async with running(node, eighths):
+            await kubelet.until_offered(NAME)
+            answer = await kubelet.allocate(NAME, *half)
+        kubelet.write_checkpoint(("uid", "main", NAME, half, answer))
+        kubelet.held["old", "main"] = {NAME: half}
+        kubelet.first_devices.clear()
+        async with running(node, sixteenths):
+            await kubelet.until(lambda: NAME in kubelet.first_devices)
+            assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
+            assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
 
 
-def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_limits():
+async def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_limits():
     given = ids(0, 0, 1)
-
-    async def limit():
-        with node_folder() as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet:
-                kubelet.write_checkpoint(("uid", "main", NAME, given, ("nvidia.com/gpu=0",)))
-                kubelet.held["old", "main"] = {NAME: given}
-                async with running(node):
-                    await kubelet.until(lambda: NAME in kubelet.first_devices)
-                    assert list(kubelet.first_devices[NAME].values()) == ["Healthy"] * 8
-
-    asyncio.run(limit())
+    async with node_with(card(0)) as (node, kubelet):
+        kubelet.write_checkpoint(("uid", "main", NAME, given, ("nvidia.com/gpu=0",)))
+        kubelet.held["old", "main"] = {NAME: given}
+        async with running(node):
+            await kubelet.until(lambda: NAME in kubelet.first_devices)
+            assert list(kubelet.first_devices[NAME].values()) == ["Healthy"] * 8
 
 
-def test_half_a_gpu_of_before_leaves_half_of_it_until_it_ends(monkeypatch):
+async def test_half_a_gpu_of_before_leaves_half_of_it_until_it_ends(monkeypatch):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
     sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
     half = ids(0, 0, 1, 2, 3)
-
-    async def grow():
-        with node_folder() as node:
-            node.write_gpus(card(0))
-            node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet:
-                kubelet.write_checkpoint(
-                    (
-                        "uid",
-                        "main",
-                        NAME,
-                        half,
-                        ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8"),
-                    )
-                )
-                kubelet.held["old", "main"] = {NAME: half}
-                async with running(node, sixteenths):
-                    await kubelet.until(lambda: NAME in kubelet.first_devices)
-                    assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
-                    assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
-                    # The kubelet's file says it until the next pod; its books do not.
-                    kubelet.held.clear()
-                    await kubelet.until_offered(NAME, 16)
-
-    asyncio.run(grow())
+    async with node_with(card(0)) as (node, kubelet):
+        kubelet.write_checkpoint(
+            (
+                "uid",
+                "main",
+                NAME,
+                half,
+                ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8"),
+            )
+        )
+        kubelet.held["old", "main"] = {NAME: half}
+        async with running(node, sixteenths):
+            await kubelet.until(lambda: NAME in kubelet.first_devices)
+            assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
+            assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
+            # The kubelet's file says it until the next pod; its books do not.
+            kubelet.held.clear()
+            await kubelet.until_offered(NAME, 16)

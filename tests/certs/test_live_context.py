@@ -39,46 +39,37 @@ def live_with(pair: KeyPair) -> LiveTlsContext:
     return live
 
 
-def test_each_new_handshake_gets_the_newest_pair():
-    async def scenario():
-        first, second = new_leaf(), new_leaf()
-        live = live_with(first)
-        async with listening(live.listener) as port:
-            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(first)
-            live.swap(second)
-            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(second)
-
-    asyncio.run(scenario())
+async def test_each_new_handshake_gets_the_newest_pair():
+    first, second = new_leaf(), new_leaf()
+    live = live_with(first)
+    async with listening(live.listener) as port:
+        assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(first)
+        live.swap(second)
+        assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(second)
 
 
-def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_pair():
-    async def scenario():
-        first, second = new_leaf(), new_leaf()
-        live = live_with(first)
-        names = recording_names(live.listener)
-        async with listening(live.listener) as port:
-            await shake_hands(port, trusting(CA), "127.0.0.1")
-            live.swap(second)
-            assert (await shake_hands(port, trusting(CA), "127.0.0.1")).leaf_der == der_of(second)
-            await shake_hands(port, trusting(CA), "localhost")
-        assert names == [None, None, "localhost"]
-
-    asyncio.run(scenario())
+async def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_pair():
+    first, second = new_leaf(), new_leaf()
+    live = live_with(first)
+    names = recording_names(live.listener)
+    async with listening(live.listener) as port:
+        await shake_hands(port, trusting(CA), "127.0.0.1")
+        live.swap(second)
+        assert (await shake_hands(port, trusting(CA), "127.0.0.1")).leaf_der == der_of(second)
+        await shake_hands(port, trusting(CA), "localhost")
+    assert names == [None, None, "localhost"]
 
 
-def test_an_open_connection_outlives_a_swap():
-    async def scenario():
-        live = live_with(new_leaf())
-        async with listening(live.listener) as port:
-            reader, writer = await asyncio.open_connection(
-                "127.0.0.1", port, ssl=trusting(CA), server_hostname="localhost"
-            )
-            live.swap(new_leaf())
-            writer.write(b"?")
-            assert await reader.read() == b"?"
-            writer.close()
-
-    asyncio.run(scenario())
+async def test_an_open_connection_outlives_a_swap():
+    live = live_with(new_leaf())
+    async with listening(live.listener) as port:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=trusting(CA), server_hostname="localhost"
+        )
+        live.swap(new_leaf())
+        writer.write(b"?")
+        assert await reader.read() == b"?"
+        writer.close()
 
 
 @pytest.mark.parametrize(
@@ -93,112 +84,90 @@ def test_an_open_connection_outlives_a_swap():
     ],
     ids=["mismatched", "empty", "torn"],
 )
-def test_a_bad_pair_keeps_the_one_before(bad, message):
-    async def scenario():
-        good = new_leaf()
-        live = live_with(good)
-        with pytest.raises(CertificateError) as refused:
-            live.swap(bad)
-        assert str(refused.value).startswith(message)
-        async with listening(live.listener) as port:
-            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(good)
-
-    asyncio.run(scenario())
+async def test_a_bad_pair_keeps_the_one_before(bad, message):
+    good = new_leaf()
+    live = live_with(good)
+    with pytest.raises(CertificateError) as refused:
+        live.swap(bad)
+    assert str(refused.value).startswith(message)
+    async with listening(live.listener) as port:
+        assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(good)
 
 
-def test_handshakes_are_refused_before_the_first_pair():
-    async def scenario():
-        live = LiveTlsContext()
-        assert not live.serving
-        async with listening(live.listener) as port:
-            with pytest.raises(OSError):
-                await shake_hands(port, trusting(CA))
-            live.swap(new_leaf())
-            assert live.serving
+async def test_handshakes_are_refused_before_the_first_pair():
+    live = LiveTlsContext()
+    assert not live.serving
+    async with listening(live.listener) as port:
+        with pytest.raises(OSError):
             await shake_hands(port, trusting(CA))
-
-    asyncio.run(scenario())
+        live.swap(new_leaf())
+        assert live.serving
+        await shake_hands(port, trusting(CA))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_both_versions_of_today_are_spoken(version):
-    async def scenario():
-        client = trusting(CA)
-        client.minimum_version = client.maximum_version = version
-        async with listening(live_with(new_leaf()).listener) as port:
-            await shake_hands(port, client)
-
-    asyncio.run(scenario())
+async def test_both_versions_of_today_are_spoken(version):
+    client = trusting(CA)
+    client.minimum_version = client.maximum_version = version
+    async with listening(live_with(new_leaf()).listener) as port:
+        await shake_hands(port, client)
 
 
 def test_nothing_older_is_offered():
     assert live_with(new_leaf()).listener.minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_no_session_carries_a_client_past_a_swap():
-    async def scenario():
-        first, second = new_leaf(), new_leaf()
-        live = live_with(first)
-        client = trusting(CA)
-        async with listening(live.listener) as port:
-            before = await shake_hands(port, client)
-            live.swap(second)
-            after = await shake_hands(port, client, session=before.session)
-        assert (after.resumed, after.leaf_der) == (False, der_of(second))
-
-    asyncio.run(scenario())
+async def test_no_session_carries_a_client_past_a_swap():
+    first, second = new_leaf(), new_leaf()
+    live = live_with(first)
+    client = trusting(CA)
+    async with listening(live.listener) as port:
+        before = await shake_hands(port, client)
+        live.swap(second)
+        after = await shake_hands(port, client, session=before.session)
+    assert (after.resumed, after.leaf_der) == (False, der_of(second))
 
 
-def test_without_these_options_a_session_would_carry_a_client_past_a_swap():
+async def test_without_these_options_a_session_would_carry_a_client_past_a_swap():
     """The control: the same two handshakes against contexts as Python makes them do resume."""
-
-    async def scenario():
-        live = live_with(new_leaf())
-        live.listener.options &= ~ssl.OP_NO_TICKET
-        live.listener.num_tickets = 2
-        client = trusting(CA)
-        async with listening(live.listener) as port:
-            before = await shake_hands(port, client)
-            live.swap(new_leaf())
-            assert (await shake_hands(port, client, session=before.session)).resumed
-
-    asyncio.run(scenario())
+    live = live_with(new_leaf())
+    live.listener.options &= ~ssl.OP_NO_TICKET
+    live.listener.num_tickets = 2
+    client = trusting(CA)
+    async with listening(live.listener) as port:
+        before = await shake_hands(port, client)
+        live.swap(new_leaf())
+        assert (await shake_hands(port, client, session=before.session)).resumed
 
 
-def test_only_clients_of_the_client_ca_get_in_and_a_swap_changes_which(tmp_path):
-    async def scenario():
-        old, new = make_authority(NOW), make_authority(NOW)
-        by_old = presenting(CA, new_leaf(old), tmp_path / "old")
-        by_new = presenting(CA, new_leaf(new), tmp_path / "new")
-        live = LiveTlsContext(verify_clients=True)
-        live.swap(new_leaf(), old.certificate_pem)
-        async with listening(live.listener) as port:
-            let_in = await shake_hands(port, by_old)
-            for stranger in (by_new, trusting(CA)):
-                with pytest.raises(OSError):
-                    await shake_hands(port, stranger)
-            live.swap(new_leaf(), old.certificate_pem + new.certificate_pem)
-            await shake_hands(port, by_old)
-            await shake_hands(port, by_new)
-            live.swap(new_leaf(), new.certificate_pem)
-            await shake_hands(port, by_new)
+async def test_only_clients_of_the_client_ca_get_in_and_a_swap_changes_which(tmp_path):
+    old, new = make_authority(NOW), make_authority(NOW)
+    by_old = presenting(CA, new_leaf(old), tmp_path / "old")
+    by_new = presenting(CA, new_leaf(new), tmp_path / "new")
+    live = LiveTlsContext(verify_clients=True)
+    live.swap(new_leaf(), old.certificate_pem)
+    async with listening(live.listener) as port:
+        let_in = await shake_hands(port, by_old)
+        for stranger in (by_new, trusting(CA)):
             with pytest.raises(OSError):
-                await shake_hands(port, by_old, session=let_in.session)
+                await shake_hands(port, stranger)
+        live.swap(new_leaf(), old.certificate_pem + new.certificate_pem)
+        await shake_hands(port, by_old)
+        await shake_hands(port, by_new)
+        live.swap(new_leaf(), new.certificate_pem)
+        await shake_hands(port, by_new)
+        with pytest.raises(OSError):
+            await shake_hands(port, by_old, session=let_in.session)
 
-    asyncio.run(scenario())
 
-
-def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off(tmp_path):
-    async def scenario():
-        live = LiveTlsContext(verify_clients=True)
-        live.swap(new_leaf(), CA)
-        client = presenting(CA, new_leaf(), tmp_path / "client")
-        client.maximum_version = ssl.TLSVersion.TLSv1_2
-        async with listening(live.listener) as port:
-            with pytest.raises(OSError):
-                await shake_hands(port, client)
-
-    asyncio.run(scenario())
+async def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off(tmp_path):
+    live = LiveTlsContext(verify_clients=True)
+    live.swap(new_leaf(), CA)
+    client = presenting(CA, new_leaf(), tmp_path / "client")
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    async with listening(live.listener) as port:
+        with pytest.raises(OSError):
+            await shake_hands(port, client)
 
 
 @pytest.mark.parametrize(("verify_clients", "client_ca"), [(True, None), (False, CA)])
@@ -298,14 +267,10 @@ async def swap_twenty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> 
     return refused
 
 
-def test_a_pair_from_tomorrow_is_the_clients_to_refuse():
+async def test_a_pair_from_tomorrow_is_the_clients_to_refuse():
     """The context serves what it is given: dates are the validation's concern, with the caller's clock."""
-
-    async def scenario():
-        tomorrow = NOW + timedelta(days=1)
-        live = live_with(make_leaf(make_authority(tomorrow), LOCAL_NAMES, tomorrow))
-        async with listening(live.listener) as port:
-            with pytest.raises(ssl.SSLCertVerificationError):
-                await shake_hands(port, trusting(CA))
-
-    asyncio.run(scenario())
+    tomorrow = NOW + timedelta(days=1)
+    live = live_with(make_leaf(make_authority(tomorrow), LOCAL_NAMES, tomorrow))
+    async with listening(live.listener) as port:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await shake_hands(port, trusting(CA))

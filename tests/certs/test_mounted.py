@@ -132,7 +132,7 @@ def test_a_directory_that_cannot_be_followed_is_reported_and_waited_for(tmp_path
 
 @pytest.mark.parametrize("verify_clients", [False, True])
 @pytest.mark.parametrize("trusted", ["intermediate", "leaf"])
-def test_what_is_trusted_need_be_no_root_for_those_that_dial_and_are_dialled(
+async def test_what_is_trusted_need_be_no_root_for_those_that_dial_and_are_dialled(
     tmp_path, trusted, verify_clients
 ):
     """As with an issuer of cert-manager that knows its own certificate and not its root's."""
@@ -141,17 +141,13 @@ def test_what_is_trusted_need_be_no_root_for_those_that_dial_and_are_dialled(
     first = made.cert_chain_pems[0].bytes()
     write_pair(tmp_path, KeyPair(first, made.private_key_pem.bytes()))
     (tmp_path / "ca.crt").write_bytes(middle.cert_pem.bytes() if trusted == "intermediate" else first)
-
-    async def scenario():
-        mounted = MountedCertificate(
-            tmp_path, MountRules(NAMES), lambda _: None, lambda _: None, verify_clients=verify_clients
-        )
-        assert mounted.missing is None
-        async with listening(mounted.context.listener) as port:
-            seen = await shake_hands(port, mounted.client)
-        assert ssl.DER_cert_to_PEM_cert(seen.leaf_der) == first.decode().replace("\r", "")
-
-    asyncio.run(scenario())
+    mounted = MountedCertificate(
+        tmp_path, MountRules(NAMES), lambda _: None, lambda _: None, verify_clients=verify_clients
+    )
+    assert mounted.missing is None
+    async with listening(mounted.context.listener) as port:
+        seen = await shake_hands(port, mounted.client)
+    assert ssl.DER_cert_to_PEM_cert(seen.leaf_der) == first.decode().replace("\r", "")
 
 
 @pytest.mark.parametrize("injected", [None, "", "0" * 64])
@@ -195,65 +191,52 @@ def test_all_files_are_read_from_one_generation(tmp_path):
     assert files.source == str(tmp_path / "tls")
 
 
-def test_a_running_watch_follows_the_kubelet(tmp_path):
-    async def scenario():
-        mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
-        mount = Mount(tmp_path / "tls")
-        async with asyncio.timeout(WAIT_S), running(mount.pair):
-            await mount.accepted.get()
-            for generation in ("2", "3"):
-                pair = leaf()
-                mount_like_kubelet(tmp_path / "tls", generation, secret(pair))
-                assert await mount.accepted.get() == pair
-        assert mount.rejected == []
-
-    asyncio.run(scenario())
+async def test_a_running_watch_follows_the_kubelet(tmp_path):
+    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
+    mount = Mount(tmp_path / "tls")
+    async with asyncio.timeout(WAIT_S), running(mount.pair):
+        await mount.accepted.get()
+        for generation in ("2", "3"):
+            pair = leaf()
+            mount_like_kubelet(tmp_path / "tls", generation, secret(pair))
+            assert await mount.accepted.get() == pair
+    assert mount.rejected == []
 
 
-def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
+async def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
     monkeypatch.setattr("certs.mounted.POLL_SECONDS", 0.05)
-
-    async def scenario():
-        mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
-        async with asyncio.timeout(WAIT_S), running(mount.pair):
-            first, second = leaf(), leaf()
-            mount_like_kubelet(directory, "1", secret(first))
-            assert await mount.accepted.get() == first
-            directory.rename(tmp_path / "gone")
-            mount_like_kubelet(directory, "1", secret(second))
-            assert await mount.accepted.get() == second
-
-    asyncio.run(scenario())
+    mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
+    async with asyncio.timeout(WAIT_S), running(mount.pair):
+        first, second = leaf(), leaf()
+        mount_like_kubelet(directory, "1", secret(first))
+        assert await mount.accepted.get() == first
+        directory.rename(tmp_path / "gone")
+        mount_like_kubelet(directory, "1", secret(second))
+        assert await mount.accepted.get() == second
 
 
-def test_a_running_watch_ends_at_once_when_cancelled(tmp_path):
-    async def scenario():
-        mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
-        mount = Mount(tmp_path / "tls")
-        async with asyncio.timeout(WAIT_S), running(mount.pair):
-            await mount.accepted.get()
-        assert len(asyncio.all_tasks()) == 1
-
-    asyncio.run(scenario())
+async def test_a_running_watch_ends_at_once_when_cancelled(tmp_path):
+    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
+    mount = Mount(tmp_path / "tls")
+    async with asyncio.timeout(WAIT_S), running(mount.pair):
+        await mount.accepted.get()
+    assert len(asyncio.all_tasks()) == 1
 
 
-def test_mounted_generations_reach_the_handshakes(tmp_path):
-    async def scenario():
-        live = LiveTlsContext()
-        seen: asyncio.Queue[KeyPair] = asyncio.Queue()
+async def test_mounted_generations_reach_the_handshakes(tmp_path):
+    live = LiveTlsContext()
+    seen: asyncio.Queue[KeyPair] = asyncio.Queue()
 
-        def serve(files, facts):
-            live.swap(files.pair)
-            seen.put_nowait(files.pair)
+    def serve(files, facts):
+        live.swap(files.pair)
+        seen.put_nowait(files.pair)
 
-        mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
-        pair = MountedFiles(tmp_path / "tls", MountRules(NAMES), serve, lambda error: None)
-        async with asyncio.timeout(WAIT_S), running(pair), listening(live.listener) as port:
-            await seen.get()
-            newest = leaf()
-            mount_like_kubelet(tmp_path / "tls", "1", secret(newest))
-            await seen.get()
-            client = trusting(AUTHORITY.certificate_pem)
-            assert (await shake_hands(port, client)).leaf_der == der_of(newest)
-
-    asyncio.run(scenario())
+    mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
+    pair = MountedFiles(tmp_path / "tls", MountRules(NAMES), serve, lambda error: None)
+    async with asyncio.timeout(WAIT_S), running(pair), listening(live.listener) as port:
+        await seen.get()
+        newest = leaf()
+        mount_like_kubelet(tmp_path / "tls", "1", secret(newest))
+        await seen.get()
+        client = trusting(AUTHORITY.certificate_pem)
+        assert (await shake_hands(port, client)).leaf_der == der_of(newest)

@@ -9,9 +9,9 @@ from agent.dra.resource_slice import OfferedCard, devices_of
 from agent.dra.resource_slice import manifest as slice_manifest
 from agent.gpu import CardIdentity, Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import NodeReport, manifest
+from agent.kubernetes.gpu_node import manifest
 from agent.kubernetes.resource_slices import Published, ResourceSlices
-from agent.state import HELD, Unlimited
+from agent.state import HELD, AgentState, Unlimited
 from kube.dra import DRIVER
 from kube.names import GPU_NODES_PATH, RESOURCE_SLICES_PATH
 from testbed.chart import objects_of
@@ -97,8 +97,10 @@ def written(control_plane, token, node, tmp_path, **more):
     uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
     first = Gpu(0, "GPU-a", "A100", 40960, numa_node=1, reserved_mib=583)
     gpus = [first, Gpu(1, "GPU-b", "A100", 81920, mig=True)]
-    report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1", unlimited=[UNLIMITED], driver_limits=HELD)
-    body = manifest(node, uid, gpus, report)
+    state = AgentState([first])
+    state.set_registration("nvidia.com/gpu-0", None)
+    state.elsewhere, state.unlimited, state.driver_limits = {"GPU-a": "Xid 79"}, [UNLIMITED], HELD
+    body = manifest(node, uid, gpus, state, "boot-1")
     body["status"]["gpus"][0] |= more
     try:
         return client.apply(f"{GPU_NODES_PATH}/{node}", body)

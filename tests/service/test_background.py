@@ -167,29 +167,26 @@ def test_a_task_that_is_over_is_not_missed():
     assert tasks.tasks.stuck is None
 
 
-def test_a_task_that_pauses_after_a_failure_is_not_missed():
-    async def scenario():
-        tasks = Kept()
+async def test_a_task_that_pauses_after_a_failure_is_not_missed():
+    tasks = Kept()
 
-        async def fail(heartbeat):
-            tasks.began.set()
-            raise OSError("gone")
+    async def fail(heartbeat):
+        tasks.began.set()
+        raise OSError("gone")
 
-        keep = tasks.tasks.keep(
-            BackgroundTask("election", fail, 10), Backoff(first_seconds=3600, max_seconds=3600)
-        )
-        keeping = asyncio.create_task(keep)
-        await tasks.began.wait()
-        for _ in range(3):  # steps of the loop in which the failure is noticed
-            await asyncio.sleep(0)
-        assert tasks.failures("election") == 1
-        tasks.pass_time(1000)
-        assert tasks.tasks.stuck is None
-        keeping.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await keeping
-
-    asyncio.run(scenario())
+    keep = tasks.tasks.keep(
+        BackgroundTask("election", fail, 10), Backoff(first_seconds=3600, max_seconds=3600)
+    )
+    keeping = asyncio.create_task(keep)
+    await tasks.began.wait()
+    for _ in range(3):  # steps of the loop in which the failure is noticed
+        await asyncio.sleep(0)
+    assert tasks.failures("election") == 1
+    tasks.pass_time(1000)
+    assert tasks.tasks.stuck is None
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
 
 
 def test_time_is_counted_while_the_loop_turns():

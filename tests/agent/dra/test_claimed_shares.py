@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,10 @@ from agent.dra.claimed_shares import ClaimedShares
 from agent.gpu import Gpu
 from agent.held_slices import HeldSlices
 from agent.kubelet import Holder
-from agent.state import AgentState
 from testbed.nvidia.cards import RunningProcess
 from tests.agent.support.dra import NODE, UID, ApiServer, DraKubelet, driver_on
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, until
+from tests.agent.support.node import agent_with, card, ids, node_folder, until
 
 CONTAINER = "a" * 64
 GPUS = Gpu(0, "GPU-0", "A100", 40960), Gpu(1, "GPU-1", "A100", 81920)
@@ -34,8 +32,8 @@ def holder(container, *claims, pod="pod", **devices):
 def held(holders, *parts, claim="claim"):
     """(container, number of the GPU, eighths, MiB) of all shares, and who holds an unknown one."""
     prepared = PreparedClaim("default", claim, "pod-uid", parts)
-    state = AgentState(GPUS)
-    slices = HeldSlices(PER_GPU, state, Path("/nowhere"), are_offered=False)
+    agent = agent_with(GPUS)
+    state, slices = agent.state, HeldSlices(agent, are_offered=False)
     found = asyncio.run(ClaimedShares(state, slices, 8, lambda: [prepared]).shares_of(holders))
     assert (state.held, state.withheld) == (None, frozenset())
     return [
@@ -117,22 +115,17 @@ def node():
         yield node
 
 
-def test_what_a_container_uses_of_its_claim_is_measured(node, monkeypatch):
+async def test_what_a_container_uses_of_its_claim_is_measured(node, monkeypatch):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
-    monkeypatch.setattr("agent.usage.LIST_SECONDS", 0.0)
-
-    async def measure():
-        server = ApiServer()
-        server.add_claim({"share": "250k"})
-        async with kubelet_in(node.root) as kubelet, driver_on(node, server) as process:
-            driver = DraKubelet(node)
-            await driver.register()
-            await driver.prepare(("claim", UID))
-            kubelet.claims["train", "main"] = ["claim"]
-            await until(lambda: process.state is not None and process.state.uses)
-            [use] = process.state.uses
-            assert use.name == ContainerName("default", "train", "main")
-            assert (use.gpu, use.memory_mib, use.used_mib, use.busy_percent) == (0, 10240, 3072, 30)
-            assert process.state.held is None, "slices are not offered"
-
-    asyncio.run(measure())
+    server = ApiServer()
+    server.add_claim({"share": "250k"})
+    async with kubelet_in(node.root) as kubelet, driver_on(node, server) as process:
+        driver = DraKubelet(node)
+        await driver.register()
+        await driver.prepare(("claim", UID))
+        kubelet.claims["train", "main"] = ["claim"]
+        await until(lambda: process.state is not None and process.state.uses)
+        [use] = process.state.uses
+        assert use.name == ContainerName("default", "train", "main")
+        assert (use.gpu, use.memory_mib, use.used_mib, use.busy_percent) == (0, 10240, 3072, 30)
+        assert process.state.held is None, "slices are not offered"

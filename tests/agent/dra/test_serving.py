@@ -49,11 +49,6 @@ def _names(written):
     return [each["name"] for each in written["spec"]["devices"]]
 
 
-def run(test):
-    """Run a test that is a coroutine."""
-    return lambda: asyncio.run(test())
-
-
 @contextlib.asynccontextmanager
 async def offered(*cards, policy=PER_GPU, server=None, **options):
     """A node whose driver is registered and published: the node, its kubelet, and the API server."""
@@ -68,7 +63,6 @@ async def offered(*cards, policy=PER_GPU, server=None, **options):
             yield node, kubelet, server
 
 
-@run
 async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory_and_nvidias_attributes():
     with node_folder(**OPTIONS) as node:
         cards = card(0, 40960, reserved_mib=583), replace(card(1, 81920), minor=5)
@@ -111,7 +105,6 @@ async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory
     assert second["attributes"]["memoryMiB"] == {"int": 81920}
 
 
-@run
 async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
     async with offered(card(0)) as (node, kubelet, _):
         assert kubelet.info.type == "DRAPlugin"
@@ -120,7 +113,6 @@ async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
         assert list(kubelet.info.supported_versions) == ["v1.DRAPlugin"]
 
 
-@run
 async def test_a_driver_that_ends_leaves_no_socket_and_its_slice():
     server = ApiServer()
     with node_folder(**OPTIONS) as node:
@@ -133,7 +125,6 @@ async def test_a_driver_that_ends_leaves_no_socket_and_its_slice():
         assert server.devices
 
 
-@run
 async def test_until_the_kubelet_has_registered_it_the_driver_is_not_ready():
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0))
@@ -147,7 +138,6 @@ async def test_until_the_kubelet_has_registered_it_the_driver_is_not_ready():
             await until(lambda: process.state.missing is None)
 
 
-@run
 async def test_a_share_is_the_card_and_exactly_its_limit():
     async with offered(card(0), card(1, 81920, reserved_mib=361)) as (node, kubelet, server):
         server.add_claim({"device": "gpu-1", "share": "17546", "request": "gpu/m81920"})
@@ -207,7 +197,6 @@ def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(sha
     asyncio.run(prepare())
 
 
-@run
 async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
     policy = msgspec.structs.replace(
         PER_GPU, limiter=msgspec.structs.replace(HAMI, env=(), preload=None, cache_path=None)
@@ -219,7 +208,6 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
         assert not claim_file(node)
 
 
-@run
 async def test_several_cards_of_one_claim_have_a_limit_each():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
@@ -229,7 +217,6 @@ async def test_several_cards_of_one_claim_have_a_limit_each():
         assert all("hooks" not in each for each in claim_file(node).values())
 
 
-@run
 async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim(
@@ -272,20 +259,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("claim", "granted", "why"), REFUSED)
-def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
-    async def refuse():
-        async with offered(card(0)) as (node, kubelet, server):
-            server.add_claim({"share": "25k", **granted}, **claim)
-            [answer] = (await kubelet.prepare(("claim", UID))).values()
-            assert why in answer.error
-            assert len(answer.error) <= 200
-            assert not answer.devices
-            assert not claim_file(node)
-
-    asyncio.run(refuse())
+async def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"share": "25k", **granted}, **claim)
+        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        assert why in answer.error
+        assert len(answer.error) <= 200
+        assert not answer.devices
+        assert not claim_file(node)
 
 
-@run
 async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
     async with offered(card(0)) as (node, kubelet, server):
         server.add_claim(*[{"share": "25"}] * 1000)
@@ -304,7 +287,6 @@ async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refu
         assert not claim_file(node)
 
 
-@run
 async def test_a_claim_that_two_pods_share_is_refused():
     async with offered(card(0)) as (_, kubelet, server):
         server.add_claim({"share": "25k"})
@@ -321,7 +303,6 @@ OF_OTHER_CLASSES = (
 )
 
 
-@run
 async def test_a_card_that_another_device_class_gave_away_is_refused():
     async with offered(card(0)) as (node, kubelet, server):
         server.add_claim({"share": "25k"})
@@ -332,7 +313,6 @@ async def test_a_card_that_another_device_class_gave_away_is_refused():
         assert not claim_file(node)
 
 
-@run
 async def test_two_claims_of_one_pod_have_equal_amounts():
     async with offered(card(0), card(1)) as (_, kubelet, server):
         server.add_claim({"share": "25k"})
@@ -345,7 +325,6 @@ async def test_two_claims_of_one_pod_have_equal_amounts():
         assert not answer.error
 
 
-@run
 async def test_prepare_and_unprepare_may_be_repeated():
     async with offered(card(0)) as (node, kubelet, server):
         server.add_claim({"share": "25k"})
@@ -360,7 +339,6 @@ async def test_prepare_and_unprepare_may_be_repeated():
         assert json.loads((node.root / "state/private/claims.json").read_text())["content"]["claims"] == {}
 
 
-@run
 async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_empty_folder():
     server = ApiServer()
     with node_folder(**OPTIONS) as node:
@@ -381,7 +359,6 @@ async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_
                 assert not claim_file(node, OTHER)
 
 
-@run
 async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_every_restart():
     server = ApiServer()
     with node_folder(**OPTIONS) as node:
@@ -409,7 +386,6 @@ async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_ever
                 assert claim_file(node, OTHER)
 
 
-@run
 async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
     server = ApiServer()
     with node_folder(**OPTIONS) as node:
@@ -432,7 +408,6 @@ async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_ser
                 assert claim_file(node, OTHER)
 
 
-@run
 async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_the_driver_serves_on():
     server, removed, finish, starts = ApiServer(), PreparedClaims.remove, serving.DraOffer._finish, []
     with node_folder(**OPTIONS) as node, pytest.MonkeyPatch.context() as patched:
@@ -462,7 +437,6 @@ async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_th
     assert len(starts) == 1
 
 
-@run
 async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_was_removed():
     write, writers, may_write = ClaimSpecifications.write, [], threading.Event()
 
@@ -487,7 +461,6 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
         assert threading.main_thread() not in writers
 
 
-@run
 async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_offer():
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0), card(1))
@@ -510,7 +483,6 @@ async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_
                 await until(lambda: "taints" in server.devices["gpu-0"])
 
 
-@run
 async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole_card():
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0))
@@ -536,7 +508,6 @@ async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole
             assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
 
 
-@run
 async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "25k"})
@@ -555,7 +526,6 @@ async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhi
         assert "gpu-0 is unhealthy (Xid 79)" in refused.error
 
 
-@run
 async def test_a_lost_card_is_tainted_as_such():
     async with offered(card(0), card(1)) as (node, _, server):
         node.write_gpus(card(0, lost=True), card(1))
@@ -563,7 +533,6 @@ async def test_a_lost_card_is_tainted_as_such():
         assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
 
 
-@run
 async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_pods_that_have_it():
     cards = replace(card(0), minor=3), card(1)
     server = ApiServer()
@@ -579,7 +548,6 @@ async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_p
         await until(lambda: "taints" not in server.devices["gpu-3"])
 
 
-@run
 async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
     server = ApiServer()
     server.dropped = {"taints"}
@@ -590,7 +558,6 @@ async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
         await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
 
 
-@run
 async def test_an_api_server_that_drops_shares_is_named():
     server = ApiServer()
     server.dropped = {"allowMultipleAllocations"}
@@ -605,7 +572,6 @@ async def test_an_api_server_that_drops_shares_is_named():
             assert len(server.writes) == written  # what is dropped is no reason to write again
 
 
-@run
 async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_is_right_is_left():
     server = ApiServer()
     async with offered(card(0), server=server) as (_, _, _):
@@ -629,7 +595,6 @@ async def test_a_slice_that_is_removed_or_changed_is_written_again_and_one_that_
         assert len(server.writes) == writes
 
 
-@run
 async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_gone():
     server = ApiServer()
     server.slices["nvidia"] = slice_of_nvidia({"name": "gpu-0", "attributes": {"uuid": {"string": "GPU-0"}}})
@@ -642,7 +607,6 @@ async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_g
         await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
 
 
-@run
 async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_left_out():
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0), card(1), card(2))
@@ -660,7 +624,6 @@ async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_
                 await until(lambda: len(server.devices) == 3)
 
 
-@run
 async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
     with node_folder(**OPTIONS) as node:
         node.write_gpus(card(0))
@@ -679,7 +642,6 @@ async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
                 )
 
 
-@run
 async def test_a_device_plugin_offers_nothing_if_the_file_of_claims_is_torn():
     with node_folder(offer="device-plugin") as node:
         node.write_gpus(card(0))
@@ -692,7 +654,6 @@ async def test_a_device_plugin_offers_nothing_if_the_file_of_claims_is_torn():
             await until(lambda: f"remove {file}" in str(process.state.missing))
 
 
-@run
 async def test_a_removed_socket_is_served_again():
     async with offered(card(0)) as (node, kubelet, _):
         (node.root / "plugins_registry" / f"{DRIVER}-reg.sock").unlink()
@@ -700,7 +661,6 @@ async def test_a_removed_socket_is_served_again():
         await kubelet.register()
 
 
-@run
 async def test_a_limiters_library_that_changes_is_put_back_without_the_kubelet():
     with node_folder(**OPTIONS) as node:
         pristine = node.root / "pristine"

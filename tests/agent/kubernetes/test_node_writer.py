@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.boot import BOOT_ID
+from agent.files import BOOT_ID
 from agent.gpu import Gpu
 from agent.kubernetes import node_writer
 from agent.kubernetes.api_server import ApiServerError
@@ -171,7 +171,7 @@ class OldApi(Api):
 
 def test_an_older_schema_gets_all_but_what_it_does_not_know(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "GPU", replace(GPU, numa_node=1))
-    begin = {"begin": lambda state: (state.set_unlimited([]), state.set_uses([], 0))}
+    begin = {"begin": lambda state: (setattr(state, "unlimited", []), state.set_uses([], 0))}
     [(_, status)] = writes(OldApi(), **begin)
     assert [gpu["uuid"] for gpu in status["gpus"]] == ["GPU-a"]
     [(_, status)] = writes(Api())

@@ -16,18 +16,9 @@ RESULTS = {
 }
 
 
-class Child:
-    """Does the work of a module of ours as soon as it is made."""
-
-    def __init__(self, module: str, *arguments: str) -> None:
-        self._printed, self._said = b"", ""
-        try:
-            self._printed = RESULTS[module](*arguments)
-        except (PolicyError, LookupError) as error:
-            self._said = str(error)
-
-    async def result(self) -> bytes:
-        """Return it."""
-        if self._said:
-            raise ChildError(self._said)
-        return self._printed
+async def printed_by(module: str, *arguments: str) -> bytes:
+    """What a module of ours prints."""
+    try:
+        return RESULTS[module](*arguments)
+    except (PolicyError, LookupError) as error:
+        raise ChildError(str(error)) from error

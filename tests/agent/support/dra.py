@@ -2,12 +2,13 @@
 
 import json
 from copy import deepcopy
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import grpc
 
-from agent.dra.serving import offer_by_dra
+from agent.dra.serving import DraOffer
 from agent.kubelet_api import dra_pb2 as api
 from agent.kubelet_api import pluginregistration_pb2 as registration
 from agent.kubelet_api.services import Stub
@@ -199,7 +200,7 @@ def _claims(named: tuple[tuple[str, str], ...]) -> list[api.Claim]:
 
 def driver_on(node: AgentNode, server: ApiServer, policy=PER_GPU):
     """An agent that offers by DRA while the context is open."""
-    return running(node, policy, offering=offer_by_dra(server))
+    return running(node, policy, offering=partial(DraOffer, api=server))
 
 
 def slice_of_nvidia(*devices: dict[str, Any]) -> dict[str, Any]:

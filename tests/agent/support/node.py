@@ -5,21 +5,27 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import httpx
 import yaml
+from prometheus_client import CollectorRegistry
 
-from agent.gpu import GpuSource
+from agent.gpu import Gpu
+from agent.kubelet import Kubelet
+from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
 from agent.options import AgentOptions
-from agent.process import AgentProcess, MakeOffering, device_plugins
+from agent.parts import Agent
+from agent.plugins import DevicePlugins
+from agent.process import AgentProcess, MakeOffering
 from agent.settings import AgentPolicy, LimiterPart
+from agent.state import AgentState
 from testbed.nvidia.cards import Card, NvmlNode
-from tests.agent.support.child import Child
+from tests.agent.support.child import printed_by
 from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
 from tests.agent.support.nvml_library import NvmlLibrary, in_use
 
@@ -59,6 +65,18 @@ def card(index: int, memory_mib: int = 40960, **more: Any) -> Card:
 def ids(index: int, *numbers: int) -> list[str]:
     """Device ids of a GPU."""
     return [f"GPU-{index}::{number}" for number in numbers]
+
+
+def agent_with(
+    gpus: Iterable[Gpu] = (),
+    policy: AgentPolicy = PER_GPU,
+    options: AgentOptions | None = None,
+    source: Any = None,
+) -> Agent:
+    """The parts of an agent that does not run."""
+    options, registry = options or AgentOptions(), CollectorRegistry()
+    kubelet, metrics = Kubelet(Path(options.kubelet_dir)), AgentMetrics(registry)
+    return Agent(options, policy, AgentState(gpus), source, kubelet, metrics, registry)
 
 
 class AgentNode:
@@ -135,8 +153,8 @@ class AgentNode:
 async def running(
     node: AgentNode,
     policy: AgentPolicy = PER_GPU,
-    source: GpuSource | None = None,
-    offering: MakeOffering = device_plugins,
+    source: Nvml | None = None,
+    offering: MakeOffering = DevicePlugins,
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
     source = source or node.open_driver()
@@ -159,7 +177,7 @@ def node_folder(**options: Any) -> Iterator[AgentNode]:
         node = AgentNode(Path(folder), **options)
         with (
             in_use(node.library),
-            mock.patch("agent.card_names.Child", Child),
+            mock.patch("agent.card_names.printed_by", printed_by),
             # An agent that stops waits for the thread that waits for events.
             mock.patch("agent.health.EVENT_SECONDS", 0.1),
         ):
@@ -167,21 +185,28 @@ def node_folder(**options: Any) -> Iterator[AgentNode]:
 
 
 @contextlib.asynccontextmanager
+async def node_with(*cards: Card, **options: Any) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
+    """A node with GPUs, their names and a kubelet, and without an agent."""
+    with node_folder(**options) as node:
+        node.write_gpus(*cards)
+        node.write_card_names(*(card.uuid for card in cards))
+        async with kubelet_in(node.root) as kubelet:
+            yield node, kubelet
+
+
+@contextlib.asynccontextmanager
 async def served(
     *cards: Card, policy: AgentPolicy = PER_GPU, **options: Any
 ) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
     """A node whose agent has all its GPUs registered."""
-    with node_folder(**options) as node:
-        node.write_gpus(*cards)
-        node.write_card_names(*(card.uuid for card in cards))
-        async with kubelet_in(node.root) as kubelet, running(node, policy):
-            offered = [index for index, card in enumerate(cards) if not card.mig]
-            if "{index}" in policy.resource:
-                for index in offered:
-                    await kubelet.until_offered(f"nvidia.com/gpu-{index}", policy.slices_per_gpu)
-            else:
-                await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
-            yield node, kubelet
+    async with node_with(*cards, **options) as (node, kubelet), running(node, policy):
+        offered = [index for index, card in enumerate(cards) if not card.mig]
+        if "{index}" in policy.resource:
+            for index in offered:
+                await kubelet.until_offered(f"nvidia.com/gpu-{index}", policy.slices_per_gpu)
+        else:
+            await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
+        yield node, kubelet
 
 
 async def ready(process: AgentProcess) -> httpx.Response:

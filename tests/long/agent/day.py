@@ -16,9 +16,8 @@ from typing import Any
 import msgspec
 
 from agent import health, kubelet, registration, usage
-from agent.kubernetes.node_writer import node_facts
+from agent.kubernetes.node_writer import NodeWriter
 from agent.options import AgentOptions
-from agent.parallel_start import begin
 from agent.process import run_agent
 from service.http import plain_http
 
@@ -85,7 +84,7 @@ def tell() -> None:
 async def main(options: AgentOptions) -> None:
     """Run the agent."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)
-    await run_agent(options, begin(options), [node_facts(ApiServer(), "node")])
+    await run_agent(options, {"node facts": lambda agent: NodeWriter(ApiServer(), "node", agent).run})
 
 
 if __name__ == "__main__":
