@@ -64,14 +64,6 @@ async def test_a_share_is_a_card_and_its_limit():
         assert (node.root / "state" / loader_list(HAMI.preload)).read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
-async def test_a_card_of_an_unknown_model_is_shared_by_the_drivers_figures():
-    unknown = card(0, 797_184, name="NVIDIA Z999 Ultra 778GB", reserved_mib=3_072)
-    async with served(unknown) as (node, kubelet):
-        await kubelet.allocate("nvidia.com/gpu-0", *ids(0, 0, 1, 2))
-        edits = node.specification(0)["clearml-injector.io/slices=GPU-0-3-of-8"]
-        assert f"CUDA_DEVICE_MEMORY_LIMIT_0={(797_184 - 3_072) * 3 // 8}m" in edits["env"]
-
-
 async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted():
     other = msgspec.structs.replace(HAMI, preload="/opt/limiter/libvgpu.so", library_path="/opt/limiter")
     with node_folder() as node:

@@ -1,6 +1,6 @@
 """Where the driver can hold containers to GPU memory, a hook of NVIDIA's toolkit gets each share from us."""
 
-import asyncio
+import contextlib
 import json
 import shutil
 import subprocess
@@ -16,17 +16,19 @@ from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until
 
 NAME = "nvidia.com/gpu-0"
+NO_LIMITER = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))
 
 
-async def limited(test, *, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
-    """Run a test with an agent whose driver can limit or cannot, under a toolkit with a hook."""
+@contextlib.asynccontextmanager
+async def limited(*, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
+    """A node with an agent whose driver can limit or cannot, under a toolkit with a hook."""
     with node_folder(**{"driver_limits": True, **options}) as node:
         node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
         node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
         async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
             await until(lambda: process.state is not None and process.state.missing is None)
-            await test(node, kubelet, process)
+            yield node, kubelet, process
 
 
 def hooks_of(node, index, slices):
@@ -60,7 +62,7 @@ def run_hook(hook, state):
     return json.loads(ended.stdout)
 
 
-def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(tmp_path):
+async def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(tmp_path):
     pods = tmp_path / "pods"
     pods.mkdir()
     said = {"process": {"env": ["NVIDIA_GPU_MEMORY_LIMIT=999999", "NVIDIA_GPU_MEMORY_REQUEST=0"]}}
@@ -75,7 +77,7 @@ def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(t
         "annotations": {"note": f'"bundle":"{pods}"', "more": 'x|y\\"&'},
     }
 
-    async def look(node, kubelet, process):
+    async with limited() as (node, _kubelet, _process):
         for index, mib in ((0, 15360), (1, 30720)):
             [hook] = hooks_of(node, index, 3)
             assert hook["hookName"] == "createRuntime"
@@ -87,26 +89,27 @@ def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(t
                 # What is requested would be added to dmem.min of every group above, and never taken back.
                 assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
 
-    asyncio.run(limited(look))
 
-
-WORDS = {
-    "held": ({}, "held"),
-    "an older driver": ({"can": False}, "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
-    "an older toolkit": ({"hook": "update-ldcache"}, "container toolkit 1.20.1 or newer has it"),
-    "another strategy": ({"strategy": "envvar"}, "a policy with a limiter"),
-    "not asked to": ({"driver_limits": False}, "None"),
+NOT_LIMITED = {
+    "nobody asks for it": ({"driver_limits": False}, [1, 0], "None"),
+    "an older driver": ({"can": False}, [0, 0], "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+    "an older toolkit": ({"hook": "update-ldcache"}, [1, 0], "container toolkit 1.20.1 or newer has it"),
+    "no limiter": ({"policy": NO_LIMITER}, [1, 0], "a policy with a limiter"),
+    "volume mounts": ({"strategy": "volume-mounts"}, [1, 0], "a policy with a limiter"),
+    "environment": ({"strategy": "envvar"}, [1, 0], "a policy with a limiter"),
 }
 
 
-@pytest.mark.parametrize("why", WORDS)
-def test_the_node_says_whether_the_driver_holds_shares_or_why_not(why):
-    options, said = WORDS[why]
-
-    async def look(node, kubelet, process):
+@pytest.mark.parametrize("why", NOT_LIMITED)
+async def test_where_no_hook_is_written_the_node_says_why(why):
+    options, reported, said = NOT_LIMITED[why]
+    async with limited(**options) as (node, _, process):
         assert said in str(process.state.driver_limits)
-
-    asyncio.run(limited(look, **options))
+        assert metrics(process) == reported
+        if "strategy" in options:
+            assert not list(node.cdi.glob("clearml-injector*"))
+        else:
+            assert hooks_of(node, 0, 3) == []
 
 
 SPOILED = {
@@ -121,8 +124,8 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_without_the_file_that_names_the_limit_the_container_does_not_start(how):
-    async def look(node, kubelet, process):
+async def test_without_the_file_that_names_the_limit_the_container_does_not_start(how):
+    async with limited() as (node, _kubelet, _process):
         [hook] = hooks_of(node, 0, 3)
         file = node.root / "state" / "driver-limits" / "15360" / "config.json"
         file.unlink()
@@ -134,12 +137,10 @@ def test_without_the_file_that_names_the_limit_the_container_does_not_start(how)
         assert f"{file} is gone or changed" in line
         assert len(line.replace(str(node.root), "/var/lib")) <= 200
 
-    asyncio.run(limited(look))
-
 
 @pytest.mark.parametrize("missing", ["file", "folder"])
-def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
-    async def look(node, kubelet, process):
+async def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
+    async with limited() as (node, kubelet, _process):
         await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
         folder = node.root / "state" / "driver-limits"
         if missing == "file":
@@ -151,11 +152,9 @@ def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
         shown = run_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
         assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
 
-    asyncio.run(limited(look))
 
-
-def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
-    async def look(node, kubelet, process):
+async def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
+    async with limited() as (node, kubelet, _process):
         await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
         folder = node.root / "state" / "driver-limits"
         shutil.rmtree(folder)
@@ -163,71 +162,33 @@ def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
         with pytest.raises(grpc.aio.AioRpcError, match=r"driver-limits/.* cannot be written"):
             await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
 
-    asyncio.run(limited(look))
 
-
-def test_a_share_has_the_hook_next_to_its_limiter_and_a_whole_gpu_has_none():
-    async def look(node, kubelet, process):
+async def test_a_share_has_the_hook_next_to_its_limiter_and_a_whole_gpu_has_none():
+    async with limited() as (node, kubelet, process):
         edits = node.specification(0)["clearml-injector.io/slices=GPU-0-3-of-8"]
         assert "CUDA_DEVICE_MEMORY_LIMIT_0=15360m" in edits["env"]
         answer = await kubelet.allocate(NAME, *ids(0, *range(8)))
         assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-0"]
         assert metrics(process) == [1, 1]
-
-    asyncio.run(limited(look))
-
-
-NOT_LIMITED = {
-    "nobody asks for it": ({"driver_limits": False}, [1, 0]),
-    "the driver cannot": ({"can": False}, [0, 0]),
-    "the toolkit has no hook": ({"hook": "update-ldcache"}, [1, 0]),
-    "the policy limits nothing": (
-        {"policy": msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))},
-        [1, 0],
-    ),
-}
+        assert process.state.driver_limits == "held"
 
 
-@pytest.mark.parametrize("why", NOT_LIMITED)
-def test_no_hook_is_written_where(why):
-    options, reported = NOT_LIMITED[why]
-
-    async def look(node, kubelet, process):
-        assert hooks_of(node, 0, 3) == []
-        assert metrics(process) == reported
-
-    asyncio.run(limited(look, **options))
-
-
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_without_cdi_there_is_no_hook(strategy):
-    async def look(node, kubelet, process):
-        assert not list(node.cdi.glob("clearml-injector*"))
-        assert metrics(process) == [1, 0]
-
-    asyncio.run(limited(look, strategy=strategy))
-
-
-def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch):
+async def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch):
     monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
 
-    async def look(node, kubelet, process):
+    async with limited(hook="update-ldcache") as (node, _kubelet, process):
         node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
         await until(lambda: metrics(process) == [1, 1])
         assert hooks_of(node, 0, 3)
 
-    asyncio.run(limited(look, hook="update-ldcache"))
 
-
-def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypatch, capfd):
+async def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypatch, capfd):
     monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
 
-    async def look(node, kubelet, process):
+    async with limited(hook="update-ldcache") as (node, kubelet, _process):
         before = node.specification(0)
         (node.root / "state" / "driver-limits").write_text("in the way")
         node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
         await until(lambda: "our CDI devices are not updated" in capfd.readouterr().err)
         assert node.specification(0) == before
         await kubelet.allocate(NAME, "GPU-0::0")
-
-    asyncio.run(limited(look, hook="update-ldcache"))

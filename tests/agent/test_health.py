@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from unittest import mock
 
 import grpc
 import pynvml
@@ -13,7 +14,7 @@ from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
 from agent.health import GOOD_CHECKS, HealthWatch
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
-from agent.settings import APPLICATION_XIDS, SURVIVED_XIDS
+from agent.settings import APPLICATION_XIDS
 from agent.state import AgentState
 from testbed.nvidia.cards import Xid
 from tests.agent.support.node import card, ids, node_with, running, served
@@ -66,16 +67,17 @@ def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
     assert "error of a GPU that is not offered" in capfd.readouterr().err
 
 
-def test_a_lost_gpu_is_healthy_again_when_it_answers(watch, state):
-    watch.take_condition(CARDS[0], AWAY)
-    assert state.unhealthy == {"GPU-0": "it does not answer"}
-    watch.take_condition(CARDS[0], WELL)
-    assert state.unhealthy == {}
-
-
-def test_a_gpu_that_is_put_into_mig_mode_is_offered_again_after_it(watch, state):
-    watch.take_condition(CARDS[0], GpuCondition(answers=True, mig=True))
-    assert state.unhealthy == {"GPU-0": "it is in MIG mode"}
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        (AWAY, "it does not answer"),
+        (GpuCondition(answers=True, mig=True), "it is in MIG mode"),
+        (GpuCondition(answers=True, watch_error="Unknown"), "its errors cannot be watched: Unknown"),
+    ],
+)
+def test_a_gpu_is_healthy_again_when_what_was_wrong_has_ended(watch, state, condition, why):
+    watch.take_condition(CARDS[0], condition)
+    assert state.unhealthy == {"GPU-0": why}
     watch.take_condition(CARDS[0], WELL)
     assert state.unhealthy == {}
 
@@ -96,6 +98,7 @@ def check(watch, condition, times=1):
 
 def test_an_xid_stays_while_nothing_was_done_about_it(watch, state):
     watch.take_event(HealthEvent("GPU-0", 79))
+    check(watch, GpuCondition(answers=True, mig=True))
     check(watch, WELL, 100)
     assert state.unhealthy == {"GPU-0": "Xid 79"}
 
@@ -135,18 +138,6 @@ def test_an_xid_that_a_gpu_survives_hides_no_fault(watch, state):
     assert state.unhealthy["GPU-1"] == "Xid 48"
 
 
-def test_a_gpu_that_leaves_mig_mode_keeps_its_fault(watch, state):
-    watch.take_event(HealthEvent("GPU-0", 79))
-    check(watch, GpuCondition(answers=True, mig=True))
-    check(watch, WELL)
-    assert state.unhealthy == {"GPU-0": "Xid 79"}
-
-
-def test_no_xid_is_both_a_programs_and_survived():
-    assert SURVIVED_XIDS.isdisjoint(APPLICATION_XIDS)
-    assert SURVIVED_XIDS.isdisjoint({46, 48, 62, 64, 74, 79, 95, 109, 119, 120, 140, 143})
-
-
 def test_a_driver_without_events_for_a_gpu_is_logged_once(watch, state, registry, capfd):
     check(watch, GpuCondition(answers=True, tells_xids=False), 3)
     assert state.unhealthy == {}
@@ -155,13 +146,6 @@ def test_a_driver_without_events_for_a_gpu_is_logged_once(watch, state, registry
     assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 0
     check(watch, WELL)
     assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 1
-
-
-def test_a_gpu_whose_errors_cannot_be_watched_is_unhealthy_until_they_can(watch, state):
-    check(watch, GpuCondition(answers=True, tells_xids=False, watch_error="Unknown Error"))
-    assert state.unhealthy == {"GPU-0": "its errors cannot be watched: Unknown Error"}
-    check(watch, WELL)
-    assert state.unhealthy == {}
 
 
 class Source:
@@ -216,46 +200,15 @@ def test_an_xid_that_a_gpu_survives_is_not_kept(tmp_path):
     assert lived(tmp_path) == ({}, {})
 
 
-class BrokenWait:
-    """A driver that cannot be waited for, and answers all else."""
-
-    def wait_for_event(self, seconds):
-        raise GpuSourceError("NVML: waiting for events: Unknown Error")
-
-    def condition_of(self, uuid):
-        return WELL
-
-
-def test_an_error_of_waiting_marks_no_gpu(state, registry, tmp_path, capfd, monkeypatch):
+async def test_an_error_of_waiting_marks_no_gpu(state, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0)
-    watch = watch_of(state, tmp_path, registry, source=BrokenWait())
-
-    async def some_turns():
-        turns = 0
-        done = asyncio.Event()
-
-        def count():
-            nonlocal turns
-            turns += 1
-            if turns == 5:
-                done.set()
-
-        monkeypatch.setattr("agent.health.beat", count)
-        task = asyncio.ensure_future(watch.run())
-        await done.wait()
-        task.cancel()
-
-    asyncio.run(some_turns())
+    source = Source()
+    source.wait_for_event = mock.Mock(side_effect=GpuSourceError("NVML: waiting for events: Unknown Error"))
+    watch = watch_of(state, tmp_path, source=source)
+    for _ in range(5):
+        await watch._wait_once()
     assert state.unhealthy == {}
     assert capfd.readouterr().err.count("waiting for events of GPUs failed") == 1
-
-
-async def test_only_slices_of_an_unhealthy_gpu_are_reported_to_the_kubelet():
-    async with served(card(0), card(1)) as (node, kubelet):
-        node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
-        await kubelet.until_offered("nvidia.com/gpu-1", 0)
-        assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
-        assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
 
 
 class SlowDriver(Nvml):
@@ -279,6 +232,7 @@ async def test_a_gpu_that_became_unhealthy_after_the_kubelet_chose_it_is_refused
     async with served(card(0), card(1)) as (node, kubelet):
         node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
         await kubelet.until_offered("nvidia.com/gpu-1", 0)
+        assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
         with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 1 is unhealthy \(Xid 79\)"):
             await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")
         await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")

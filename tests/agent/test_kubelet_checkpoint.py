@@ -27,16 +27,10 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
         ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0", f"{SLICES}=G-2-of-4")),
         ("b", "main", "nvidia.com/gpu-1", ["H::0"], said("16")),
         ("c", "main", "example.com/nic", ["nic-0"], ()),
+        ("d", "main", "nvidia.com/gpu-0", ["G::2"], ("nvidia.com/gpu=0",)),
     )
     assert divisions_of(checkpoint.allocations()) == {frozenset({"G::0", "G::1"}): 4, frozenset({"H::0"}): 16}
     kubelet.write_checkpoint()
-    assert divisions_of(checkpoint.allocations()) == {}
-
-
-def test_without_our_device_the_slices_per_gpu_are_unknown(kubelet, checkpoint):
-    kubelet.write_checkpoint(
-        ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0",)),
-    )
     assert divisions_of(checkpoint.allocations()) == {}
 
 
@@ -70,6 +64,7 @@ def said(slices_per_gpu):
     ],
 )
 def test_an_invalid_file_has_no_allocations(kubelet, checkpoint, content):
+    assert checkpoint.allocations() == (), "without a file"
     content = content if isinstance(content, bytes) else content.encode()
     (kubelet.root / "device-plugins" / NAME).write_bytes(content)
     assert checkpoint.allocations() == ()
@@ -81,10 +76,6 @@ def test_an_answer_that_is_none_of_the_interface_names_no_division(kubelet, chec
     (kubelet.root / "device-plugins" / NAME).write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
     [found] = checkpoint.allocations()
     assert (found.ids, found.slices_per_gpu) == (frozenset({"G::0"}), None)
-
-
-def test_without_a_file_there_is_nothing(checkpoint):
-    assert checkpoint.allocations() == ()
 
 
 def test_what_another_kubelet_leaves_open_costs_no_other_entry(kubelet, checkpoint):

@@ -1,7 +1,6 @@
 """Registrations come back after everything that ends them."""
 
 import json
-import tempfile
 from contextlib import AsyncExitStack
 
 import grpc
@@ -10,7 +9,6 @@ import pytest
 
 from agent import ownership
 from agent.kubelet_api import deviceplugin_pb2 as api
-from agent.runtime import Runtime
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, node_with, ready, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
@@ -67,33 +65,28 @@ async def test_a_name_that_another_plugin_took_is_registered_again():
         await other.stop()
 
 
-async def test_nothing_is_registered_before_every_card_has_a_cdi_name():
-    await refused(card_names=False, said="names GPU 0 (GPU-0)")
+REFUSED = {
+    "names GPU 0 (GPU-0)": {"card_names": False},
+    "CDI is off in containerd://1.7.27": {
+        "cdi_enabled": False,
+        "runtime": b'{"version":"containerd://1.7.27","cdi":false}',
+    },
+    "give --runtime-file": {"cdi_enabled": False},
+    "put the library of limiter hami-core there": {"library": False},
+}
 
 
-async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(msgspec.json.encode(Runtime("containerd://1.7.27", cdi=False)))
-        file.flush()
-        await refused(cdi_enabled=False, runtime_file=file.name, said="CDI is off in containerd://1.7.27")
-
-
-async def test_nothing_is_registered_while_the_runtime_is_not_known():
-    await refused(cdi_enabled=False, said="give --runtime-file")
-    await refused(cdi_enabled=False, runtime_file="/nonexistent", said="give --runtime-file")
-
-
-async def test_nothing_is_registered_without_the_limiters_library():
-    await refused(library=False, said="put the library of limiter hami-core there")
-
-
-async def refused(*, said: str, card_names: bool = True, library: bool = True, **options):
-    """See that an agent is unready, says why, and registers nothing."""
-    with node_folder(**options) as node:
+@pytest.mark.parametrize("said", REFUSED)
+async def test_nothing_is_registered_while_the_node_lacks_something(said, tmp_path):
+    options = {"card_names": True, "library": True, "runtime": b"", **REFUSED[said]}
+    runtime = tmp_path / "runtime"
+    runtime.write_bytes(options.pop("runtime"))
+    has_names, has_library = options.pop("card_names"), options.pop("library")
+    with node_folder(runtime_file=str(runtime), **options) as node:
         node.write_gpus(card(0))
-        if card_names:
+        if has_names:
             node.write_card_names("GPU-0")
-        if not library:
+        if not has_library:
             (node.root / "state" / "library" / "libvgpu.so").unlink()
         async with kubelet_in(node.root) as kubelet, running(node) as process:
             await until(lambda: process.state is not None and process.state._registrations)

@@ -42,17 +42,6 @@ def test_shares_that_fill_a_card_never_exceed_it(memory, slices, data):
     assert sum(memory_mib(gpu(0, memory), part, slices, 0) for part in parts) <= memory
 
 
-REAL_CARDS = [(40960, 583), (16384, 450), (81559, 600), (81920, 1024)]
-"""MiB of an A100, a T4 and two H100, and what drivers keep of each."""
-
-
-@pytest.mark.parametrize(("memory", "reserved"), REAL_CARDS)
-def test_eight_equal_shares_fit_next_to_the_reserved_memory(memory, reserved):
-    card = Gpu(0, "GPU-0", "NVIDIA A100", memory, reserved_mib=reserved)
-    share = memory_mib(card, 1, 8, 0)
-    assert memory - reserved - 8 < 8 * share <= memory - reserved
-
-
 @given(slices=SLICES, asked=st.data())
 def test_any_ids_of_one_card_are_one_share_in_whatever_order(slices, asked):
     card = gpu(3)

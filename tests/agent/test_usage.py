@@ -245,27 +245,17 @@ def test_programs_of_a_share_without_the_limiter_are_counted_and_their_pod_is_na
     samples = of_one_pod(SHARE, maps)
     assert samples[UNLIMITED] == 1
     assert samples["unlimited"] == (Unlimited("default", "train", POD_UID, "main", FIRST, 0, 10240),)
-
-
-def test_limited_programs_are_counted_as_none():
-    samples = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
-    assert samples[UNLIMITED] == 0
-    assert samples["unlimited"] == ()
+    limited = of_one_pod(SHARE, {10: CUDA + LIMITER.format("")})
+    assert (limited[UNLIMITED], limited["unlimited"]) == (0, ())
 
 
 @pytest.mark.parametrize(
-    ("held", "maps", "policy"),
-    [
-        (WHOLE, CUDA, PER_GPU),
-        ({}, CUDA, PER_GPU),
-        (SHARE, None, PER_GPU),
-        (SHARE, "", PER_GPU),
-        (SHARE, CUDA * (MAX_MAPS // len(CUDA) + 2), PER_GPU),
-    ],
+    ("held", "maps"),
+    [(WHOLE, CUDA), ({}, CUDA), (SHARE, None), (SHARE, ""), (SHARE, CUDA * (MAX_MAPS // len(CUDA) + 2))],
     ids=["whole GPU", "no share", "unreadable", "ended", "too many mappings"],
 )
-def test_programs_that_need_no_limiter_or_cannot_be_checked_are_not_counted(held, maps, policy):
-    samples = of_one_pod(held, {10: maps}, policy=policy)
+def test_programs_that_need_no_limiter_or_cannot_be_checked_are_not_counted(held, maps):
+    samples = of_one_pod(held, {10: maps})
     assert UNLIMITED not in samples
     assert samples["unlimited"] == ()
 

@@ -31,10 +31,6 @@ def test_what_is_free_is_no_more_than_what_is_left_of_the_gpu(old, new, data):
         assert not withheld
 
 
-def test_what_was_given_under_the_same_division_withholds_nothing():
-    assert withheld_ids([CARD], {frozenset(ids(0, 0, 1)): 8}, frozenset(ids(0, 0, 1)), 8) == frozenset()
-
-
 def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
     init, main = frozenset(ids(0, 0, 1, 2, 3)), frozenset(ids(0, 0, 1))
     assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
@@ -56,6 +52,7 @@ async def test_without_pod_resources_slices_are_withheld_by_the_kubelets_file(
 
 
 WAYS = {
+    "CDI": ({}, HAMI),
     "limits by admission": ({}, LimiterPart("none")),
     "volume mounts": ({"strategy": "volume-mounts"}, HAMI),
     "environment": ({"strategy": "envvar"}, HAMI),
@@ -89,27 +86,3 @@ async def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_l
         async with running(node):
             await kubelet.until(lambda: NAME in kubelet.first_devices)
             assert list(kubelet.first_devices[NAME].values()) == ["Healthy"] * 8
-
-
-async def test_half_a_gpu_of_before_leaves_half_of_it_until_it_ends(monkeypatch):
-    monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
-    sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
-    half = ids(0, 0, 1, 2, 3)
-    async with node_with(card(0)) as (node, kubelet):
-        kubelet.write_checkpoint(
-            (
-                "uid",
-                "main",
-                NAME,
-                half,
-                ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8"),
-            )
-        )
-        kubelet.held["old", "main"] = {NAME: half}
-        async with running(node, sixteenths):
-            await kubelet.until(lambda: NAME in kubelet.first_devices)
-            assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
-            assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
-            # The kubelet's file says it until the next pod; its books do not.
-            kubelet.held.clear()
-            await kubelet.until_offered(NAME, 16)

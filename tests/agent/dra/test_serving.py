@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from agent.dra import serving
-from agent.dra.checkpoint import CheckpointError, PreparedClaims
 from agent.dra.resource_slice import slice_name
 from agent.dra.specifications import ClaimSpecifications
 from kube.dra import DRIVER
@@ -28,7 +27,7 @@ from tests.agent.support.dra import (
     slice_of_nvidia,
 )
 from tests.agent.support.kubelet import PATIENCE_S, kubelet_in
-from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, ready, running, until
+from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, node_with, ready, running, until
 
 OTHER = "99999999-2222-3333-4444-555555555555"
 OPTIONS = {"offer": "dra", "node": NODE}
@@ -50,17 +49,37 @@ def _names(written):
 
 
 @contextlib.asynccontextmanager
+async def dra_node(*cards, **options):
+    """A node with cards, its kubelets, and the API server."""
+    async with node_with(*cards, **OPTIONS, **options) as (node, kubelet):
+        yield node, kubelet, ApiServer()
+
+
+@contextlib.asynccontextmanager
 async def offered(*cards, policy=PER_GPU, server=None, **options):
     """A node whose driver is registered and published: the node, its kubelet, and the API server."""
-    server = server or ApiServer()
-    with node_folder(**OPTIONS, **options) as node:
-        node.write_gpus(*cards)
-        node.write_card_names(*(each.uuid for each in cards))
-        async with kubelet_in(node.root), driver_on(node, server, policy) as process:
+    async with dra_node(*cards, **options) as (node, _, new):
+        server = server or new
+        async with driver_on(node, server, policy) as process:
             kubelet = DraKubelet(node)
             await kubelet.register()
             await until(lambda: process.state.missing is None)
             yield node, kubelet, server
+
+
+@contextlib.asynccontextmanager
+async def registered(node, server):
+    """A driver on a node, registered."""
+    async with driver_on(node, server):
+        kubelet = DraKubelet(node)
+        await kubelet.register()
+        yield kubelet
+
+
+async def prepared(kubelet, name="claim", uid=UID):
+    """The answer for one claim."""
+    [answer] = (await kubelet.prepare((name, uid))).values()
+    return answer
 
 
 async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory_and_nvidias_attributes():
@@ -106,42 +125,24 @@ async def test_every_card_is_a_device_of_a_million_shares_with_its_usable_memory
 
 
 async def test_the_kubelet_finds_the_driver_by_its_socket_in_the_registry():
-    async with offered(card(0)) as (node, kubelet, _):
-        assert kubelet.info.type == "DRAPlugin"
-        assert kubelet.info.name == DRIVER
+    async with dra_node(card(0)) as (node, _, server):
+        async with driver_on(node, server) as process:
+            await until(lambda: server.devices)
+            assert "not registered with the kubelet yet" in (await ready(process)).text
+            kubelet = DraKubelet(node)
+            await kubelet.register()
+            await until(lambda: process.state.missing is None)
+        assert (kubelet.info.type, kubelet.info.name) == ("DRAPlugin", DRIVER)
         assert kubelet.info.endpoint == f"{node.root}/plugins/{DRIVER}/dra.sock"
         assert list(kubelet.info.supported_versions) == ["v1.DRAPlugin"]
-
-
-async def test_a_driver_that_ends_leaves_no_socket_and_its_slice():
-    server = ApiServer()
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root), driver_on(node, server):
-            await DraKubelet(node).register()
-            await until(lambda: server.devices)
         assert not [*node.root.glob("plugins_registry/*"), *node.root.glob("plugins/*/*")]
-        assert server.devices
-
-
-async def test_until_the_kubelet_has_registered_it_the_driver_is_not_ready():
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        server = ApiServer()
-        async with kubelet_in(node.root), driver_on(node, server) as process:
-            await until(lambda: server.devices)
-            answer = await ready(process)
-            assert "not registered with the kubelet yet" in answer.text
-            await DraKubelet(node).register()
-            await until(lambda: process.state.missing is None)
+        assert server.devices, "a driver that ends leaves its slice"
 
 
 async def test_a_share_is_the_card_and_exactly_its_limit():
     async with offered(card(0), card(1, 81920, reserved_mib=361)) as (node, kubelet, server):
         server.add_claim({"device": "gpu-1", "share": "17546", "request": "gpu/m81920"})
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert not answer.error
         [device] = answer.devices
         assert list(device.request_names) == ["gpu"]
@@ -159,15 +160,12 @@ async def test_a_share_is_the_card_and_exactly_its_limit():
 
 @pytest.mark.parametrize("share", [None, "1M"])
 @pytest.mark.parametrize("config", [[], [limited_to(40960)], [limited_to(2**70, "gpu")]])
-def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(share, config):
-    async def prepare():
-        async with offered(card(0)) as (node, kubelet, server):
-            server.add_claim({"share": share}, config=config)
-            [answer] = (await kubelet.prepare(("claim", UID))).values()
-            assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
-            assert not claim_file(node)
-
-    asyncio.run(prepare())
+async def test_what_counts_no_capacity_or_all_of_it_is_the_whole_card_without_a_limit(share, config):
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"share": share}, config=config)
+        answer = await prepared(kubelet)
+        assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
+        assert not claim_file(node)
 
 
 OF_NVIDIA = {"source": "FromClass", "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": {}}}}
@@ -186,15 +184,12 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("share", "config", "mib"), LIMITS)
-def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
-    async def prepare():
-        async with offered(card(0)) as (node, kubelet, server):
-            server.add_claim({"share": share, "request": "gpu/m40960"}, config=config)
-            [answer] = (await kubelet.prepare(("claim", UID))).values()
-            assert not answer.error
-            assert f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m" in claim_file(node)[f"{UID}-0"]["env"]
-
-    asyncio.run(prepare())
+async def test_a_claim_for_mib_is_limited_to_them_and_never_to_more_than_its_share(share, config, mib):
+    async with offered(card(0)) as (node, kubelet, server):
+        server.add_claim({"share": share, "request": "gpu/m40960"}, config=config)
+        answer = await prepared(kubelet)
+        assert not answer.error
+        assert f"CUDA_DEVICE_MEMORY_LIMIT_0={mib}m" in claim_file(node)[f"{UID}-0"]["env"]
 
 
 async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
@@ -203,7 +198,7 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
     )
     async with offered(card(0), policy=policy) as (node, kubelet, server):
         server.add_claim({"share": "250k"})
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert [list(each.cdi_device_ids) for each in answer.devices] == [["nvidia.com/gpu=GPU-0"]]
         assert not claim_file(node)
 
@@ -211,7 +206,7 @@ async def test_a_limiter_that_sets_nothing_leaves_the_card_alone():
 async def test_several_cards_of_one_claim_have_a_limit_each():
     async with offered(card(0), card(1)) as (node, kubelet, server):
         server.add_claim({"share": "250k"}, {"device": "gpu-1", "share": "250k"})
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert [each.device_name for each in answer.devices] == ["gpu-0", "gpu-1"]
         assert set(claim_file(node)) == {f"{UID}-0", f"{UID}-1"}
         assert all("hooks" not in each for each in claim_file(node).values())
@@ -224,7 +219,7 @@ async def test_parts_of_different_sizes_stop_a_container_that_would_have_both():
             {"device": "gpu-1", "share": "500k", "request": "gpu-1"},
             {"device": "gpu-1", "request": "gpu-2"},
         )
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert [list(each.request_names) for each in answer.devices] == [["gpu-0"], ["gpu-1"], ["gpu-2"]]
         hooks = [each["hooks"][0]["args"][-2:] for each in claim_file(node).values()]
         assert hooks == [
@@ -262,7 +257,7 @@ REFUSED = [
 async def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, granted, why):
     async with offered(card(0)) as (node, kubelet, server):
         server.add_claim({"share": "25k", **granted}, **claim)
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert why in answer.error
         assert len(answer.error) <= 200
         assert not answer.devices
@@ -272,17 +267,17 @@ async def test_what_the_agent_does_not_give_is_refused_in_one_line(claim, grante
 async def test_a_claim_with_a_thousand_results_and_one_that_is_no_claim_are_refused():
     async with offered(card(0)) as (node, kubelet, server):
         server.add_claim(*[{"share": "25"}] * 1000)
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert "has 1000 devices" in answer.error
         server.claims["default", "claim"]["status"]["allocation"]["devices"]["results"] = "all"
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert "cannot be read" in answer.error
         server.claims["default", "claim"]["status"] = {}
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert "not allocated" in answer.error
-        [answer] = (await kubelet.prepare(("gone", UID))).values()
+        answer = await prepared(kubelet, "gone")
         assert "does not exist" in answer.error
-        [answer] = (await kubelet.prepare(("claim", "../../etc/passwd"))).values()
+        answer = await prepared(kubelet, uid="../../etc/passwd")
         assert "no valid UID" in answer.error
         assert not claim_file(node)
 
@@ -291,7 +286,7 @@ async def test_a_claim_that_two_pods_share_is_refused():
     async with offered(card(0)) as (_, kubelet, server):
         server.add_claim({"share": "25k"})
         server.claims["default", "claim"]["status"]["reservedFor"] *= 2
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert "use a ResourceClaimTemplate" in answer.error
 
 
@@ -308,7 +303,7 @@ async def test_a_card_that_another_device_class_gave_away_is_refused():
         server.add_claim({"share": "25k"})
         for requests in OF_OTHER_CLASSES:
             server.claims["default", "claim"]["spec"]["devices"]["requests"] = requests
-            [answer] = (await kubelet.prepare(("claim", UID))).values()
+            answer = await prepared(kubelet)
             assert f"gives cards of {DRIVER} alone: label the pod" in answer.error, requests
         assert not claim_file(node)
 
@@ -321,7 +316,7 @@ async def test_two_claims_of_one_pod_have_equal_amounts():
         assert not answers[UID].error
         assert "write both requests into one ResourceClaim" in answers[OTHER].error
         server.add_claim({"device": "gpu-1", "share": "50k"}, name="second", uid=OTHER, pod="another-pod")
-        [answer] = (await kubelet.prepare(("second", OTHER))).values()
+        answer = await prepared(kubelet, "second", OTHER)
         assert not answer.error
 
 
@@ -340,101 +335,50 @@ async def test_prepare_and_unprepare_may_be_repeated():
 
 
 async def test_the_cdi_devices_of_claims_are_there_again_after_a_restart_and_an_empty_folder():
-    server = ApiServer()
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root):
-            async with driver_on(node, server):
-                kubelet = DraKubelet(node)
-                await kubelet.register()
-                server.add_claim({"share": "25k"})
-                await kubelet.prepare(("claim", UID))
-                before = claim_file(node)
-            file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
-            file.rename(node.cdi / f"clearml-injector.io-claim-{OTHER}.json")
-            async with driver_on(node, server):
-                await DraKubelet(node).register()
-                assert claim_file(node) == before
-                assert not claim_file(node, OTHER)
+    async with dra_node(card(0)) as (node, _, server):
+        server.add_claim({"share": "25k"})
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID))
+            before = claim_file(node)
+        file = node.cdi / f"clearml-injector.io-claim-{UID}.json"
+        file.rename(node.cdi / f"clearml-injector.io-claim-{OTHER}.json")
+        async with registered(node, server):
+            assert claim_file(node) == before
+            assert not claim_file(node, OTHER)
 
 
 async def test_a_lost_file_of_claims_leaves_the_cdi_devices_of_pods_through_every_restart():
-    server = ApiServer()
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
+    async with dra_node(card(0)) as (node, _, server):
         server.add_claim({"share": "25k"})
         server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
-        async with kubelet_in(node.root):
-            kubelet = DraKubelet(node)
-            async with driver_on(node, server):
-                await kubelet.register()
-                await kubelet.prepare(("claim", UID))
-            (node.root / "state/private/claims.json").unlink()
-            async with driver_on(node, server):
-                await kubelet.register()
-                assert claim_file(node)
-                await kubelet.prepare(("other", OTHER))
-            async with driver_on(node, server):
-                await kubelet.register()
-                assert claim_file(node)
-                await kubelet.unprepare(("claim", UID))
-                assert not claim_file(node)
-            async with driver_on(node, server):
-                await kubelet.register()
-                assert claim_file(node, OTHER)
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID))
+        (node.root / "state/private/claims.json").unlink()
+        async with registered(node, server) as kubelet:
+            assert claim_file(node)
+            await kubelet.prepare(("other", OTHER))
+        async with registered(node, server) as kubelet:
+            assert claim_file(node)
+            await kubelet.unprepare(("claim", UID))
+            assert not claim_file(node)
+        async with registered(node, server):
+            assert claim_file(node, OTHER)
 
 
 async def test_claims_that_are_gone_are_unprepared_at_the_start_once_the_api_server_answers():
-    server = ApiServer()
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root):
-            async with driver_on(node, server):
-                kubelet = DraKubelet(node)
-                await kubelet.register()
-                server.add_claim({"share": "25k"})
-                server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
-                await kubelet.prepare(("claim", UID), ("other", OTHER))
-            server.claims.pop(("default", "claim"))
-            server.is_away = True
-            async with driver_on(node, server):
-                await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
-                assert claim_file(node)
-                server.is_away = False
-                await until(lambda: not claim_file(node))
-                assert claim_file(node, OTHER)
-
-
-async def test_a_claim_that_is_gone_is_tried_again_if_it_cannot_be_stored_and_the_driver_serves_on():
-    server, removed, finish, starts = ApiServer(), PreparedClaims.remove, serving.DraOffer._finish, []
-    with node_folder(**OPTIONS) as node, pytest.MonkeyPatch.context() as patched:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root):
-            kubelet = DraKubelet(node)
-            async with driver_on(node, server):
-                await kubelet.register()
-                server.add_claim({"share": "25k"})
-                await kubelet.prepare(("claim", UID))
-            server.claims.clear()
-            failures = [CheckpointError("the disk is full"), CheckpointError("the disk is full")]
-
-            def remove(claims, *arguments):
-                if failures:
-                    raise failures.pop()
-                removed(claims, *arguments)
-
-            patched.setattr(PreparedClaims, "remove", remove)
-            patched.setattr(serving.DraOffer, "_finish", lambda offer: starts.append(1) or finish(offer))
-            file = node.root / "state/private/claims.json"
-            async with driver_on(node, server):
-                await kubelet.register()
-                await until(lambda: not json.loads(file.read_text())["content"]["claims"])
-    assert not failures
-    assert len(starts) == 1
+    async with dra_node(card(0)) as (node, _, server):
+        server.add_claim({"share": "25k"})
+        server.add_claim({"share": "25k"}, name="other", uid=OTHER, pod="another-pod")
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID), ("other", OTHER))
+        server.claims.pop(("default", "claim"))
+        server.is_away = True
+        async with driver_on(node, server):
+            await until((node.root / "plugins_registry" / f"{DRIVER}-reg.sock").is_socket)
+            assert claim_file(node)
+            server.is_away = False
+            await until(lambda: not claim_file(node))
+            assert claim_file(node, OTHER)
 
 
 async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_was_removed():
@@ -462,50 +406,49 @@ async def test_what_is_written_again_is_written_in_a_thread_and_never_after_it_w
 
 
 async def test_no_card_is_published_before_the_kubelet_said_what_device_plugins_offer():
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0), card(1))
-        node.write_card_names("GPU-0", "GPU-1")
-        server = ApiServer()
-        async with kubelet_in(node.root) as kubelet:
-            kubelet.lists = False
-            kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-            async with driver_on(node, server) as process:
-                await DraKubelet(node).register()
-                await until(
-                    lambda: "the kubelet has not reported its allocations" in str(process.state.missing)
-                )
-                assert not server.writes
-                kubelet.lists = True
-                await until(lambda: server.devices)
-                assert [list(_names(each)) for each in server.writes] == [["gpu-0"]]
-                kubelet.lists = False  # what it said before holds on
-                node.write_gpus(card(0, lost=True), card(1))
-                await until(lambda: "taints" in server.devices["gpu-0"])
+    async with dra_node(card(0), card(1)) as (node, kubelet, server):
+        kubelet.lists = False
+        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
+        async with driver_on(node, server) as process:
+            await DraKubelet(node).register()
+            await until(lambda: "the kubelet has not reported its allocations" in str(process.state.missing))
+            assert not server.writes
+            kubelet.lists = True
+            await until(lambda: server.devices)
+            assert [list(_names(each)) for each in server.writes] == [["gpu-0"]]
+            kubelet.lists = False  # what it said before holds on
+            node.write_gpus(card(0, lost=True), card(1))
+            await until(lambda: "taints" in server.devices["gpu-0"])
+            assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
 
 
-async def test_a_device_plugin_offers_nothing_if_it_is_not_known_who_has_a_whole_card():
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        server = ApiServer()
-        async with kubelet_in(node.root):
-            kubelet = DraKubelet(node)
-            async with driver_on(node, server):
-                await kubelet.register()
-                server.add_claim({"share": None})
-                await kubelet.prepare(("claim", UID))
-            file = node.root / "state/private/claims.json"
+@contextlib.asynccontextmanager
+async def device_plugin_on(node):
+    """The same agent, which offers by device plugins."""
+    before = node.options
+    node.options = replace(before, offer="device-plugin")
+    async with running(node) as process:
+        yield process
+    node.options = before
+
+
+async def test_a_device_plugin_offers_nothing_while_pods_have_cards_by_claims_or_may_have():
+    async with dra_node(card(0)) as (node, _, server):
+        server.add_claim({"share": None})
+        async with registered(node, server) as kubelet:
+            await kubelet.prepare(("claim", UID))
+        file = node.root / "state/private/claims.json"
+        for content in (file.read_text(), '{"sha256": "0', None):
             file.unlink()
-            by_plugin = replace(node.options, offer="device-plugin")
-            before, node.options = node.options, by_plugin
-            async with running(node) as process:
-                await until(lambda: process.state is not None and process.state.missing)
-                await until(lambda: "drain the node" in str(process.state.missing))
-            node.options = before
-            async with driver_on(node, server):
-                await kubelet.register()
-                await kubelet.unprepare(("claim", UID))
-            assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
+            if content is not None:
+                file.write_text(content)
+            async with device_plugin_on(node) as process:
+                await until(
+                    lambda: process.state is not None and "drain the node" in str(process.state.missing)
+                )
+        async with registered(node, server) as kubelet:
+            await kubelet.unprepare(("claim", UID))
+        assert json.loads(file.read_text())["content"] == {"boot": ANY, "claims": {}, "is_whole": True}
 
 
 async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhile():
@@ -520,17 +463,10 @@ async def test_an_unhealthy_card_is_tainted_until_it_is_well_and_refused_meanwhi
         assert "taints" not in server.devices["gpu-1"]
         [written] = server.slices.values()
         assert written["spec"]["pool"]["generation"] == 2
-        [again] = (await kubelet.prepare(("claim", UID))).values()
+        again = await prepared(kubelet)
         assert not again.error
-        [refused] = (await kubelet.prepare(("second", OTHER))).values()
+        refused = await prepared(kubelet, "second", OTHER)
         assert "gpu-0 is unhealthy (Xid 79)" in refused.error
-
-
-async def test_a_lost_card_is_tainted_as_such():
-    async with offered(card(0), card(1)) as (node, _, server):
-        node.write_gpus(card(0, lost=True), card(1))
-        await until(lambda: "taints" in server.devices["gpu-0"])
-        assert server.devices["gpu-0"]["taints"][0]["key"] == f"{DRIVER}/gpu-lost"
 
 
 async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_pods_that_have_it():
@@ -542,8 +478,7 @@ async def test_a_cordoned_card_is_tainted_by_its_number_and_still_prepared_for_p
         assert [each["key"] for each in server.devices["gpu-3"]["taints"]] == [f"{DRIVER}/cordoned"]
         assert "taints" not in server.devices["gpu-1"]
         server.add_claim({"device": "gpu-3", "share": "500k"})
-        [prepared] = (await kubelet.prepare(("claim", UID))).values()
-        assert not prepared.error
+        assert not (await prepared(kubelet)).error
         server.cordon = ""
         await until(lambda: "taints" not in server.devices["gpu-3"])
 
@@ -559,12 +494,9 @@ async def test_where_taints_are_dropped_an_unhealthy_card_is_left_out():
 
 
 async def test_an_api_server_that_drops_shares_is_named():
-    server = ApiServer()
-    server.dropped = {"allowMultipleAllocations"}
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root), driver_on(node, server) as process:
+    async with dra_node(card(0)) as (node, _, server):
+        server.dropped = {"allowMultipleAllocations"}
+        async with driver_on(node, server) as process:
             await DraKubelet(node).register()
             await until(lambda: "DRAConsumableCapacity" in str(process.state.missing))
             written, looks = len(server.writes), server.looks
@@ -601,57 +533,23 @@ async def test_a_card_that_another_driver_offers_is_left_out_until_that_one_is_g
     async with offered(card(0), card(1), server=server) as (_, kubelet, _):
         assert list(server.devices) == ["gpu-1"]
         server.add_claim({"share": "25k"})
-        [answer] = (await kubelet.prepare(("claim", UID))).values()
+        answer = await prepared(kubelet)
         assert "DRA driver gpu.nvidia.com, as gpu-0 offers it too" in answer.error
         server.slices.pop("nvidia")
         await until(lambda: list(server.devices) == ["gpu-0", "gpu-1"])
 
 
 async def test_a_card_that_a_device_plugin_offers_or_that_a_pod_has_from_one_is_left_out():
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0), card(1), card(2))
-        node.write_card_names("GPU-0", "GPU-1", "GPU-2")
-        server = ApiServer()
-        async with kubelet_in(node.root) as kubelet:
-            kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3)}
-            kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
-            async with driver_on(node, server) as process:
-                await until(lambda: server.devices)
-                assert list(server.devices) == ["gpu-2"]
-                assert "pod default/old holds it as nvidia.com/gpu-0" in process.state.elsewhere["GPU-0"]
-                kubelet.held.clear()
-                kubelet.devices.clear()
-                await until(lambda: len(server.devices) == 3)
-
-
-async def test_a_device_plugin_does_not_offer_what_pods_have_by_claims():
-    with node_folder(**OPTIONS) as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        server = ApiServer()
-        async with kubelet_in(node.root):
-            async with driver_on(node, server):
-                kubelet = DraKubelet(node)
-                await kubelet.register()
-                server.add_claim({"share": "25k"})
-                await kubelet.prepare(("claim", UID))
-            node.options = replace(node.options, offer="device-plugin")
-            async with running(node) as process:
-                await until(
-                    lambda: process.state is not None and "drain the node" in str(process.state.missing)
-                )
-
-
-async def test_a_device_plugin_offers_nothing_if_the_file_of_claims_is_torn():
-    with node_folder(offer="device-plugin") as node:
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        file = node.root / "state/private/claims.json"
-        file.parent.mkdir(parents=True)
-        file.write_text('{"sha256": "0')
-        async with kubelet_in(node.root), running(node) as process:
-            await until(lambda: process.state is not None and process.state.missing)
-            await until(lambda: f"remove {file}" in str(process.state.missing))
+    async with dra_node(card(0), card(1), card(2)) as (node, kubelet, server):
+        kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3)}
+        kubelet.devices["nvidia.com/gpu"] = {"GPU-1": "Healthy"}
+        async with driver_on(node, server) as process:
+            await until(lambda: server.devices)
+            assert list(server.devices) == ["gpu-2"]
+            assert "pod default/old holds it as nvidia.com/gpu-0" in process.state.elsewhere["GPU-0"]
+            kubelet.held.clear()
+            kubelet.devices.clear()
+            await until(lambda: len(server.devices) == 3)
 
 
 async def test_a_removed_socket_is_served_again():
@@ -661,16 +559,10 @@ async def test_a_removed_socket_is_served_again():
         await kubelet.register()
 
 
-async def test_a_limiters_library_that_changes_is_put_back_without_the_kubelet():
-    with node_folder(**OPTIONS) as node:
-        pristine = node.root / "pristine"
-        pristine.mkdir()
-        (pristine / "libvgpu.so").write_text("limits")
-        node.options = replace(node.options, library=str(pristine))
-        node.write_gpus(card(0))
-        node.write_card_names("GPU-0")
-        async with kubelet_in(node.root), driver_on(node, ApiServer()):
-            library = node.root / "state/library/libvgpu.so"
-            await until(lambda: library.read_text() == "limits")
-            library.write_text("lifts")
-            await until(lambda: library.read_text() == "limits")
+async def test_a_limiters_library_that_changes_is_put_back_without_the_kubelet(tmp_path):
+    (tmp_path / "libvgpu.so").write_text("limits")
+    async with dra_node(card(0), library=str(tmp_path)) as (node, _, server), driver_on(node, server):
+        library = node.root / "state/library/libvgpu.so"
+        await until(lambda: library.read_text() == "limits")
+        library.write_text("lifts")
+        await until(lambda: library.read_text() == "limits")

@@ -49,13 +49,6 @@ def test_a_call_carries_its_request_and_its_answer(tmp_path):
     assert [dict(each.envs) for each in answer.container_responses] == [{"IDS": "a,b"}] * 2
 
 
-def test_a_stream_gives_one_answer_after_the_other(tmp_path):
-    async def all_of(plugin):
-        return [each.devices[0].health async for each in plugin.ListAndWatch(api.Empty(), timeout=WAIT_S)]
-
-    assert asked(tmp_path, all_of) == ["Healthy", "Unhealthy"]
-
-
 def test_a_method_that_the_implementation_lacks_is_unimplemented(tmp_path):
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         asked(
