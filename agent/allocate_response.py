@@ -24,14 +24,7 @@ CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 
 class Allocator:
-    """Turns device IDs into the kubelet's answer for a container.
-
-    Args:
-        policy: policy of the node.
-        options: say how a container gets a GPU.
-        names: current CDI device of each card, by UUID; only for the strategy cdi.
-        specifications: our own, for the strategy cdi.
-    """
+    """Turns device IDs into the kubelet's answer for a container."""
 
     def __init__(
         self,

@@ -10,12 +10,7 @@ from agent.shares import RefusedError
 
 
 class BeforeUse:
-    """Makes sure that the files on the node that limit a container are unchanged.
-
-    Args:
-        library: the limiter's library.
-        driver: limits by the driver; None without them.
-    """
+    """Makes sure that the files on the node that limit a container are unchanged."""
 
     def __init__(self, library: LimiterLibrary, driver: DriverLimits | None) -> None:
         self._library = library

@@ -31,9 +31,6 @@ class CardNames:
     """CDI devices of cards, by UUID.
 
     A short process reads them: a YAML parser would stay in memory.
-
-    Args:
-        dirs: folders of CDI specifications.
     """
 
     def __init__(self, dirs: Collection[str]) -> None:

@@ -53,12 +53,7 @@ class _Specification(msgspec.Struct, rename={"version": "cdiVersion", "edits": "
 
 
 class CardSpecification:
-    """Writes the file, and checks whether it is up to date.
-
-    Args:
-        ctk: path of the generator for this process.
-        options: name the folder and the driver's root.
-    """
+    """Writes the file, and checks whether it is up to date."""
 
     def __init__(self, ctk: str, options: AgentOptions) -> None:
         self._ctk = ctk

@@ -33,14 +33,7 @@ class CdiError(Exception):
 
 
 class SliceSpecifications:
-    """Our specifications in a folder: one file for each card, with a device for each number of slices.
-
-    Args:
-        directory: a folder that the runtime reads.
-        policy: gives slices, reserve and limiter.
-        state_dir: folder of the files that containers mount.
-        driver: limits by the driver; None without them.
-    """
+    """Our specifications in a folder: one file for each card, with a device for each number of slices."""
 
     def __init__(
         self, directory: Path, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None = None
@@ -99,14 +92,7 @@ class SliceSpecifications:
 def edits_of(
     share: Share, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None
 ) -> dict[str, Any]:
-    """Return the CDI edits that limit a container to a share; none for a whole GPU, or without a limiter.
-
-    Args:
-        share: a share of one GPU.
-        policy: has the limiter.
-        state_dir: folder of the files that containers mount.
-        driver: limits by the driver; None without them.
-    """
+    """Return the CDI edits that limit a container to a share; none for a whole GPU, or without a limiter."""
     env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
     wanted = mounts(share, policy.limiter, state_dir, own_cache=True)
     hooks = driver.hooks(share) if driver is not None else []

@@ -64,13 +64,7 @@ class Attribution:
 
 
 def attribute(pids: Collection[int], logs: Path, proc: Path) -> Attribution:
-    """Find the containers of processes; it reads files.
-
-    Args:
-        pids: process IDs on the node.
-        logs: the kubelet's links to the logs of containers.
-        proc: the node's processes.
-    """
+    """Find the containers of processes; it reads files."""
     names = running_containers(logs) if pids else {}
     containers: dict[int, RunningContainer] = {}
     unknown = set()

@@ -27,15 +27,7 @@ _Given = list[tuple[frozenset[str], int | None]]
 
 
 class DevicePlugin:
-    """Offers the slices of some GPUs under one name.
-
-    Args:
-        resource: the name.
-        gpus: one in mode per-gpu, all in mode pooled.
-        agent: the agent.
-        allocator: makes the answers.
-        before_use: checks the files that limit a share.
-    """
+    """Offers the slices of some GPUs under one name: of one in mode per-gpu, of all in mode pooled."""
 
     def __init__(
         self,

@@ -41,12 +41,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: True) -> Files:
-    """Return the state of all files in folders, also of the targets of a ConfigMap's links.
-
-    Args:
-        folders: unreadable folders and files are skipped.
-        counts: whether a file counts, by its name.
-    """
+    """Return the state of all readable files in folders, also of the targets of a ConfigMap's links."""
     stamps = set()
     for folder in folders:
         with contextlib.suppress(OSError):

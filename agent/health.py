@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from functools import partial
 
 from agent.faults import Fault, Faults
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
@@ -30,13 +31,6 @@ class HealthWatch:
     After an Xid that a GPU survives (NVIDIA's catalog), it is offered again after GOOD_CHECKS. Any other Xid
     is a fault. It ends when the GPU was away and answers again, as after a reset, when its driver no longer
     asks for the recovery that it asked for, or with a reboot. Drivers before 570 do not ask.
-
-    Args:
-        source: the GPUs.
-        state: gets the result.
-        ignored_xids: errors of programs, not of GPUs.
-        metrics: show the result.
-        faults: faults of earlier agents.
     """
 
     def __init__(
@@ -66,8 +60,11 @@ class HealthWatch:
             self._log.error, "waiting for events of GPUs failed", GpuSourceError
         )
         for gpu in state.gpus:
-            metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
+            metrics.show_health(gpu, partial(self._is_healthy, gpu))
             self._show(gpu, None)
+
+    def _is_healthy(self, gpu: Gpu) -> bool:
+        return gpu.uuid not in self._state.unhealthy
 
     async def run(self) -> None:
         """Follow events and conditions until cancelled."""
@@ -132,7 +129,7 @@ class HealthWatch:
             self._survived.pop(uuid, None)
 
     def _show_events(self, gpu: Gpu, condition: GpuCondition) -> None:
-        self._metrics.set_tells_xids(gpu.index, gpu.uuid, tells=condition.tells_xids)
+        self._metrics.set_tells_xids(gpu, tells=condition.tells_xids)
         if condition.tells_xids or condition.watch_error is not None:
             self._silent.discard(gpu.uuid)
         elif gpu.uuid not in self._silent:
@@ -150,13 +147,10 @@ class HealthWatch:
             self._marked.discard(gpu.uuid)
             self._log.info("GPU is healthy again", index=gpu.index, uuid=gpu.uuid)
             self._state.mark_healthy(gpu.uuid)
-            healthy = gpu.uuid not in self._state.unhealthy
-            self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=healthy)
 
     def _mark(self, gpu: Gpu, why: str) -> None:
         self._marked.add(gpu.uuid)
         if self._state.unhealthy.get(gpu.uuid) == why:
             return
         self._log.error("GPU is unhealthy: it gets no new pods", index=gpu.index, uuid=gpu.uuid, reason=why)
-        self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=False)
         self._state.mark_unhealthy(gpu.uuid, why)

@@ -57,11 +57,7 @@ class Holder:
 
 
 class Kubelet:
-    """The kubelet of this node.
-
-    Args:
-        root: its root folder, for this process.
-    """
+    """The kubelet of this node."""
 
     def __init__(self, root: Path) -> None:
         self.plugins = root / "device-plugins"

@@ -57,11 +57,7 @@ class _File(msgspec.Struct):
 
 
 class Checkpoint:
-    """The file in a folder; it is decoded again when it changes.
-
-    Args:
-        plugins: the kubelet's folder of device plugins.
-    """
+    """The file in a folder; it is decoded again when it changes."""
 
     def __init__(self, plugins: Path) -> None:
         self._path = plugins / NAME

@@ -6,49 +6,36 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from agent.gpu import Gpu
+
 PREFIX = "fraction_injector_agent_"
+_RESULT, _GPU = ("resource", "result"), ("gpu", "uuid")
 
 
 class AgentMetrics:
     """The agent's metrics in the registry of its process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._allocations = Counter(
-            f"{PREFIX}allocations",
-            "Allocate calls by resource and result: allocated or refused.",
-            ["resource", "result"],
-            registry=registry,
+        def counter(name: str, text: str) -> Counter:
+            return Counter(f"{PREFIX}{name}", text, _RESULT, registry=registry)
+
+        def gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+            return Gauge(f"{PREFIX}{name}", text, labels, registry=registry)
+
+        self._allocations = counter(
+            "allocations", "Allocate calls by resource and result: allocated or refused."
         )
-        self._registrations = Counter(
-            f"{PREFIX}registrations",
-            "Registrations with the kubelet by resource and result: registered or failed.",
-            ["resource", "result"],
-            registry=registry,
+        self._registrations = counter(
+            "registrations", "Registrations with the kubelet by resource and result: registered or failed."
         )
-        self._registered = Gauge(
-            f"{PREFIX}registered", "Whether the kubelet counts a resource.", ["resource"], registry=registry
+        self._registered = gauge("registered", "Whether the kubelet counts a resource.", ("resource",))
+        self._healthy = gauge("gpu_healthy", "Whether slices of a GPU are given to new pods.", _GPU)
+        self._tells_xids = gauge("gpu_tells_xids", "Whether the driver tells of a GPU's errors (Xids).", _GPU)
+        self._driver_limits_offered = gauge(
+            "driver_limits_offered", "Whether the driver can hold containers to GPU memory."
         )
-        self._healthy = Gauge(
-            f"{PREFIX}gpu_healthy",
-            "Whether slices of a GPU are given to new pods.",
-            ["gpu", "uuid"],
-            registry=registry,
-        )
-        self._tells_xids = Gauge(
-            f"{PREFIX}gpu_tells_xids",
-            "Whether the driver tells of a GPU's errors (Xids).",
-            ["gpu", "uuid"],
-            registry=registry,
-        )
-        self._driver_limits_offered = Gauge(
-            f"{PREFIX}driver_limits_offered",
-            "Whether the driver can hold containers to GPU memory.",
-            registry=registry,
-        )
-        self._driver_limits = Gauge(
-            f"{PREFIX}driver_limits",
-            "Whether the driver holds containers that start to their shares.",
-            registry=registry,
+        self._driver_limits = gauge(
+            "driver_limits", "Whether the driver holds containers that start to their shares."
         )
 
     def set_driver_limits(self, *, offered: bool, are_set: Callable[[], bool]) -> None:
@@ -77,10 +64,10 @@ class AgentMetrics:
         """Set whether the kubelet counts a resource."""
         self._registered.labels(resource).set(well)
 
-    def set_tells_xids(self, gpu: int, uuid: str, *, tells: bool) -> None:
+    def set_tells_xids(self, gpu: Gpu, *, tells: bool) -> None:
         """Set whether the driver reports a GPU's errors."""
-        self._tells_xids.labels(str(gpu), uuid).set(tells)
+        self._tells_xids.labels(str(gpu.index), gpu.uuid).set(tells)
 
-    def set_healthy(self, gpu: int, uuid: str, *, healthy: bool) -> None:
-        """Set the health of a GPU."""
-        self._healthy.labels(str(gpu), uuid).set(healthy)
+    def show_health(self, gpu: Gpu, is_healthy: Callable[[], bool]) -> None:
+        """Show what `is_healthy` returns whenever the metrics are read."""
+        self._healthy.labels(str(gpu.index), gpu.uuid).set_function(is_healthy)

@@ -16,10 +16,6 @@ class NodeLock:
     """A lock on a file of the node, which ends with the process that holds it.
 
     Only the agents' user can open the file, because any process that opens a file can lock it.
-
-    Args:
-        state_dir: the agent's folder, the same for all agents of the node.
-        name: of the file.
     """
 
     def __init__(self, state_dir: Path, name: str = NAME) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -22,18 +23,15 @@ def _path(text: str) -> str:
     return str(Path(text))
 
 
-def _strategy(text: str) -> DeviceListStrategy:
-    for strategy in STRATEGIES:
-        if text == strategy:
-            return strategy
-    raise ValueError(f'--device-list-strategy "{text}" is unknown: use {", ".join(STRATEGIES)}')
+def _one_of(flag: str, known: tuple[str, ...]) -> Callable[[str], str]:
+    """Return what reads one of these words."""
 
+    def read(text: str) -> str:
+        if text in known:
+            return text
+        raise ValueError(f'{flag} "{text}" is unknown: use {", ".join(known)}')
 
-def _offer(text: str) -> Offer:
-    for offer in OFFERS:
-        if text == offer:
-            return offer
-    raise ValueError(f'--offer "{text}" is unknown: use {", ".join(OFFERS)}')
+    return read
 
 
 def _card_name(text: str) -> str:
@@ -61,7 +59,7 @@ class AgentOptions:
             "How the scheduler sees the GPUs: device-plugin (slices of resource names) or dra (Dynamic "
             "Resource Allocation, any MiB; Kubernetes 1.36; needs --node and --device-list-strategy cdi).",
             metavar="NAME",
-            parse=_offer,
+            parse=_one_of("--offer", OFFERS),
         ),
     ] = "device-plugin"
     kubelet_dir: Annotated[
@@ -93,7 +91,7 @@ class AgentOptions:
             "memory limit, and with envvar a container can hold only one GPU.",
             name="--device-list-strategy",
             metavar="NAME",
-            parse=_strategy,
+            parse=_one_of("--device-list-strategy", STRATEGIES),
         ),
     ] = "cdi"
     runtime_file: Annotated[

@@ -111,17 +111,11 @@ def nameless_device(
 
 
 class OtherPlugins:
-    """Withdraws cards while another plugin offers them, or while a pod has them from another plugin.
-
-    Args:
-        agent: the agent, whose options name resources of other plugins that offer none of the cards.
-        ours: our resource names.
-    """
+    """Withdraws cards while another plugin offers them, or while a pod has them from another plugin."""
 
     def __init__(self, agent: Agent, ours: Collection[str]) -> None:
         self._state = agent.state
         self._ours = ours
-        self._metrics = agent.metrics
         self._known = {*ours, *agent.options.trusted_resources}
         self._drivers: Mapping[str, str] = {}
         self._plugins: Mapping[str, str] = {}
@@ -164,7 +158,6 @@ class OtherPlugins:
                 self._tell(gpu, offered, is_found=gpu.uuid in found)
 
     def _tell(self, gpu: Gpu, offered: Collection[str], *, is_found: bool) -> None:
-        self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=gpu.uuid not in self._state.unhealthy)
         if not is_found:
             self._log.info("GPU is offered again: no other plugin has it", index=gpu.index, uuid=gpu.uuid)
             return

@@ -35,11 +35,7 @@ async def read_policy(options: AgentOptions) -> AgentPolicy:
 
 
 class PolicyWatch:
-    """Waits until the node's policy changes; made before the policy is read, it misses no change.
-
-    Args:
-        options: name the directory and the policy.
-    """
+    """Waits until the node's policy changes; made before the policy is read, it misses no change."""
 
     def __init__(self, options: AgentOptions) -> None:
         self._options = options

@@ -33,11 +33,7 @@ class NotPreparedError(Exception):
 
 
 class Preparation:
-    """The node's lock, the cards' CDI devices, the limiter's library, and limits by the driver.
-
-    Args:
-        agent: the agent; the driver limits its shares too if its options ask for it.
-    """
+    """The node's lock, the cards' CDI devices, the limiter's library, and limits by the driver."""
 
     def __init__(self, agent: Agent) -> None:
         options, state, limiter = agent.options, agent.state, agent.policy.limiter

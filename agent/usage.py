@@ -29,12 +29,7 @@ Uses = Mapping[Gpu, GpuUse]
 
 
 class Usage:
-    """Measures in a fixed period.
-
-    Args:
-        agent: the agent, whose options say where the node's processes and containers are found.
-        held: finds the shares of containers.
-    """
+    """Measures in a fixed period."""
 
     def __init__(self, agent: Agent, held: ShareSource) -> None:
         options = agent.options

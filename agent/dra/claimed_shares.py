@@ -14,14 +14,7 @@ _Devices = tuple[PreparedDevice, ...]
 
 
 class ClaimedShares:
-    """Finds shares by claims, and by device IDs for pods from before the agent offered by DRA.
-
-    Args:
-        state: the GPUs.
-        slices: finds shares by device IDs.
-        slices_per_gpu: slices in which shares are counted.
-        prepared: returns the prepared claims.
-    """
+    """Finds shares by claims, and by device IDs for pods from before the agent offered by DRA."""
 
     def __init__(
         self,

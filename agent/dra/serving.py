@@ -51,13 +51,7 @@ _NO_SHARES = (
 
 
 class DraOffer:
-    """Prepares the node, then keeps its cards offered.
-
-    Args:
-        agent: the agent.
-        preparation: prepares the node.
-        api: the API server.
-    """
+    """Prepares the node, then keeps its cards offered."""
 
     def __init__(self, agent: Agent, preparation: Preparation, api: ApiServerClient) -> None:
         self._agent = agent

@@ -27,15 +27,7 @@ With a file for each claim, those that a lost checkpoint had are known to be unk
 
 
 class ClaimSpecifications:
-    """Writes and removes the files, one for each prepared claim.
-
-    Args:
-        directory: a folder that the runtime reads.
-        policy: gives the limiter.
-        state_dir: folder of the files that containers mount.
-        gpus: the cards by UUID.
-        driver: limits by the driver; None without them.
-    """
+    """Writes and removes the files, one for each prepared claim."""
 
     def __init__(
         self,

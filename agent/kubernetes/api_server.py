@@ -37,6 +37,8 @@ class ApiServerError(Exception):
 class ApiServerClient:
     """An API server, called from a thread. Every call opens a connection, because calls are minutes apart.
 
+    Every call raises ApiServerError if there is no answer, or one that refuses it or is no object.
+
     Args:
         host: Name or address.
         port: Of HTTPS.
@@ -49,51 +51,27 @@ class ApiServerClient:
         self._credentials = credentials
 
     def get(self, path: str) -> dict[str, Any]:
-        """Read an object.
-
-        Raises:
-            ApiServerError: there is no answer, or it is not an object.
-        """
+        """Read an object."""
         return self._ask("GET", path, None)
 
     def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Write an object by server-side apply.
-
-        Raises:
-            ApiServerError: the object was not written.
-        """
+        """Write an object by server-side apply."""
         return self._ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}&force=true", body)
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create an object in a collection, and return it as it was stored.
-
-        Raises:
-            ApiServerError: it was not created.
-        """
+        """Create an object in a collection, and return it as it was stored."""
         return self._ask("POST", path, body, "application/json")
 
     def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Replace an object, and return it as it was stored.
-
-        Raises:
-            ApiServerError: it was not replaced.
-        """
+        """Replace an object, and return it as it was stored."""
         return self._ask("PUT", path, body, "application/json")
 
     def delete(self, path: str) -> None:
-        """Delete an object, unless it is gone.
-
-        Raises:
-            ApiServerError: it was not deleted.
-        """
+        """Delete an object, unless it is gone."""
         self._ask("DELETE", path, None, ok={*_OK, http.HTTPStatus.NOT_FOUND})
 
     def create(self, path: str, body: dict[str, Any]) -> None:
-        """Create an object in a collection, unless it exists.
-
-        Raises:
-            ApiServerError: it was not created.
-        """
+        """Create an object in a collection, unless it exists."""
         self._ask("POST", path, body, "application/json", ok={*_OK, http.HTTPStatus.CONFLICT})
 
     def _ask(

@@ -29,13 +29,7 @@ ENDED = "the agent has ended: look for its pod on the node"
 
 
 class NodeWriter:
-    """Writes one object when it changes.
-
-    Args:
-        api: the API server.
-        node: name of this node.
-        agent: the agent, with the state to write.
-    """
+    """Writes one object when it changes."""
 
     def __init__(self, api: ApiServerClient, node: str, agent: Agent) -> None:
         self._api = api

@@ -18,12 +18,7 @@ _TWICE = "DRA driver {} offers it too: remove one of the two from this node"
 
 
 class OtherDrivers:
-    """Reads their ResourceSlices.
-
-    Args:
-        slices: ResourceSlices of this node.
-        agent: the agent, with the cards that it offers.
-    """
+    """Reads their ResourceSlices."""
 
     def __init__(self, slices: ResourceSlices, agent: Agent) -> None:
         self._slices = slices

@@ -33,12 +33,7 @@ class Published:
 
 
 class ResourceSlices:
-    """Reads and writes them, from a thread.
-
-    Args:
-        api: the API server.
-        node: name of this node.
-    """
+    """Reads and writes them, from a thread."""
 
     def __init__(self, api: ApiServerClient, node: str) -> None:
         self._api = api

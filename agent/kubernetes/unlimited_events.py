@@ -19,12 +19,7 @@ SECONDS_BETWEEN_WRITES = 15.0
 
 
 class UnlimitedEvents:
-    """Writes the Events.
-
-    Args:
-        api: the API server.
-        agent: the agent, with the state to report.
-    """
+    """Writes the Events."""
 
     def __init__(self, api: ApiServerClient, agent: Agent) -> None:
         self._api = api
