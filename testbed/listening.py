@@ -180,14 +180,22 @@ async def until(condition):
         await asyncio.sleep(0.001)
 
 
-def run(test, **options):
+@asynccontextmanager
+async def serving(**options):
+    """A listener of a test, which fails if anything else breaks in its loop."""
     broken = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
+    async with asyncio.timeout(WAIT_S), listening(**options) as served:
+        yield served
+    assert broken == []
+
+
+def run(test, **options):
+    """Run a test of a listener on the loop of our processes."""
 
     async def main():
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
-        async with asyncio.timeout(WAIT_S), listening(**options) as served:
+        async with serving(**options) as served:
             await test(served)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
-    assert broken == []

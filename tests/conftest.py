@@ -55,11 +55,12 @@ def _logging_as_before() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine in an event loop of its own."""
+    """Run a test that is a coroutine in an event loop of its own, which `LOOP` of its module makes."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    asyncio.run(pyfuncitem.obj(**given))
+    with asyncio.Runner(loop_factory=getattr(pyfuncitem.module, "LOOP", None)) as runner:
+        runner.run(pyfuncitem.obj(**given))
     return True
 
 

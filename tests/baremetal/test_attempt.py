@@ -38,6 +38,14 @@ def running(attempt):
     return attempt.state()
 
 
+def killed(attempt, made):
+    """Start a job, and kill its supervisor once its command runs."""
+    started = attempt.start(made)
+    assert running(attempt) == "running"
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+
+
 def why_lost(attempt):
     """Why nobody knows how it ended."""
     state = attempt.state()
@@ -71,16 +79,7 @@ def test_an_attempt_that_nobody_started_never_begins(attempt):
 
 
 def test_a_supervisor_that_was_killed_has_vanished_and_all_of_its_session_is_swept_away(attempt):
-    started = attempt.start(
-        job(
-            "sh",
-            "-c",
-            "(sleep 1000 & echo $! > pid; wait) & wait",
-        )
-    )
-    assert running(attempt) == "running"
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sh", "-c", "(sleep 1000 & echo $! > pid; wait) & wait"))
     assert why_lost(attempt) == "its supervisor was killed"
     eventually(attempt.sweep, "nothing is left")
     begun = attempt._begun()
@@ -105,10 +104,7 @@ def test_what_went_into_a_session_of_its_own_is_found_by_its_mark(attempt, tmp_p
 
 def test_processes_of_others_are_left_alone(attempt):
     bystander = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    started = attempt.start(job("sleep", "1000"))
-    running(attempt)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sleep", "1000"))
     eventually(attempt.sweep, "nothing is left")
     assert bystander.poll() is None
     bystander.kill()
@@ -150,10 +146,7 @@ def test_a_session_that_has_the_number_of_a_supervisor_by_now_is_left_alone(atte
 
 
 def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch):
-    started = attempt.start(job("sleep", "1000"))
-    running(attempt)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sleep", "1000"))
     known = attempts.stat_of
 
     def stat(pid):
@@ -166,10 +159,7 @@ def test_processes_that_other_users_hide_do_not_keep_a_card(attempt, monkeypatch
 
 
 def test_a_systemd_that_does_not_answer_does_not_hold_the_runner_up(attempt, monkeypatch, capfd):
-    started = attempt.start(job("sleep", "1000"))
-    running(attempt)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sleep", "1000"))
 
     def hang(command, *, timeout=None, **_):
         assert timeout
@@ -201,19 +191,13 @@ def test_the_job_is_on_the_disk_before_anything_starts(attempt, monkeypatch):
 
 def test_a_container_whose_supervisor_was_killed_is_removed(attempt, tmp_path):
     cleanup = "sh", "-c", f"echo removed >> {tmp_path}/removed"
-    started = attempt.start(job("sleep", "1000", cleanup=cleanup))
-    running(attempt)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sleep", "1000", cleanup=cleanup))
     eventually(attempt.sweep, "nothing is left")
     assert (tmp_path / "removed").read_text() == "removed\n"
 
 
 def test_a_container_that_cannot_be_removed_holds_its_card(attempt):
-    started = attempt.start(job("sleep", "1000", cleanup=("sh", "-c", "exit 1")))
-    running(attempt)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    killed(attempt, job("sleep", "1000", cleanup=("sh", "-c", "exit 1")))
     assert not any(attempt.sweep() for _ in range(3))
     (attempt.folder / "job.json").unlink()
 

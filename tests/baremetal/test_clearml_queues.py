@@ -56,13 +56,6 @@ def test_what_is_taken_out_of_the_queue_there_no_longer_waits_here(store):
     assert store.task(1) is None
 
 
-def test_what_others_are_put_before_comes_back_when_these_are_gone(store):
-    mirror({"half": [A]}, store, 1.0)
-    mirror({"half": [B, C]}, store, 2.0)
-    mirror({"half": [A]}, store, 3.0)
-    assert waiting(store) == ["a"]
-
-
 def test_what_was_cancelled_here_stays_cancelled_while_it_waits_there(store):
     mirror({"half": [A]}, store, 1.0)
     store.cancel(1, 2.0)
@@ -131,13 +124,6 @@ def test_what_ended_here_and_still_waits_there_keeps_no_other_from_its_turn(stor
         assert waiting(store) == [f"{turn * MAX_MIRRORED + each}" for each in range(MAX_MIRRORED)]
         for task in store.waiting(-1):
             store.cancel(task.number, 2.0)
-
-
-def test_of_a_long_queue_only_the_front_is_read(store):
-    client = Client()
-    client.there = {"half": [(f"{number}", "2026-01-01") for number in range(1000)]}
-    ClearmlQueues(client, ["half"]).look(store)
-    assert (len(waiting(store)), client.read) == (MAX_MIRRORED, MAX_MIRRORED)
 
 
 def test_a_queue_that_cannot_be_read_stays_as_it_is_and_that_is_said_once(store, capfd):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.policy_compiler import part_for_nodes
@@ -22,17 +23,10 @@ def limits(library=LIBRARY, part=PART):
 
 def env_of(given, limits, **own):
     """The variables of a task's process."""
-    given = replace_submission(given, own)
+    given = msgspec.structs.replace(given, submission=submission(given.submission.queue, env=own))
     job = process_job(given, shares(given, CARDS, limits.policy), limits, "box/1/1", Path("/state/1/1"))
     assert job.cleanup == ()
     return job.env
-
-
-def replace_submission(given, own):
-    return type(given)(
-        **{name: getattr(given, name) for name in given.__struct_fields__}
-        | {"submission": submission(given.submission.queue, env=own)}
-    )
 
 
 def test_a_process_sees_its_cards_by_number_in_the_order_of_the_driver():
@@ -90,8 +84,6 @@ def test_a_limiter_of_containers_does_not_limit_processes():
 
 
 def test_a_share_that_the_reserve_eats_up_is_refused():
-    part = type(PART)(
-        **{name: getattr(PART, name) for name in PART.__struct_fields__} | {"reserve_mib": 30000}
-    )
+    part = msgspec.structs.replace(PART, reserve_mib=30000)
     with pytest.raises(RefusedError, match=r"leave no memory after memory\.reserveMiB 30000"):
         shares(task(), CARDS, part)

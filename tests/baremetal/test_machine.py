@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from baremetal.machine import Machine
-from tests.baremetal.support.machine import Box, cards, given, held, machine, policy, served, task
+from tests.baremetal.support.machine import Box, cards, given, held, machine, served, task
 from tests.effort import examples
 
 DUAL, QUARTER, HALF, SINGLE = (
@@ -25,20 +25,6 @@ def test_a_machine_gives_what_it_has_and_no_ninth_slice():
     assert box.free() == {0: 0}
     box.release(1)
     assert box.free() == {0: 4}
-
-
-def test_two_cards_are_two_idle_ones():
-    box = machine(3)
-    assert given(box, 1, HALF) == (0,)
-    assert given(box, 2, DUAL) == (1, 2)
-    assert box.free() == {0: 4, 1: 0, 2: 0}
-
-
-def test_small_shares_share_a_card_so_that_whole_ones_stay_idle():
-    box = machine(3)
-    used = {given(box, number, QUARTER) for number in range(4)}
-    assert len(used) == 1
-    assert given(box, 9, DUAL) is not None
 
 
 def test_a_card_out_of_service_gets_nothing_and_what_it_has_stays_counted():
@@ -129,7 +115,3 @@ def test_whatever_comes_and_goes_a_card_never_gives_more_than_eight(data):
                 used[index] += slices
         assert max(used.values()) <= 8
         assert box.free() == {index: 8 - slices for index, slices in used.items()}
-
-
-def test_the_policy_of_these_tests_has_eighths():
-    assert policy().slices_per_gpu == 8

@@ -43,13 +43,6 @@ def test_the_example_puts_two_cards_a_quarter_and_a_half_on_three_cards_and_the_
     assert box.free() == {0: 0, 1: 0, 2: 2}
 
 
-def test_the_example_holds_in_whatever_order_the_tasks_came():
-    queues, box = served(*SEED), machine(3)
-    waiting = {"single_gpu": [1], "half_gpu": [2], "quarter_gpu": [3], "dual_gpus": [4]}
-    started = start_all(queues, waiting, box)
-    assert [each.queue.name for each in started] == ["dual_gpus", "quarter_gpu", "half_gpu"]
-
-
 def test_the_single_one_starts_when_the_two_cards_are_free_again():
     queues, box = served(*SEED), machine(3)
     waiting = {"dual_gpus": [1], "quarter_gpu": [2], "half_gpu": [3], "single_gpu": [4]}
@@ -62,14 +55,6 @@ def test_a_task_without_room_is_not_overtaken_by_another_of_its_queue():
     queues, box = served("half=0.5"), machine(1)
     box.adopt(held(9, 6, 0))
     assert box.next_start({"half": first(1)}, *queues) is None
-
-
-def test_earlier_queues_go_first_whenever_there_is_room():
-    queues, box = served("a=0.5", "b=0.5"), machine(1)
-    waiting = {"a": [1, 2, 3], "b": [4]}
-    assert [each.task for each in start_all(queues, waiting, box)] == [1, 2]
-    box.release(1)
-    assert [each.task for each in start_all(queues, waiting, box)] == [3]
 
 
 def test_a_start_says_whom_it_overtook():

@@ -136,15 +136,6 @@ def test_a_task_is_in_the_store_as_running_before_anything_of_it_starts(box):
     box.until_over(number)
 
 
-def test_waiting_tasks_start_as_room_comes(box):
-    first, second = box.submit("a", "sleep", "1000"), box.submit("a", "true")
-    box.start("a=0.75")
-    assert box.states(first, second) == ["running", "waiting"]
-    box.store.cancel(first, time.time())
-    box.until_over(first, second)
-    assert box.states(first, second) == ["cancelled", "succeeded"]
-
-
 def test_a_runner_that_is_killed_loses_nothing_and_the_next_one_goes_on(box):
     runs, waits = box.submit("a", "sleep", "1000"), box.submit("a", "true")
     box.start("a=1")
@@ -163,8 +154,10 @@ def test_what_ended_while_no_runner_was_there_is_noted(box):
     box.start("a=1")
     pid = begun(box, number)
     eventually(lambda: stat_of(pid) is None, "the end")
+    wrote = json.loads((attempt_folder(box.folder, box.store.task(number)) / "exit.json").read_bytes())
     box.start("a=1")
-    assert (box.store.task(number).state, box.store.task(number).exit_code) == ("failed", 7)
+    task = box.store.task(number)
+    assert (task.state, task.exit_code, task.ended_at) == ("failed", 7, wrote["at"])
 
 
 @pytest.mark.parametrize("wait", [False, True])
@@ -282,27 +275,6 @@ def test_a_lost_card_gets_no_tasks_and_those_on_it_are_reported(box):
     box.until_over(third)
     box.store.cancel(second, time.time())
     box.until_over(second)
-
-
-def test_a_task_that_ended_on_a_lost_card_keeps_its_report(box):
-    number = box.submit("a", "sleep", "1000")
-    box.start("a=1")
-    box.faults = {"GPU-0": "GPU 0 is out of service: it does not answer"}
-    box.turn()
-    os.kill(begun(box, number), signal.SIGTERM)
-    box.until_over(number)
-    task = box.store.task(number)
-    assert (task.state, task.note) == ("failed", "GPU 0 is out of service: it does not answer")
-
-
-def test_a_task_that_ended_while_no_runner_was_there_ended_when_it_did(box):
-    number = box.submit("a", "true")
-    box.start("a=1")
-    pid = begun(box, number)
-    eventually(lambda: stat_of(pid) is None, "the end")
-    wrote = json.loads((attempt_folder(box.folder, box.store.task(number)) / "exit.json").read_bytes())
-    box.start("a=1")
-    assert box.store.task(number).ended_at == wrote["at"]
 
 
 def test_an_adopted_task_has_the_slices_of_its_card_whatever_number_that_has_now(box):

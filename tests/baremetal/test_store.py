@@ -1,15 +1,13 @@
 """Tasks on the disk."""
 
 import os
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from agent.node_lock import NodeLock
 from baremetal.machine import Machine, Start
-from baremetal.store import FILE, LOCK, StoreError, TaskStore, own_folder, state_folder
+from baremetal.store import FILE, StoreError, TaskStore, own_folder, state_folder
 from tests.baremetal.support.machine import cards, served, submission
 
 [HALF, DUAL] = served("half=0.5", "dual=2")
@@ -66,12 +64,6 @@ def test_a_task_begins_once(store):
     )
     assert begun(store, 1) is None
     assert store.running() == [task]
-
-
-def test_whole_cards_are_noted_with_their_slices(store):
-    store.submit(submission("dual"), 1.0)
-    task = store.begin(Start(1, DUAL, cards(2)), 5.0)
-    assert (task.gpus, task.indices, task.slices) == (("GPU-0", "GPU-1"), (0, 1), 8)
 
 
 def test_a_start_counts_for_those_that_it_overtook(store):
@@ -216,24 +208,6 @@ def test_a_store_that_another_keeps_locked_is_said_in_one_line_and_nothing_is_ha
         assert store.submit(submission("half"), 1.0) == 1
 
 
-def test_a_clock_that_jumps_changes_no_order(store):
-    numbers = [store.submit(submission("half"), now) for now in (2e9, 5.0, -1.0)]
-    assert [task.number for task in store.waiting(9)] == numbers
-    assert store.first(["half"])["half"].number == numbers[0]
-
-
-def test_a_killed_writer_leaves_the_store_whole(tmp_path):
-    """SQLite's own promise, seen once: what was not committed is not there, what was is."""
-    with closing(TaskStore(tmp_path)) as store:
-        store.submit(submission("half"), 1.0)
-    torn = sqlite3.connect(tmp_path / FILE, isolation_level=None)
-    torn.execute("BEGIN IMMEDIATE")
-    torn.execute("UPDATE task SET state = 'succeeded'")
-    torn.close()
-    with closing(TaskStore(tmp_path)) as store:
-        assert store.task(1).state == "waiting"
-
-
 def test_the_folder_is_the_one_that_is_named_or_the_users_own(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert state_folder(None) == Path("/var/lib/fraction-injector")
@@ -253,15 +227,6 @@ def test_a_folder_that_leads_elsewhere_is_refused(tmp_path):
     (tmp_path / "private").symlink_to("/usr")
     with pytest.raises(StoreError, match="only that user can submit there; name a folder of your own"):
         own_folder(tmp_path)
-
-
-def test_one_runner_at_a_time_holds_the_lock(tmp_path):
-    first, second = NodeLock(tmp_path, LOCK), NodeLock(tmp_path, LOCK)
-    assert first.take()
-    assert not second.take()
-    first.release()
-    assert second.take()
-    second.release()
 
 
 def test_a_folder_that_everybody_can_write_is_refused_and_left_as_it_is(tmp_path):

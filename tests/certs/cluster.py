@@ -12,8 +12,6 @@ from certs.observation import SecretContent, Stored, observe
 from certs.pem import fingerprint
 from certs.rotation import Action, RotationSettings, Wait, decide
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
-from certs.values import CertificateError, KeyPair, TlsFiles
-from tests.certs.go_rules import validate_files
 
 START = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NAMES = service_names("injector", "gpu")
@@ -45,17 +43,10 @@ class Endpoint:
         """What a mounted certificate does with `require_injected`."""
         if secret is None:
             return
-        data = secret.data
-        files = TlsFiles(
-            KeyPair(data.get("tls.crt", b""), data.get("tls.key", b"")),
-            data.get("ca.crt", b""),
-            frozenset(data.get("injected-ca", b"").decode().split()),
-        )
-        try:
-            if validate_files(files, NAMES, now).issuer_sha256 in files.injected_ca:
-                self.leaf_pem = files.pair.certificate_pem
-        except CertificateError:
-            return
+        tls = observe(Stored(secret, None, None), {}, NAMES).tls
+        is_trusted = tls.leaf is not None and tls.leaf.issuer_sha256 in tls.injected
+        if is_trusted and tls.leaf.not_before <= now < tls.leaf.not_after:
+            self.leaf_pem = secret.data["tls.crt"]
 
 
 @dataclass

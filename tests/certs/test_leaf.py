@@ -69,11 +69,3 @@ def test_a_ca_outside_its_dates_signs_nothing(age):
 def test_a_leaf_without_names_is_refused():
     with pytest.raises(ValueError, match="names is empty"):
         make_leaf(make_authority(NOW), [], NOW)
-
-
-def test_a_service_name_of_sixty_three_letters_fits():
-    names = service_names("s" * 63, "n" * 63)
-    leaf = make_leaf(make_authority(NOW), names, NOW)
-    assert (
-        tuple(extension(leaf, x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)) == names
-    )

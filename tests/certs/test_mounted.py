@@ -10,13 +10,12 @@ import trustme
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
-from certs.live_context import LiveTlsContext
 from certs.mounted import MountedCertificate, MountedFiles, MountRules, read_tls_files
 from certs.pem import fingerprint
 from certs.values import CertificateError, KeyPair
-from testbed.certificate_files import certificate_of, der_of, mount_like_kubelet, write_pair
+from testbed.certificate_files import certificate_of, mount_like_kubelet, write_pair
 from testbed.process import WAIT_S
-from tests.certs.handshakes import listening, shake_hands, trusting
+from tests.certs.handshakes import listening, shake_hands
 
 NOW = datetime.now(UTC)
 AUTHORITY = make_authority(NOW)
@@ -104,17 +103,6 @@ def test_a_bad_content_is_reported_once(tmp_path):
     assert len(mount.rejected) == 2
 
 
-def test_going_back_to_the_pair_in_use_ends_the_trouble(tmp_path):
-    mount, good = Mount(tmp_path / "tls"), leaf()
-    bad = KeyPair(good.certificate_pem, leaf().key_pem)
-    accepted = []
-    for generation, pair in enumerate([good, bad, good, bad]):
-        mount_like_kubelet(tmp_path / "tls", str(generation), secret(pair))
-        accepted += mount.refresh()
-    assert accepted == [good]
-    assert len(mount.rejected) == 2
-
-
 def test_an_empty_mount_is_reported_and_waited_for(tmp_path):
     mount = Mount(tmp_path)
     assert mount.refresh() == []
@@ -191,18 +179,6 @@ def test_all_files_are_read_from_one_generation(tmp_path):
     assert files.source == str(tmp_path / "tls")
 
 
-async def test_a_running_watch_follows_the_kubelet(tmp_path):
-    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
-    mount = Mount(tmp_path / "tls")
-    async with asyncio.timeout(WAIT_S), running(mount.pair):
-        await mount.accepted.get()
-        for generation in ("2", "3"):
-            pair = leaf()
-            mount_like_kubelet(tmp_path / "tls", generation, secret(pair))
-            assert await mount.accepted.get() == pair
-    assert mount.rejected == []
-
-
 async def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
     monkeypatch.setattr("certs.mounted.POLL_SECONDS", 0.05)
     mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
@@ -213,30 +189,3 @@ async def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_
         directory.rename(tmp_path / "gone")
         mount_like_kubelet(directory, "1", secret(second))
         assert await mount.accepted.get() == second
-
-
-async def test_a_running_watch_ends_at_once_when_cancelled(tmp_path):
-    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
-    mount = Mount(tmp_path / "tls")
-    async with asyncio.timeout(WAIT_S), running(mount.pair):
-        await mount.accepted.get()
-    assert len(asyncio.all_tasks()) == 1
-
-
-async def test_mounted_generations_reach_the_handshakes(tmp_path):
-    live = LiveTlsContext()
-    seen: asyncio.Queue[KeyPair] = asyncio.Queue()
-
-    def serve(files, facts):
-        live.swap(files.pair)
-        seen.put_nowait(files.pair)
-
-    mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
-    pair = MountedFiles(tmp_path / "tls", MountRules(NAMES), serve, lambda error: None)
-    async with asyncio.timeout(WAIT_S), running(pair), listening(live.listener) as port:
-        await seen.get()
-        newest = leaf()
-        mount_like_kubelet(tmp_path / "tls", "1", secret(newest))
-        await seen.get()
-        client = trusting(AUTHORITY.certificate_pem)
-        assert (await shake_hands(port, client)).leaf_der == der_of(newest)

@@ -4,13 +4,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from certs.authority import make_authority, start_certificate
+from certs.authority import make_authority
 from certs.leaf import make_leaf, service_names
 from certs.observation import SecretContent
-from certs.pem import to_pem
 from certs.rotation import IssueLeaf, Phase, PromoteAuthority, Wait, phase
 from certs.values import KeyPair
 from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
@@ -188,14 +185,6 @@ def test_an_emptied_ca_bundle_is_written_again_and_nothing_else_changes(cluster)
     assert (cluster.bundle.value, cluster.tls.value) == (bundle, tls)
 
 
-def test_an_emptied_ca_bundle_comes_back_though_the_ca_secret_is_lost_too(cluster):
-    old = digests(cluster.bundle.value)
-    cluster.bundle.replace(b"", cluster.bundle.version)
-    cluster.authorities.replace(None, cluster.authorities.version)
-    assert cluster.walk() == INJECTION
-    assert digests(cluster.bundle.value) > old
-
-
 def test_a_foreign_pair_with_its_own_ca_never_gets_that_ca_into_the_ca_bundle(cluster):
     bundle, foreign = cluster.bundle.value, make_authority(START)
     leaf = make_leaf(foreign, NAMES, START)
@@ -227,14 +216,6 @@ def test_a_half_written_pair_is_made_again(cluster, changes):
     assert cluster.walk() == ["IssueLeaf"]
 
 
-def test_a_pair_of_another_ca_is_neither_served_nor_kept(cluster):
-    leaf = make_leaf(make_authority(START), NAMES, START)
-    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
-    cluster.refresh_endpoints()
-    assert serves_only_the_current_ca(cluster)
-    assert cluster.walk() == ["IssueLeaf"]
-
-
 def test_a_pair_for_other_names_is_replaced(cluster):
     data = cluster.authorities.value.data
     leaf = make_leaf(KeyPair(data["ca.crt"], data["ca.key"]), service_names("other", "gpu"), START)
@@ -242,46 +223,11 @@ def test_a_pair_for_other_names_is_replaced(cluster):
     assert cluster.walk() == ["IssueLeaf"]
 
 
-def test_a_leaf_that_outlives_its_ca_is_replaced(cluster):
-    data = cluster.authorities.value.data
-    longer = outliving(KeyPair(data["ca.crt"], data["ca.key"]))
-    leaf = make_leaf(longer, NAMES, START + 340 * DAY)
-    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
-    cluster.now += 340 * DAY
-    assert cluster.observation().tls.leaf.not_after == START + 370 * DAY
-    assert cluster.step() == IssueLeaf()
-    assert cluster.observation().tls.leaf.not_after == START + 365 * DAY
-
-
-def outliving(authority: KeyPair) -> KeyPair:
-    """The same name and key with a hundred days more."""
-    ca, key = certificates(authority.certificate_pem)[0], load_pem_private_key(authority.key_pem, None)
-    longer = start_certificate(
-        ca.subject, key.public_key(), ca.not_valid_before_utc, ca.not_valid_after_utc + 100 * DAY
-    )
-    return KeyPair(to_pem([longer.issuer_name(ca.subject).sign(key, SHA256())]), authority.key_pem)
-
-
 @pytest.mark.parametrize("key", [None, b"", b"-----BEGIN PRIVATE KEY-----\nhalf"])
 def test_a_lost_ca_key_leads_to_a_new_ca(cluster, key):
     edit(cluster.authorities, ca_key=key)
     assert cluster.walk() == INJECTION
     assert len(certificates(cluster.bundle.value)) == 2
-
-
-def test_a_next_ca_that_lost_its_key_leaves_no_trace(cluster):
-    cluster.now += 244 * DAY
-    cluster.walk()
-    edit(cluster.authorities, next_key=None)
-    assert cluster.walk() == INJECTION
-    cluster.now += timedelta(minutes=1)
-    cluster.walk()
-    cluster.refresh_endpoints()
-    cluster.walk()
-    cluster.now += DAY
-    cluster.walk()
-    assert len(certificates(cluster.bundle.value)) == 1
-    assert sorted(cluster.authorities.value.data) == ["ca.crt", "ca.key"]
 
 
 @pytest.mark.parametrize(
@@ -353,22 +299,3 @@ def test_an_unreachable_endpoint_keeps_its_ca_though_the_ca_secret_forgot_it(clu
     cluster.refresh_endpoints()
     assert cluster.walk() == ["StoreTrust", "WriteBundle"]
     assert not digests(cluster.bundle.value) & old
-
-
-def test_unreachable_endpoints_keep_their_ca_though_a_hand_replaced_both_secrets(cluster):
-    old = digests(cluster.bundle.value)
-    foreign = make_authority(START)
-    leaf = make_leaf(foreign, NAMES, START)
-    for endpoint in cluster.endpoints.values():
-        endpoint.reachable = False
-    edit(cluster.authorities, ca_crt=foreign.certificate_pem, ca_key=foreign.key_pem)
-    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem, ca_crt=foreign.certificate_pem)
-    cluster.walk()
-    assert digests(cluster.bundle.value) > old
-    for endpoint in cluster.endpoints.values():
-        endpoint.reachable = True
-    cluster.now += timedelta(minutes=1)
-    cluster.walk()
-    cluster.refresh_endpoints()
-    cluster.walk()
-    assert digests(cluster.bundle.value) == digests(foreign.certificate_pem)

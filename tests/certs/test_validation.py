@@ -7,7 +7,7 @@ import pytest
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -23,7 +23,6 @@ from certs.pem import fingerprint, load_key, to_pem
 from certs.validation import validate_files
 from certs.values import CertificateError, KeyPair, TlsFiles
 from testbed.certificate_files import certificate_of
-from tests.certs import go_rules
 
 NOW = datetime.now(UTC)
 NAMES = service_names("injector", "gpu")
@@ -32,7 +31,6 @@ LEAF = make_leaf(AUTHORITY, NAMES, NOW)
 OTHER = make_authority(NOW)
 OLD = make_authority(NOW - timedelta(days=364))
 GONE = make_authority(NOW - timedelta(days=366))
-PAST = make_leaf(AUTHORITY, NAMES, NOW - timedelta(hours=1))
 LATER = make_authority(NOW + timedelta(days=1))
 
 
@@ -113,8 +111,6 @@ def test_a_bad_pair_is_refused_by_file_value_and_rule(bad, message):
         validate_files(bad, NAMES)
     assert str(refused.value).startswith(message)
     assert "PRIVATE KEY" not in str(refused.value).replace("-----BEGIN PRIVATE KEY-----", "")
-    with pytest.raises(CertificateError):
-        go_rules.validate_files(bad, NAMES, datetime.now(UTC))
 
 
 def test_every_missing_name_is_listed_with_the_names_held():
@@ -136,13 +132,6 @@ def test_a_name_that_no_client_can_ask_for_is_missing(name):
 def test_a_common_name_is_no_name_to_dial():
     with pytest.raises(CertificateError, match=r"subjectAltName \[\] lacks injector; "):
         validate_files(files(issued()), [NAMES[0]])
-
-
-def test_names_that_nobody_dials_are_not_listed():
-    person = x509.DirectoryName(common_name("someone"))
-    leaf = issued(x509.SubjectAlternativeName([x509.DNSName("other"), person, x509.RFC822Name("a@b")]))
-    with pytest.raises(CertificateError, match=r"subjectAltName \['other'\] lacks injector; "):
-        validate_files(files(leaf), [NAMES[0]])
 
 
 @pytest.mark.parametrize(
@@ -182,21 +171,12 @@ def test_a_leaf_for_clients_alone_is_refused():
         validate_files(files(for_clients), NAMES)
 
 
-def test_a_leaf_that_says_nothing_of_its_use_is_good_for_all():
-    assert validate_files(files(issued(HELD)), NAMES).issuer_sha256 == fingerprint(certificate_of(AUTHORITY))
-
-
 def test_a_key_that_is_too_weak_is_refused_by_openssl_and_said_so():
     weak = issued(HELD, key=rsa.generate_private_key(65537, 1024))  # noqa: S505 the point
     with pytest.raises(CertificateError) as refused:
         validate_files(files(weak), NAMES)
     said = "OpenSSL rejects the pair (EE_KEY_TOO_SMALL); issue a stronger one"
     assert str(refused.value) == f"/tls/tls.crt and tls.key: {said}"
-
-
-def test_keys_of_another_kind_are_served_like_ours():
-    modern = issued(HELD, key=ed25519.Ed25519PrivateKey.generate())
-    assert validate_files(files(modern), NAMES).sha256 == fingerprint(certificate_of(modern))
 
 
 def test_wildcards_cover_one_label_and_case_does_not_matter():
@@ -214,8 +194,8 @@ def test_addresses_are_covered_however_they_are_written():
         validate_files(files(leaf), ["127.0.0.2"])
 
 
-@pytest.mark.parametrize("kind", [trustme.KeyType.ECDSA, trustme.KeyType.RSA])
-def test_intermediates_of_another_maker_lead_to_their_root(kind):
+def test_intermediates_of_another_maker_lead_to_their_root():
+    kind = trustme.KeyType.RSA
     root = trustme.CA(key_type=kind)
     leaf = root.create_child_ca(key_type=kind).issue_cert("injector.gpu.svc", key_type=kind)
     chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
@@ -225,10 +205,3 @@ def test_intermediates_of_another_maker_lead_to_their_root(kind):
     alone = KeyPair(leaf.cert_chain_pems[0].bytes(), pair.key_pem)
     with pytest.raises(CertificateError, match="leads to no valid CA"):
         validate_files(TlsFiles(alone, root.cert_pem.bytes()), ["injector.gpu.svc"])
-
-
-@pytest.mark.parametrize("pair", [LEAF, PAST, issued(HELD), issued(HELD, days=(-1, 2))])
-@pytest.mark.parametrize("bundle", [[AUTHORITY], [OTHER, AUTHORITY], [OLD, GONE, OTHER, AUTHORITY, LATER]])
-def test_the_facts_are_those_that_an_api_server_would_find(pair, bundle):
-    served = TlsFiles(pair, b"".join(each.certificate_pem for each in bundle))
-    assert validate_files(served, NAMES) == go_rules.validate_files(served, NAMES, datetime.now(UTC))

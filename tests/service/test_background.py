@@ -11,6 +11,7 @@ from service.retry import Backoff
 from testbed.process import WAIT_S
 from tests.service.virtual_time import VirtualTimeLoop
 
+LOOP = VirtualTimeLoop
 FAILURES = "fraction_injector_background_task_failures_total"
 
 
@@ -44,15 +45,6 @@ class Kept:
         return self.registry.get_sample_value(FAILURES, {"task": task})
 
 
-def kept(test, period_seconds):
-    async def scenario():
-        async with Kept().running(period_seconds) as tasks:
-            test(tasks)
-        return tasks
-
-    return asyncio.run(scenario())
-
-
 async def fails_when_cancelled():
     try:
         await asyncio.Event().wait()
@@ -66,7 +58,7 @@ async def group_that_fails_when_cancelled():
 
 
 @pytest.mark.parametrize("run", [fails_when_cancelled, group_that_fails_when_cancelled])
-def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
+async def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
     tasks, begun, began = Kept(), [], asyncio.Event()
 
     async def counted():
@@ -74,20 +66,16 @@ def test_a_task_that_fails_while_it_is_cancelled_does_not_run_again(run):
         began.set()
         await run()
 
-    async def scenario():
-        keeping = asyncio.create_task(tasks.tasks.keep(BackgroundTask.without_period("publishing", counted)))
-        await began.wait()
-        await asyncio.sleep(0)
-        keeping.cancel()
-        await asyncio.wait([keeping])
-        return keeping.cancelled()
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(asyncio.wait_for(scenario(), WAIT_S))
+    keeping = asyncio.create_task(tasks.tasks.keep(BackgroundTask.without_period("publishing", counted)))
+    await began.wait()
+    await asyncio.sleep(0)
+    keeping.cancel()
+    await asyncio.wait([keeping], timeout=WAIT_S)
+    assert keeping.cancelled()
     assert len(begun) == 1
 
 
-def test_a_failure_after_that_of_a_group_is_no_cancellation():
+async def test_a_failure_after_that_of_a_group_is_no_cancellation():
     tasks, runs = Kept(), []
 
     async def fails():
@@ -99,13 +87,11 @@ def test_a_failure_after_that_of_a_group_is_no_cancellation():
             async with asyncio.TaskGroup() as group:
                 group.create_task(fails())
 
-    task = BackgroundTask.without_period("publishing", loop)
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        runner.run(tasks.tasks.keep(task))
+    await tasks.tasks.keep(BackgroundTask.without_period("publishing", loop))
     assert (len(runs), tasks.failures("publishing")) == (3, 2)
 
 
-def test_every_failure_is_counted_and_the_task_runs_again():
+async def test_every_failure_is_counted_and_the_task_runs_again():
     tasks, runs = Kept(), []
 
     async def loop(heartbeat):
@@ -113,13 +99,13 @@ def test_every_failure_is_counted_and_the_task_runs_again():
         if len(runs) < 3:
             raise OSError("gone")
 
-    asyncio.run(tasks.tasks.keep(BackgroundTask("publishing", loop), Backoff(first_seconds=0.0)))
+    await tasks.tasks.keep(BackgroundTask("publishing", loop), Backoff(first_seconds=0.0))
     assert len(runs) == 3
     assert (tasks.failures("publishing"), tasks.failures("election")) == (2.0, 0.0)
 
 
-def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
-    def test(tasks):
+async def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
+    async with Kept().running(20) as tasks:
         tasks.pass_time(60)
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
@@ -127,42 +113,33 @@ def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
         tasks.heartbeat()
         assert tasks.tasks.stuck is None
 
-    kept(test, 20)
 
-
-def test_what_a_task_has_started_is_no_heartbeat_of_it_after_its_end():
+async def test_what_a_task_has_started_is_no_heartbeat_of_it_after_its_end():
     tasks = Kept()
-
-    async def test():
-        async with tasks.running(20):
-            pass
-        tasks.heartbeat()
-        tasks.pass_time(361)
-        return tasks.tasks.stuck
-
-    assert asyncio.run(test()) is None
+    async with tasks.running(20):
+        pass
+    tasks.heartbeat()
+    tasks.pass_time(361)
+    assert tasks.tasks.stuck is None
 
 
-def test_a_short_period_counts_as_ten_seconds():
-    def test(tasks):
+async def test_a_short_period_counts_as_ten_seconds():
+    async with Kept().running(0.5) as tasks:
         tasks.pass_time(30)
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
         assert tasks.tasks.stuck == "election: no heartbeat for 31 s"
 
-    kept(test, 0.5)
 
-
-def test_a_task_without_a_period_is_never_stuck():
-    def test(tasks):
+async def test_a_task_without_a_period_is_never_stuck():
+    async with Kept().running(None) as tasks:
         tasks.pass_time(10_000)
         assert tasks.tasks.stuck is None
 
-    kept(test, None)
 
-
-def test_a_task_that_is_over_is_not_missed():
-    tasks = kept(lambda tasks: None, 10)
+async def test_a_task_that_is_over_is_not_missed():
+    async with Kept().running(10) as tasks:
+        pass
     tasks.pass_time(1000)
     assert tasks.tasks.stuck is None
 
@@ -189,19 +166,15 @@ async def test_a_task_that_pauses_after_a_failure_is_not_missed():
         await keeping
 
 
-def test_time_is_counted_while_the_loop_turns():
-    async def scenario():
-        async with Kept().running(10) as tasks:
-            counting = asyncio.create_task(tasks.tasks.count_time())
-            await asyncio.sleep(35)
-            counting.cancel()
-            return tasks.tasks.stuck
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(scenario()).startswith("election: no heartbeat for 3")
+async def test_time_is_counted_while_the_loop_turns():
+    async with Kept().running(10) as tasks:
+        counting = asyncio.create_task(tasks.tasks.count_time())
+        await asyncio.sleep(35)
+        counting.cancel()
+        assert tasks.tasks.stuck.startswith("election: no heartbeat for 3")
 
 
-def test_what_runs_within_a_task_gives_its_heartbeat():
+async def test_what_runs_within_a_task_gives_its_heartbeat():
     tasks = Kept()
 
     async def request():
@@ -213,5 +186,5 @@ def test_what_runs_within_a_task_gives_its_heartbeat():
         for _ in range(3):
             await asyncio.create_task(request())
 
-    asyncio.run(tasks.tasks.keep(BackgroundTask.beating("publishing", slow, 60)))
+    await tasks.tasks.keep(BackgroundTask.beating("publishing", slow, 60))
     beat()

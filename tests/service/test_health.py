@@ -32,12 +32,6 @@ def process():
     return Process()
 
 
-def test_ready_when_every_condition_is_met(process):
-    response = process.get("/readyz")
-    assert response.status_code == 200
-    assert response.text == "[+] certificate: ok\n[+] ledger: ok\npolicies abc: in force\n"
-
-
 def test_unready_with_the_reason_when_one_is_not_and_alive_all_the_same(process):
     process.conditions["ledger"] = "no node was seen yet"
     response = process.get("/readyz")

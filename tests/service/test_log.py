@@ -30,13 +30,6 @@ def test_a_line_is_one_json_object_with_time_level_and_logger():
     }
 
 
-def test_values_that_json_does_not_know_become_text():
-    (line,) = lines(
-        "from pathlib import Path\nget_logger('a').info('b', path=Path('/c'), error=ValueError('d'))"
-    )
-    assert (line["path"], line["error"]) == ("/c", "d")
-
-
 def test_an_exception_of_a_library_becomes_one_line_without_a_traceback():
     (line,) = lines(
         "import logging\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"

@@ -6,31 +6,24 @@ from service.yielding import TIME_SLICE_SECONDS, CooperativeYield, TimeSlice
 from tests.service.loop_steps import Steps
 
 
-def test_walks_alternate_so_that_a_step_has_one_batch_of_one_of_them():
-    async def main():
-        steps, yielding, seen = Steps(), CooperativeYield(), []
+async def test_walks_alternate_so_that_a_step_has_one_batch_of_one_of_them():
+    steps, yielding, seen = Steps(), CooperativeYield(), []
 
-        async def walk(name):
-            seen.extend([(steps.number, name, list(items)) async for items in yielding.batches(range(7), 3)])
+    async def walk(name):
+        seen.extend([(steps.number, name, list(items)) async for items in yielding.batches(range(7), 3)])
 
-        await asyncio.gather(walk("a"), walk("b"))
-        return seen
-
-    seen = asyncio.run(main())
+    await asyncio.gather(walk("a"), walk("b"))
     assert len({number for number, _, _ in seen}) == len(seen) == 6
     assert [items for _, name, items in seen if name == "b"] == [[0, 1, 2], [3, 4, 5], [6]]
     assert [name for _, name, _ in sorted(seen)] == ["a", "b"] * 3
 
 
-def test_a_time_slice_lets_others_run_once_it_has_lasted():
-    async def main():
-        steps, now = Steps(), [0.0]
-        time_slice = TimeSlice(lambda: now[0])
-        before = steps.number
-        await time_slice.pause()
-        at_once = steps.number
-        now[0] += TIME_SLICE_SECONDS
-        await time_slice.pause()
-        return at_once - before, steps.number - at_once
-
-    assert asyncio.run(main()) == (0, 1)
+async def test_a_time_slice_lets_others_run_once_it_has_lasted():
+    steps, now = Steps(), [0.0]
+    time_slice = TimeSlice(lambda: now[0])
+    before = steps.number
+    await time_slice.pause()
+    at_once = steps.number
+    now[0] += TIME_SLICE_SECONDS
+    await time_slice.pause()
+    assert (at_once - before, steps.number - at_once) == (0, 1)

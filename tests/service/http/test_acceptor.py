@@ -6,17 +6,20 @@ import ssl
 from datetime import UTC, datetime
 
 import pytest
+import uvloop
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from testbed.listening import GET, OK, run, until
+from testbed.listening import GET, OK, serving, until
 from tests.service import virtual_time
+
+LOOP = uvloop.new_event_loop
 
 FLOOD, API_SERVER = "127.0.0.2", "127.0.0.1"
 
 
-def test_a_flood_takes_places_of_its_own_and_not_an_api_servers():
-    async def test(served):
+async def test_a_flood_takes_places_of_its_own_and_not_an_api_servers():
+    async with serving(connections=8) as served:
         kept = [await served.connect(API_SERVER) for _ in range(2)]
         for client in kept:
             await client.ask()
@@ -30,11 +33,9 @@ def test_a_flood_takes_places_of_its_own_and_not_an_api_servers():
         assert (await late.ask()).startswith(OK)
         assert await asyncio.gather(*(client.ended() for client in flood[:14])) == [b""] * 14
 
-    run(test, connections=8)
 
-
-def test_of_one_address_who_has_asked_nothing_goes_first_then_who_is_idle_for_the_longest():
-    async def test(served):
+async def test_of_one_address_who_has_asked_nothing_goes_first_then_who_is_idle_for_the_longest():
+    async with serving(connections=3) as served:
         silent = await served.connect()
         await until(lambda: served.acceptor.count == 1)
         first, second = await served.connect(), await served.connect()
@@ -48,11 +49,9 @@ def test_of_one_address_who_has_asked_nothing_goes_first_then_who_is_idle_for_th
         assert await second.ended() == b""
         assert (await first.ask()).startswith(OK)
 
-    run(test, connections=3)
 
-
-def test_who_has_asked_just_now_is_not_taken_for_idle():
-    async def test(served):
+async def test_who_has_asked_just_now_is_not_taken_for_idle():
+    async with serving(connections=2) as served:
         first, second = await served.connect(), await served.connect()
         for client in (first, second):
             await client.ask()
@@ -62,11 +61,9 @@ def test_who_has_asked_just_now_is_not_taken_for_idle():
         assert (await first.hear()).startswith(OK)
         assert await second.ended() == b""
 
-    run(test, connections=2)
 
-
-def test_a_flood_that_asks_all_the_time_still_takes_places_of_its_own():
-    async def test(served):
+async def test_a_flood_that_asks_all_the_time_still_takes_places_of_its_own():
+    async with serving(connections=3) as served:
         kept, *flood = [await served.connect(address) for address in (API_SERVER, FLOOD, FLOOD)]
         for client in (kept, *flood):
             await client.ask()
@@ -77,11 +74,9 @@ def test_a_flood_that_asks_all_the_time_still_takes_places_of_its_own():
         assert await flood[0].ended() == b""
         assert (await flood[1].hear()).startswith(OK)
 
-    run(test, connections=3)
 
-
-def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_never():
-    async def test(served):
+async def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_never():
+    async with serving(connections=2) as served:
         waiting, sending = await served.connect(), await served.connect()
         await sending.say(b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nx")
         await until(lambda: served.app.asked)
@@ -98,8 +93,6 @@ def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_never(
         answers = await asyncio.gather(*(client.hear() for client in (waiting, other, last)))
         assert [answer.startswith(OK) for answer in answers] == [True] * 3
 
-    run(test, connections=2)
-
 
 def trusting():
     made = self_signed(datetime.now(UTC))
@@ -111,10 +104,9 @@ def trusting():
     }
 
 
-def test_handshakes_that_never_end_count_and_are_the_first_to_go():
+async def test_handshakes_that_never_end_count_and_are_the_first_to_go():
     listener, tls = trusting()
-
-    async def test(served):
+    async with serving(tls=listener, connections=4) as served:
         kept = await served.connect(**tls)
         await kept.ask()
         silent = [await served.connect() for _ in range(10)]
@@ -123,8 +115,6 @@ def test_handshakes_that_never_end_count_and_are_the_first_to_go():
             assert (await (await served.connect(**tls)).ask()).startswith(OK)
         assert served.acceptor.count <= 4
         assert await asyncio.gather(*(client.ended() for client in silent[:9])) == [b""] * 9
-
-    run(test, tls=listener, connections=4)
 
 
 @pytest.mark.parametrize("said", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100])
@@ -142,21 +132,18 @@ def test_a_handshake_that_fails_or_takes_too_long_leaves_nothing(said):
     virtual_time.run(test, tls=listener)
 
 
-def test_a_listener_that_closes_ends_handshakes():
+async def test_a_listener_that_closes_ends_handshakes():
     listener, _ = trusting()
-
-    async def test(served):
+    async with serving(tls=listener) as served:
         client = await served.connect()
         await until(lambda: served.acceptor.count == 1)
         served.acceptor.close()
         await served.acceptor.wait_empty()
         assert await client.ended() == b""
 
-    run(test, tls=listener)
 
-
-def test_places_are_free_again_when_clients_leave():
-    async def test(served):
+async def test_places_are_free_again_when_clients_leave():
+    async with serving(connections=4) as served:
         for _ in range(5):
             clients = [await served.connect() for _ in range(4)]
             for client in clients:
@@ -164,14 +151,10 @@ def test_places_are_free_again_when_clients_leave():
                 client.leave()
             await until(lambda: served.acceptor.count == 0)
 
-    run(test, connections=4)
 
-
-def test_connections_that_break_as_they_are_accepted_are_forgotten():
-    async def test(served):
+async def test_connections_that_break_as_they_are_accepted_are_forgotten():
+    async with serving() as served:
         for _ in range(50):
             (await served.connect()).leave()
         assert (await (await served.connect()).ask()).startswith(OK)
         await until(lambda: served.acceptor.count == 1)
-
-    run(test)

@@ -4,13 +4,16 @@ import ssl
 from datetime import UTC, datetime
 
 import pytest
+import uvloop
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
 from service.http.client_names import is_admitted
-from testbed.listening import GET, run
+from testbed.listening import GET, serving
 from tests.certs.handshakes import presenting
+
+LOOP = uvloop.new_event_loop
 
 NAMES = ("fraction-webhook.gpu.svc", "127.0.0.1", "::1")
 
@@ -65,13 +68,12 @@ NOW = datetime.now(UTC)
     ("names", "status"), [(["webhook.gpu.svc"], 200), (["localhost", "webhook.gpu.svc.x"], 403)]
 )
 @pytest.mark.parametrize("path", [b"/livez", b"/v1/placements", b"/nothing"])
-def test_every_route_is_for_the_named_clients_of_the_ca(tmp_path, names, status, path):
+async def test_every_route_is_for_the_named_clients_of_the_ca(tmp_path, names, status, path):
     authority = make_authority(NOW)
     context = LiveTlsContext(verify_clients=True)
     context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
     client = presenting(authority.certificate_pem, make_leaf(authority, names, NOW), tmp_path / "client")
-
-    async def test(served):
+    async with serving(tls=context.listener, clients=frozenset({"webhook.gpu.svc"})) as served:
         asking = await served.connect(ssl=client, server_hostname="localhost")
         answer = await asking.ask(GET.replace(b"/livez", path))
         assert answer.startswith(b"HTTP/1.1 %d " % status)
@@ -79,21 +81,16 @@ def test_every_route_is_for_the_named_clients_of_the_ca(tmp_path, names, status,
         if status == 403:
             assert await asking.ended() == b""
 
-    run(test, tls=context.listener, clients=frozenset({"webhook.gpu.svc"}))
 
-
-def test_nobody_without_a_certificate_reaches_a_route():
+async def test_nobody_without_a_certificate_reaches_a_route():
     authority = make_authority(NOW)
     context = LiveTlsContext(verify_clients=True)
     context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
     trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
-
-    async def test(served):
+    async with serving(tls=context.listener, clients=frozenset({"localhost"})) as served:
         asking = await served.connect(ssl=trust, server_hostname="localhost")
         try:
             answer = await asking.ask()
         except OSError:
             answer = b""
         assert (answer, served.app.asked) == (b"", [])
-
-    run(test, tls=context.listener, clients=frozenset({"localhost"}))

@@ -3,25 +3,26 @@
 import asyncio
 
 import pytest
+import uvloop
 
 from service.http.limits import Limits
-from testbed.listening import GET, MIB, OK, POST, answering, post, run, status, until
+from testbed.listening import GET, MIB, OK, POST, answering, post, serving, status, until
 from tests.service import virtual_time
 
+LOOP = uvloop.new_event_loop
 
-def test_50_mib_of_pipelined_requests_are_not_even_kept():
-    async def test(served):
+
+async def test_50_mib_of_pipelined_requests_are_not_even_kept():
+    async with serving() as served:
         client = await served.connect()
         client.writer.write(GET * (50 * MIB // len(GET)))
         await client.ended()
         assert served.app.asked == []
 
-    run(test)
-
 
 @pytest.mark.parametrize("more", [GET, b"nonsense", b"\r\nG"])
-def test_a_request_before_the_answer_to_the_last_one_ends_both(more):
-    async def test(served):
+async def test_a_request_before_the_answer_to_the_last_one_ends_both(more):
+    async with serving() as served:
         served.app.go.clear()
         client = await served.connect()
         await client.say(GET)
@@ -30,44 +31,36 @@ def test_a_request_before_the_answer_to_the_last_one_ends_both(more):
         assert status(await client.ended()) == 400
         assert served.app.asked == ["/livez"]
 
-    run(test)
 
-
-def test_empty_lines_before_a_request_are_nothing():
-    async def test(served):
+async def test_empty_lines_before_a_request_are_nothing():
+    async with serving() as served:
         client = await served.connect()
         for _ in range(3):
             await client.say(b"\r\n\r\n")
             assert (await client.ask()).startswith(OK)
 
-    run(test)
-
 
 @pytest.mark.parametrize(
     "header", [b"connection: close", b"connection: upgrade\r\nupgrade: h2c", b"connection: x, Close"]
 )
-def test_a_request_that_ends_its_connection_or_asks_for_another_protocol_is_answered(header):
-    async def test(served):
+async def test_a_request_that_ends_its_connection_or_asks_for_another_protocol_is_answered(header):
+    async with serving() as served:
         client = await served.connect()
         await client.say(GET[:-2] + header + b"\r\n\r\n")
         answer = await client.ended()
         assert answer.startswith(OK)
         assert answer.count(b"connection: close") == 1
 
-    run(test)
-
 
 @pytest.mark.parametrize(
     "line", [b"CONNECT here:443 HTTP/1.1", b"GET http://[ HTTP/1.1", b"GET /\xff HTTP/1.1"]
 )
-def test_an_address_that_is_none_is_a_400(line):
-    async def test(served):
+async def test_an_address_that_is_none_is_a_400(line):
+    async with serving() as served:
         client = await served.connect()
         await client.say(line + b"\r\nhost: here\r\n\r\n")
         assert status(await client.ended()) == 400
         assert served.app.asked == []
-
-    run(test)
 
 
 HEADERS = b"".join(b"x-%d: y\r\n" % number for number in range(101))
@@ -85,8 +78,8 @@ HEADERS = b"".join(b"x-%d: y\r\n" % number for number in range(101))
     ],
 )
 @pytest.mark.parametrize("pieces", [1, 7])
-def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_it_comes(head, pieces):
-    async def test(served):
+async def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_it_comes(head, pieces):
+    async with serving() as served:
         client = await served.connect()
         size = len(head) // pieces + 1
         for at in range(0, len(head), size):
@@ -95,38 +88,28 @@ def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_it_com
         assert status(await client.ended()) == 431
         assert served.app.asked == []
 
-    run(test)
 
-
-def test_a_large_body_does_not_make_its_head_too_large():
-    async def test(served):
+async def test_a_large_body_does_not_make_its_head_too_large():
+    async with serving() as served:
         client = await served.connect()
         assert (await client.ask(post(MIB))).endswith(b"\r\n\r\n1048576")
         assert (await client.ask()).startswith(OK)
 
-    run(test)
-
 
 @pytest.mark.parametrize(("count", "answered"), [(1, 200), (20, 431)])
-def test_trailers_count_as_headers(count, answered):
+async def test_trailers_count_as_headers(count, answered):
     chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 5 * count + b"\r\n"
-
-    async def test(served):
+    async with serving() as served:
         client = await served.connect()
         assert status(await client.ask(chunked)) == answered
 
-    run(test)
 
-
-def test_a_trailer_may_say_that_the_connection_ends():
+async def test_a_trailer_may_say_that_the_connection_ends():
     chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nconnection: close\r\n\r\n"
-
-    async def test(served):
+    async with serving() as served:
         client = await served.connect()
         await client.say(chunked)
         assert (await client.ended()).endswith(b"\r\n\r\n2")
-
-    run(test)
 
 
 def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
@@ -159,8 +142,8 @@ def test_a_body_that_the_app_does_not_read_in_time_is_not_its_clients_fault():
         ),
     ],
 )
-def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, text):
-    async def test(served):
+async def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, text):
+    async with serving(**limits) as served:
         client = await served.connect()
         await client.say(part)
         answer = await client.ended()
@@ -168,12 +151,10 @@ def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, tex
         await until(lambda: served.is_free)
         assert served.app.gone == len(served.app.asked)
 
-    run(test, **limits)
-
 
 @pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])
-def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
-    async def test(served):
+async def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
+    async with serving() as served:
         client = await served.connect()
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
         await until(lambda: served.app.asked)
@@ -181,64 +162,40 @@ def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_notified(rest):
         assert status(await client.ended()) == 400
         await until(lambda: served.app.gone == 1)
 
-    run(test)
 
-
-def test_no_second_answer_follows_one_that_has_begun():
+async def test_no_second_answer_follows_one_that_has_begun():
     async def gone(receive):
         while (await receive())["type"] != "http.disconnect":
             pass
 
-    async def test(served):
+    async with serving(app=answering(200, b"begun", length=9, then=gone)) as served:
         client = await served.connect()
         await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
         assert b"connection: close" in await client.reader.readuntil(b"begun")
         await client.say(b"nonsense")
         assert await client.ended() == b""
 
-    run(test, app=answering(200, b"begun", length=9, then=gone))
 
-
-def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
-    async def test(served):
+async def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
+    async with serving(app=answering(404, length=0)) as served:
         client = await served.connect()
         await client.say(post(10, sent=1))
         assert status(await client.ended()) == 404
 
-    run(test, app=answering(404, length=0))
 
-
-def test_an_app_may_send_the_same_messages_again():
-    start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]}
-
-    async def app(_scope, _receive, send):
-        await send(start)
-        await send({"type": "http.response.body"})
-
-    async def test(served):
-        last, other = await served.connect(), await served.connect()
-        assert b"connection: close" in await last.ask(GET[:-2] + b"connection: close\r\n\r\n")
-        assert b"connection: close" not in await other.ask()
-
-    run(test, app=app)
-
-
-def test_an_app_that_fails_is_a_500_and_ends_the_connection():
+async def test_an_app_that_fails_is_a_500_and_ends_the_connection():
     async def app(_scope, _receive, _send):
         raise ValueError("a fault")
 
-    async def test(served):
+    async with serving(app=app) as served:
         client = await served.connect()
         await client.say(GET)
         assert status(await client.ended()) == 500
 
-    run(test, app=app)
 
-
-def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
+async def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
     """Ten bodies of 1 MiB, held at their last byte, where three have room."""
-
-    async def test(served):
+    async with serving(held_bytes=3 * MIB + 4096) as served:
         slow = [await served.connect() for _ in range(10)]
         for number, client in enumerate(slow):
             await client.say(post(MIB, sent=MIB - 1))
@@ -253,11 +210,9 @@ def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
         assert served.held.total == 0
         await until(lambda: served.app.gone == 7)
 
-    run(test, held_bytes=3 * MIB + 4096)
 
-
-def test_small_requests_pass_while_large_ones_fill_all_there_is():
-    async def test(served):
+async def test_small_requests_pass_while_large_ones_fill_all_there_is():
+    async with serving(held_bytes=MIB + 4096) as served:
         served.app.go.clear()
         large = await served.connect()
         await large.say(post(MIB))
@@ -271,11 +226,9 @@ def test_small_requests_pass_while_large_ones_fill_all_there_is():
         assert (await small.ask(b"x" * 10_000)).endswith(b"\r\n\r\n50000")
         assert (await large.hear()).endswith(b"\r\n\r\n1048576")
 
-    run(test, held_bytes=MIB + 4096)
 
-
-def test_clients_that_leave_give_back_what_they_held():
-    async def test(served):
+async def test_clients_that_leave_give_back_what_they_held():
+    async with serving() as served:
         clients = [await served.connect() for _ in range(5)]
         for client in clients:
             await client.say(post(MIB, sent=MIB // 2))
@@ -283,8 +236,6 @@ def test_clients_that_leave_give_back_what_they_held():
         for client in clients:
             client.leave()
         await until(lambda: served.held.total == 0 and served.app.gone == 5)
-
-    run(test)
 
 
 def test_an_api_server_outlasts_its_own_idle_time():

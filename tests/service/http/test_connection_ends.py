@@ -5,12 +5,15 @@ import gc
 import socket
 
 import pytest
+import uvloop
 
 from service.http.acceptor import Place
 from service.http.connection import Connection
 from service.http.limits import Limits
-from testbed.listening import GET, MIB, OK, answering, post, run, status, until
+from testbed.listening import GET, MIB, OK, answering, post, run, serving, status, until
 from tests.service import virtual_time
+
+LOOP = uvloop.new_event_loop
 
 
 @pytest.mark.parametrize("said", [b"", b"\r\n" * 10])
@@ -55,8 +58,8 @@ def test_a_request_that_is_here_when_idle_time_ends_is_answered():
     virtual_time.run(test)
 
 
-def test_a_request_that_is_here_when_the_listener_closes_is_answered():
-    async def test(served):
+async def test_a_request_that_is_here_when_the_listener_closes_is_answered():
+    async with serving() as served:
         client = await served.connect()
         await client.ask()
         client.writer.write(GET)
@@ -64,8 +67,6 @@ def test_a_request_that_is_here_when_the_listener_closes_is_answered():
         answer = await client.ended()
         assert answer.startswith(OK)
         assert b"connection: close" in answer
-
-    run(test)
 
 
 def test_requests_that_are_arriving_when_the_listener_closes_are_answered_within_their_time():
