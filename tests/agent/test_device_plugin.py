@@ -177,12 +177,12 @@ async def test_an_init_container_is_held_to_the_same_though_pod_resources_does_n
         equal, first, second = ids(0, 0, 1), ids(1, 0, 1), ids(1, 0)
         kubelet.held["pod", "main"] = {"nvidia.com/gpu-0": equal, "nvidia.com/gpu-1": first}
         main = [
-            ("uid", "main", "nvidia.com/gpu-0", equal, ()),
-            ("uid", "main", "nvidia.com/gpu-1", first, ()),
+            ("uid", "main", "nvidia.com/gpu-0", equal, None),
+            ("uid", "main", "nvidia.com/gpu-1", first, None),
         ]
         init = [
-            ("uid", "init", "nvidia.com/gpu-0", equal, ()),
-            ("uid", "init", "nvidia.com/gpu-1", second, ()),
+            ("uid", "init", "nvidia.com/gpu-0", equal, None),
+            ("uid", "init", "nvidia.com/gpu-1", second, None),
         ]
         kubelet.write_checkpoint(*main)
         await kubelet.pre_start("nvidia.com/gpu-0", *equal)
@@ -195,8 +195,8 @@ async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card(
     async with served(card(0), card(1)) as (_, kubelet):
         old, new = ids(0, 0, 1), ids(1, *range(4))
         given = [
-            ("uid", "main", "nvidia.com/gpu-0", old, ("clearml-injector.io/slices=GPU-0-2-of-4",)),
-            ("uid", "main", "nvidia.com/gpu-1", new, ("clearml-injector.io/slices=GPU-1-4-of-8",)),
+            ("uid", "main", "nvidia.com/gpu-0", old, "4"),
+            ("uid", "main", "nvidia.com/gpu-1", new, "8"),
         ]
         kubelet.write_checkpoint(*given)
         await kubelet.pre_start("nvidia.com/gpu-0", *old)

@@ -4,11 +4,8 @@ import json
 
 import pytest
 
-from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.kubelet_checkpoint import MAX_BYTES, NAME, Checkpoint, divisions_of
 from tests.agent.support.kubelet import FakeKubelet
-
-SLICES = "clearml-injector.io/slices"
 
 
 @pytest.fixture
@@ -24,10 +21,10 @@ def checkpoint(kubelet):
 
 def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
     kubelet.write_checkpoint(
-        ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0", f"{SLICES}=G-2-of-4")),
-        ("b", "main", "nvidia.com/gpu-1", ["H::0"], said("16")),
-        ("c", "main", "example.com/nic", ["nic-0"], ()),
-        ("d", "main", "nvidia.com/gpu-0", ["G::2"], ("nvidia.com/gpu=0",)),
+        ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], "4"),
+        ("b", "main", "nvidia.com/gpu-1", ["H::0"], "16"),
+        ("c", "main", "example.com/nic", ["nic-0"], None),
+        ("d", "main", "nvidia.com/gpu-0", ["G::2"], None),
     )
     assert divisions_of(checkpoint.allocations()) == {frozenset({"G::0", "G::1"}): 4, frozenset({"H::0"}): 16}
     kubelet.write_checkpoint()
@@ -37,15 +34,9 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
 @pytest.mark.parametrize("text", ["", "0", "3", "-8", "08", "8 ", "8" * 5000])
 def test_what_is_no_division_says_nothing(kubelet, checkpoint, text):
     kubelet.write_checkpoint(
-        ("a", "main", "nvidia.com/gpu-0", ["G::0"], said(text)),
-        ("b", "main", "nvidia.com/gpu-0", ["G::1"], (f"{SLICES}=G-1-of-{text}",)),
+        ("a", "main", "nvidia.com/gpu-0", ["G::0"], text),
     )
     assert divisions_of(checkpoint.allocations()) == {}
-
-
-def said(slices_per_gpu):
-    """The answer of an agent whose GPUs have so many slices."""
-    return ContainerAllocateResponse(annotations={"clearml-injector.io/slices-per-gpu": slices_per_gpu})
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from agent.allocate_response import SLICES_PER_GPU
-from agent.cdi import KIND
 from agent.gpu import Gpu
 from agent.held_slices import HeldSlices
-from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.limiter_check import MAX_LOOKS, MAX_MAPS, LimiterCheck
 from agent.settings import LimiterPart
 from agent.state import Unlimited
@@ -87,11 +84,10 @@ def test_a_container_keeps_the_limit_by_which_it_was_given_its_slices_though_the
         ("whole", "main"): {"nvidia.com/gpu-1": whole},
         ("gone", "main"): {"nvidia.com/gpu-2": gone},
     }
-    answer = ContainerAllocateResponse(annotations={SLICES_PER_GPU: "4"})
     checkpoint = [
-        ("uid-1", "main", "nvidia.com/gpu-0", pool, ("nvidia.com/gpu=0", f"{KIND}=GPU-0-2-of-4")),
-        ("uid-2", "main", "nvidia.com/gpu-1", whole, answer),
-        ("uid-3", "main", "nvidia.com/gpu-2", gone, ("nvidia.com/gpu=2", f"{KIND}=GPU-2-2-of-16")),
+        ("uid-1", "main", "nvidia.com/gpu-0", pool, "4"),
+        ("uid-2", "main", "nvidia.com/gpu-1", whole, "4"),
+        ("uid-3", "main", "nvidia.com/gpu-2", gone, "16"),
     ]
     samples = measured(held, card(0), card(1), card(2), checkpoint=checkpoint)
     limits = [samples["container_memory_limit_bytes", "default", pod, "main", gpu] for pod, gpu in OLD]

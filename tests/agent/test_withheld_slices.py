@@ -41,9 +41,8 @@ async def test_without_pod_resources_slices_are_withheld_by_the_kubelets_file(
 ):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
     sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
-    devices = ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8")
     async with node_with(card(0)) as (node, kubelet):
-        kubelet.write_checkpoint(("uid", "main", NAME, ids(0, 0, 1, 2, 3), devices))
+        kubelet.write_checkpoint(("uid", "main", NAME, ids(0, 0, 1, 2, 3), "8"))
         kubelet.lists = False
         async with running(node, sixteenths):
             await kubelet.until_offered(NAME, 12)
@@ -81,7 +80,7 @@ async def test_half_a_gpu_of_before_is_known_by_the_answer_that_gave_it(way):
 async def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_limits():
     given = ids(0, 0, 1)
     async with node_with(card(0)) as (node, kubelet):
-        kubelet.write_checkpoint(("uid", "main", NAME, given, ("nvidia.com/gpu=0",)))
+        kubelet.write_checkpoint(("uid", "main", NAME, given, None))
         kubelet.held["old", "main"] = {NAME: given}
         async with running(node):
             await kubelet.until(lambda: NAME in kubelet.first_devices)

@@ -56,7 +56,6 @@ def test_a_card_is_what_its_label_says_whatever_the_driver_keeps_of_it(memory, r
 
 
 def test_every_gpu_is_listed_with_its_memory_its_kind_and_what_is_held_of_it():
-    """Only whole GPUs are marked as whole, so that an older schema accepts the object."""
     found = status(SMALL, replace(MIG, reserved_mib=583), held={"GPU-a": Held(5, 2)}, whole={"GPU-b"})
     assert [(gpu["index"], gpu["memoryMiB"], gpu["reservedMiB"], gpu["mig"]) for gpu in found["gpus"]] == [
         (0, 40960, 0, False),

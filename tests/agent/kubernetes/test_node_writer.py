@@ -1,8 +1,6 @@
 """The writer of the GpuNode: only on change, and again after a failure."""
 
 import asyncio
-import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -148,31 +146,3 @@ def test_a_card_that_is_not_divided_is_reported_as_whole(divide, whole):
     writes(api, divide=divide)
     [card] = api.applied[0][1]["gpus"]
     assert card.get("whole") is whole
-
-
-class OldApi(Api):
-    """An API server whose schema lacks what is young, with the answer of a real one."""
-
-    def apply(self, path, body):
-        status = body["status"]
-        of_cards = {key for gpu in status["gpus"] for key in ("numaNode", "reservedMiB") if key in gpu}
-        refused = [f".status.gpus[0].{key}" for key in sorted(of_cards)]
-        refused += [
-            f".status.{key}" for key in ("unlimited", "driverLimits", "usage", "offer") if key in status
-        ]
-        if refused:
-            reported = " ".join(f"{path}: field not declared in schema" for path in refused)
-            raise ApiServerError(
-                "the API server answered 500: failed to create typed patch object (/gpu-1;"
-                f" clearml-injector.io/v1alpha1, Kind=GpuNode): errors: {reported}"
-            )
-        super().apply(path, body)
-
-
-def test_an_older_schema_gets_all_but_what_it_does_not_know(monkeypatch):
-    monkeypatch.setattr(sys.modules[__name__], "GPU", replace(GPU, numa_node=1))
-    begin = {"begin": lambda state: (setattr(state, "unlimited", []), state.set_uses([], 0))}
-    [(_, status)] = writes(OldApi(), **begin)
-    assert [gpu["uuid"] for gpu in status["gpus"]] == ["GPU-a"]
-    [(_, status)] = writes(Api())
-    assert [gpu["numaNode"] for gpu in status["gpus"]] == [1]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import grpc
 
+from agent.allocate_response import SLICES_PER_GPU
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api import podresources_pb2 as resources
 from agent.kubelet_api.services import Stub, serve
@@ -109,9 +110,9 @@ class FakeKubelet:
             self._changed.notify_all()
 
     def write_checkpoint(
-        self, *given: tuple[str, str, str, list[str], tuple[str, ...] | api.ContainerAllocateResponse]
+        self, *given: tuple[str, str, str, list[str], str | api.ContainerAllocateResponse | None]
     ) -> None:
-        """Write the file of what containers were given: pod, container, resource, ids, answer or devices."""
+        """Write the file of what containers were given: pod, container, resource, ids, and answer."""
         entries = [
             {
                 "PodUID": pod,
@@ -198,12 +199,12 @@ class FakeKubelet:
         )
 
 
-def _answer(given: tuple[str, ...] | api.ContainerAllocateResponse) -> bytes:
-    """What a plugin answered: this, or with these CDI devices."""
-    if isinstance(given, api.ContainerAllocateResponse):
-        return given.SerializeToString()
-    named = [api.CDIDevice(name=each) for each in given]
-    return api.ContainerAllocateResponse(cdi_devices=named).SerializeToString()
+def _answer(given: str | api.ContainerAllocateResponse | None) -> bytes:
+    """What a plugin answered: this, or that a GPU has so many slices."""
+    if not isinstance(given, api.ContainerAllocateResponse):
+        stated = {SLICES_PER_GPU: given} if given is not None else {}
+        given = api.ContainerAllocateResponse(annotations=stated)
+    return given.SerializeToString()
 
 
 @contextlib.asynccontextmanager

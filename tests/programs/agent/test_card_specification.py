@@ -1,6 +1,5 @@
 """NVIDIA's own generator names the cards for the agent, as tests/agent does it with one of its own."""
 
-import asyncio
 import dataclasses
 import json
 from pathlib import Path
@@ -51,15 +50,10 @@ class OperatorNode:
         return devices, content["containerEdits"]
 
 
-def on_operator_node(programs, test):
-    """Run a coroutine on such a node."""
-
-    async def run():
-        with node_folder() as node:
-            async with kubelet_in(node.root) as kubelet:
-                await test(OperatorNode(node, programs), kubelet)
-
-    asyncio.run(run())
+@pytest.fixture
+def operator(programs):
+    with node_folder() as node:
+        yield OperatorNode(node, programs)
 
 
 async def offered(kubelet):
@@ -67,37 +61,28 @@ async def offered(kubelet):
         await kubelet.until_offered(name)
 
 
-def test_on_a_stock_node_of_the_gpu_operator_the_agent_offers_its_cards(programs):
-    async def look(operator, kubelet):
-        async with running(operator.node):
-            await offered(kubelet)
-            answer = await kubelet.allocate(NAMES[1], *ids(1, 0, 1, 2))
-        assert [each.name for each in answer.cdi_devices] == [
-            f"{KIND}=GPU-1",
-            "clearml-injector.io/slices=GPU-1-3-of-8",
-        ]
-        devices, common = operator.devices
-        # No device of all cards: a container that gets it would have them all.
-        assert set(devices) == {"GPU-0", "GPU-1"}
-        [node] = devices["GPU-1"]["deviceNodes"]
-        assert (node["path"], node["hostPath"]) == ("/dev/nvidia1", f"{HOST_ROOT}/dev/nvidia1")
-        mounted = {each["hostPath"] for each in common["mounts"]}
-        assert f"{HOST_ROOT}/usr/lib64/libcuda.so.595.71.05" in mounted
-        assert {each["path"] for each in common["hooks"]} == {HOOK}
-
-    on_operator_node(programs, look)
+async def test_on_a_stock_node_of_the_gpu_operator_the_agent_offers_its_cards(operator):
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
+        await offered(kubelet)
+        answer = await kubelet.allocate(NAMES[1], *ids(1, 0, 1, 2))
+    assert [each.name for each in answer.cdi_devices] == [
+        f"{KIND}=GPU-1",
+        "clearml-injector.io/slices=GPU-1-3-of-8",
+    ]
+    devices, common = operator.devices
+    # No device of all cards: a container that gets it would have them all.
+    assert set(devices) == {"GPU-0", "GPU-1"}
+    [node] = devices["GPU-1"]["deviceNodes"]
+    assert (node["path"], node["hostPath"]) == ("/dev/nvidia1", f"{HOST_ROOT}/dev/nvidia1")
+    mounted = {each["hostPath"] for each in common["mounts"]}
+    assert f"{HOST_ROOT}/usr/lib64/libcuda.so.595.71.05" in mounted
+    assert {each["path"] for each in common["hooks"]} == {HOOK}
 
 
-def test_after_an_upgrade_of_the_driver_its_new_files_are_named_without_a_restart(programs, monkeypatch):
+async def test_after_an_upgrade_of_the_driver_its_new_files_are_named(operator, monkeypatch):
     monkeypatch.setattr("agent.card_specification.POLL_SECONDS", 0.05)
-
-    async def upgrade(operator, kubelet):
-        async with running(operator.node):
-            await offered(kubelet)
-            operator.driver.install(NvmlNode(CARDS, driver="615.10.02"))
-            await until(
-                lambda: any("615.10.02" in each["hostPath"] for each in operator.devices[1]["mounts"])
-            )
-        assert not [each for each in operator.devices[1]["mounts"] if "595" in each["hostPath"]]
-
-    on_operator_node(programs, upgrade)
+    async with kubelet_in(operator.node.root) as kubelet, running(operator.node):
+        await offered(kubelet)
+        operator.driver.install(NvmlNode(CARDS, driver="615.10.02"))
+        await until(lambda: any("615.10.02" in each["hostPath"] for each in operator.devices[1]["mounts"]))
+    assert not [each for each in operator.devices[1]["mounts"] if "595" in each["hostPath"]]

@@ -1,8 +1,5 @@
 """Tasks in containers: what podman and docker make of them."""
 
-import json
-import os
-
 import pytest
 
 from baremetal.task import OVER
@@ -79,15 +76,3 @@ def test_a_container_goes_on_when_the_runner_is_killed_and_ends_when_it_is_cance
     lab.until(lambda tasks: tasks[number].state == "cancelled", "it ends")
     assert runtime.containers() == []
     assert (name, mark.split("/")[1:]) == (f"fraction-injector-{mark.replace('/', '-')}", [str(number), "1"])
-
-
-@pytest.mark.timeout(300, func_only=True)
-def test_a_container_whose_supervisor_is_killed_is_removed_and_its_task_reported(lab, runtime):
-    number = lab.submit("half", "sh", "-c", "echo runs; exec sleep 1000")
-    lab.serve()
-    lab.until(lambda _: "runs" in log_of(lab, number), "it runs")
-    begun = json.loads((lab.state / "tasks" / str(number) / "1" / "begun").read_text())
-    os.kill(begun["pid"], 9)
-    tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it is reported")
-    assert tasks[number].state == "lost"
-    assert runtime.containers() == []

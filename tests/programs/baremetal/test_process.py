@@ -5,7 +5,6 @@ import random
 import signal
 from collections import Counter, defaultdict
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from baremetal.job import MARK
 from baremetal.store import TaskStore
 from baremetal.supervisor import start_time
 from baremetal.task import OVER
-from testbed.process import ProcessError, eventually, tail
+from testbed.process import eventually, tail
 from tests.baremetal.support.machine import SEED
 from tests.effort import by_turns
 from tests.programs.baremetal.processes import Lab
@@ -72,30 +71,6 @@ def test_tasks_go_on_when_the_runner_is_stopped_or_killed_and_the_next_one_adopt
     lab.start("--queue", "half_gpu=0.5")
     tasks = lab.until(lambda tasks: tasks[number].state in OVER, "it ends")
     assert (tasks[number].state, tasks[number].exit_code, tasks[number].attempt) == ("failed", 3, 1)
-
-
-def test_a_card_that_nvml_loses_goes_out_of_service_and_its_task_is_reported(lab):
-    lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
-    first = lab.submit("single_gpu", *sleep(lab))
-    lab.until(lambda tasks: states(tasks)[first] == "running", "it runs")
-    lab.write(replace(lab.cards[0], lost=True), *lab.cards[1:])
-    tasks = lab.until(lambda tasks: tasks[first].note, "it is reported")
-    assert tasks[first].note == "GPU 0 is out of service: it does not answer"
-    second, third = (lab.submit("single_gpu", *sleep(lab)) for _ in range(2))
-    tasks = lab.until(lambda tasks: tasks[second].indices, "the other card is given")
-    assert (tasks[second].indices, tasks[third].state) == ((1,), "waiting")
-    lab.kill()
-    lab.start("--gpus", "0,1", "--queue", "single_gpu=1")
-    said = lab.machine()
-    assert [card.index for card in said.cards] == [1]
-    assert said.faults == {"GPU-0": "GPU-0 is out of service: the driver does not list it"}
-
-
-def test_a_second_runner_on_the_same_tasks_is_refused(lab):
-    lab.start("--queue", "x=1")
-    with pytest.raises(ProcessError, match="another runner works in"):
-        lab.start("--queue", "x=1")
-    assert lab.runner.exit_code is None
 
 
 def test_a_disk_that_is_full_stops_no_runner_and_what_waits_starts_when_there_is_room(lab):
