@@ -7,7 +7,6 @@ so an unreadable file counts as missing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +15,12 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from agent.allocate_response import SLICES_PER_GPU
-from agent.cdi import KIND
 from agent.files import UNREADABLE
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 NAME = "kubelet_internal_checkpoint"
 MAX_BYTES = 16 * 1024 * 1024
-_OURS = re.compile(re.escape(KIND) + r"=.+-of-([0-9]{1,3})")
 _SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 
 
@@ -94,6 +91,4 @@ def _slices_per_gpu(answer: bytes) -> int | None:
         given = ContainerAllocateResponse.FromString(answer)
     except DecodeError:
         return None
-    # Answers of older agents lack the annotation; the name of our CDI device states the same.
-    of_devices = (match[1] for each in given.cdi_devices if (match := _OURS.fullmatch(each.name)))
-    return _SIZES.get(given.annotations.get(SLICES_PER_GPU) or next(of_devices, ""))
+    return _SIZES.get(given.annotations.get(SLICES_PER_GPU, ""))

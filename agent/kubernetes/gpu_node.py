@@ -23,11 +23,6 @@ MAX_UNLIMITED = 16
 MAX_USES = 128
 """Likewise, of what containers use."""
 MAX_REASON = 256
-YOUNG_OF_CARDS = ("numaNode", "reservedMiB")
-YOUNG_OF_STATUS = ("unlimited", "driverLimits", "usage", "offer")
-"""Fields that an older schema rejects."""
-YOUNG_OF_USAGE = ("measured", "idleSince")
-"""Likewise; `usage` is then left out."""
 
 
 def manifest(  # noqa: PLR0913 what a report consists of
@@ -93,7 +88,7 @@ def _card(gpu: Gpu, state: AgentState, *, is_whole: bool) -> dict[str, Any]:
     if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
         card["numaNode"] = gpu.numa_node
     if is_whole:
-        card["whole"] = True  # on no other card: an older schema rejects unknown fields
+        card["whole"] = True
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
@@ -143,20 +138,3 @@ def _use(use: ContainerUse) -> dict[str, Any]:
 
 def _time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def without_young_fields(body: dict[str, Any], refused: str) -> dict[str, Any] | None:
-    """Return the object for an older schema; None if the API server rejected no such field.
-
-    Args:
-        body: the object.
-        refused: the API server's error message.
-    """
-    young = (*YOUNG_OF_CARDS, *YOUNG_OF_STATUS, *YOUNG_OF_USAGE)
-    if not any(f".{name}:" in refused for name in young):
-        return None
-    status = {key: value for key, value in body["status"].items() if key not in YOUNG_OF_STATUS}
-    cards = [
-        {key: value for key, value in card.items() if key not in YOUNG_OF_CARDS} for card in status["gpus"]
-    ]
-    return {**body, "status": {**status, "gpus": cards}}

@@ -12,7 +12,7 @@ from agent.divide import is_divided
 from agent.files import boot_id
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import manifest, without_young_fields
+from agent.kubernetes.gpu_node import manifest
 from agent.parts import Agent
 from kube.names import GPU_NODES_PATH
 from service.log import get_logger
@@ -100,14 +100,7 @@ class NodeWriter:
     def _apply(self, body: dict[str, Any]) -> None:
         # A cancelled write continues in its thread, and the last write must come after it.
         with self._one_at_a_time:
-            path = f"{GPU_NODES_PATH}/{self._node}"
-            try:
-                self._api.apply(path, body)
-            except ApiServerError as error:
-                # During an upgrade, or after a rollback, the schema may be older.
-                if (older := without_young_fields(body, str(error))) is None:
-                    raise
-                self._api.apply(path, older)
+            self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         options = self._agent.options
