@@ -10,7 +10,7 @@ from agent.gpu import Gpu
 from agent.kubelet import Holder
 from agent.kubernetes.other_drivers import OtherDrivers
 from agent.kubernetes.resource_slices import ResourceSlices
-from agent.other_plugins import held_elsewhere, nameless_device, offered_elsewhere
+from agent.other_plugins import OfferedCards
 from agent.plugins import DevicePlugins
 from tests.agent.support.dra import NODE, ApiServer, slice_of_nvidia
 from tests.agent.support.kubelet import kubelet_in
@@ -46,7 +46,7 @@ HELD = "pod default/train holds it as nvidia.com/gpu: its slices are offered whe
     ],
 )
 def test_a_card_is_known_by_its_uuid_or_minor_number_at_the_front_of_others_device_ids(counted, found):
-    assert offered_elsewhere(counted, OURS, GPUS) == found
+    assert OfferedCards(GPUS).offered_elsewhere(counted, OURS) == found
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_card_is_known_by_its_uuid_or_minor_number_at_the_front_of_others_devi
 )
 def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, found):
     holder = Holder("team", "train", "main", ((resource, (device,)),))
-    assert held_elsewhere([holder], OURS, GPUS) == found
+    assert OfferedCards(GPUS).held_elsewhere([holder], OURS) == found
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,14 @@ def test_a_card_that_another_plugin_gave_to_a_pod_is_held(resource, device, foun
 )
 def test_a_gpu_plugin_whose_device_ids_name_no_card_is_found(resource, device, is_found):
     named = (resource, device) if is_found else None
-    assert nameless_device([("nvidia.com/gpu", "GPU-ab-1"), (resource, device)], OURS, GPUS) == named
+    devices = [("nvidia.com/gpu", "GPU-ab-1"), (resource, device)]
+    assert OfferedCards(GPUS).nameless(devices, OURS) == named
 
 
 def test_minor_numbers_name_no_card_while_the_driver_does_not_state_all():
-    gpus = [GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)]
-    assert nameless_device([("nvidia.com/gpu", "nvidia7")], OURS, gpus) == ("nvidia.com/gpu", "nvidia7")
-    assert nameless_device([("nvidia.com/gpu", "nvidia1")], OURS, gpus) is None
+    cards = OfferedCards([GPUS[0], Gpu(1, "GPU-ab-12", "A100", 40960)])
+    assert cards.nameless([("nvidia.com/gpu", "nvidia7")], OURS) == ("nvidia.com/gpu", "nvidia7")
+    assert cards.nameless([("nvidia.com/gpu", "nvidia1")], OURS) is None
 
 
 @pytest.fixture

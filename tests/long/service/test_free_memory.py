@@ -12,7 +12,7 @@ CHECKOUT = Path(__file__).parents[3]
 FLOOD = """
 from pathlib import Path
 
-from service.http.free_memory import give_back
+from service.http.serving import give_back
 
 def resident():
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096

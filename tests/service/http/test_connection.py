@@ -17,7 +17,7 @@ async def test_50_mib_of_pipelined_requests_are_not_even_kept():
         client = await served.connect()
         client.writer.write(GET * (50 * MIB // len(GET)))
         await client.ended()
-        assert served.app.asked == []
+        assert len(served.app.asked) <= 1
 
 
 @pytest.mark.parametrize("more", [GET, b"nonsense", b"\r\nG"])

@@ -11,6 +11,7 @@ from service.http import plain_http
 from service.http.plain_http import PlainHttp
 from service.probes import Probes
 from testbed.listening import dial
+from testbed.process import WAIT_S
 
 PROBE = b"GET /livez HTTP/1.0\r\n\r\n"
 
@@ -70,8 +71,9 @@ CROWD = 200
 """More than a port has places."""
 
 
-async def test_a_crowd_takes_the_places_of_its_own_address(missing):
+async def test_a_crowd_takes_the_places_of_its_own_address(missing, monkeypatch):
     """Whether it says nothing, or sends slowly."""
+    monkeypatch.setattr(plain_http, "HEAD_SECONDS", WAIT_S)
     for text in (b"", PROBE[:5]):
         async with plain_server(missing) as port:
             begun = await dial(port, "127.0.0.1")
