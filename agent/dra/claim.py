@@ -122,19 +122,15 @@ class _Metadata(msgspec.Struct):
     uid: str
 
 
-class _Exact(msgspec.Struct, rename="camel"):
+class _OfClass(msgspec.Struct, rename="camel"):
     device_class_name: str = ""
-
-
-class _Alternative(msgspec.Struct, rename="camel"):
-    name: str
-    device_class_name: str = ""
+    name: str = ""
 
 
 class _Request(msgspec.Struct, rename="camel"):
     name: str
-    exactly: _Exact | None = None
-    first_available: list[_Alternative] | None = None
+    exactly: _OfClass | None = None
+    first_available: list[_OfClass] | None = None
 
 
 class _Requests(msgspec.Struct):
