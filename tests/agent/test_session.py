@@ -10,7 +10,7 @@ import pytest
 from agent.process import run_agent
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import card, node_folder, until
+from tests.agent.support.node import card, node_folder, node_with, until
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -30,3 +30,15 @@ async def test_it_ends_with_the_agent(number):
             await until(lambda: not kubelet.devices)
         with pytest.raises(pynvml.NVMLError_Uninitialized):
             pynvml.nvmlDeviceGetCount()
+
+
+async def test_an_agent_whose_policy_changes_ends_to_start_again(monkeypatch):
+    monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.1)
+    async with node_with(card(0)) as (node, kubelet):
+        policies = node.root / "policies"
+        policies.mkdir()
+        (policies / "default.yaml").write_text(LIMITS_BY_AGENT)
+        running = asyncio.ensure_future(run_agent(node.options, {}))
+        await kubelet.until_offered("nvidia.com/gpu-0")
+        (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
+        assert await running is True
