@@ -17,25 +17,22 @@ from typing import Annotated, Any
 import httpx
 import jsonpatch
 import typer
-from rich.text import Text
 
-from cli.demo_picture import picture
-from cli.demo_table import table
 from cli.explainer import patch_of, review_of
+from cli.ledger_table import lines
 from cli.manifests import read_objects
-from cli.options import (
-    DEMO,
-    DEMO_INVENTORY,
-    fail,
-    read_ledger,
-    read_policies,
-)
+from cli.options import DEMO, DEMO_INVENTORY, fail, read_ledger, read_policies
+from cli.printing import shortened, table
 from cli.terminal import Terminal
+from kube.names import ASKING_LABELS
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
 from service.options import DEFAULT_POLICIES, PACKAGES
+from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
 
 DEMO_PODS = DEMO / "pods.yaml"
+HEADINGS = ("POD", "LABEL", "DECISION", "CONTAINER", "GPU RESOURCE", "MIB")
+MAX_NAME = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +77,24 @@ def demo(
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
         url = started.url
         ca_file = Path(folder) / "ca.pem"
-        console.rule(Text("GPU Fraction Injector", "bold"))
-        console.print(Text.assemble("\nThe webhook answers on ", (url, "bold"), ", with a CA of its own.\n"))
-        answers = _send_all(url, ca_file)
-        _show(console, answers)
+        console.print(f"The webhook answers on {url}, with a CA of its own.\n")
+        _show(console, _send_all(url, ca_file))
         if serve:
             _stay(console, started, ca_file, Path(folder) / "review.json")
 
 
 @contextlib.contextmanager
 def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
-    command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay", "0"]
-    command += [
-        "--page-port",
-        "0",
-        "--port",
-        str(port),
-        "--ca-file",
-        str(ca_file),
-        "--inventory",
-        str(DEMO_INVENTORY),
+    command = [
+        sys.executable,
+        "-m",
+        "cli.main",
+        "webhook",
+        "--self-signed",
+        "--stop-delay=0",
+        "--page-port=0",
     ]
+    command += [f"--port={port}", f"--ca-file={ca_file}", f"--inventory={DEMO_INVENTORY}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
     try:
         ports = _ports(process)
@@ -147,21 +141,38 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> D
 
 
 def _show(console: Terminal, answers: list[DemoResult]) -> None:
-    denied = [answer for answer in answers if answer.denial is not None]
-    untouched = [answer for answer in answers if answer.denial is None and not answer.patch]
-    console.print(table(answers))
-    console.print(picture(_ledger_of(answers)))
-    for answer in denied:
-        console.print(Text("denied", "bold red"), f"    {answer.name}: {answer.denial}")
-    for answer in untouched:
-        why = "it has no label, so nothing was changed"
-        console.print(Text("untouched", "bold green"), f" {answer.name}: {why}")
-    console.print(Text("\nNext", "bold"))
+    console.print(table([HEADINGS, *map(_cells, answers)]))
+    console.print("\nWho holds which slices of which GPU\n")
+    for line in lines(_ledger_of(answers).view()):
+        console.print(line)
+    console.print()
+    for answer in answers:
+        if answer.denial is not None:
+            console.print(f"denied     {answer.name}: {answer.denial}")
+        elif not answer.patch:
+            console.print(f"untouched  {answer.name}: it has no label, so nothing was changed")
     console.print(
+        "\nNext\n"
         "  every change to every pod:  .venv/bin/fraction-injector explain examples/demo/pods.yaml\n"
         "  see the GPUs as a page, and send reviews of your own:  .venv/bin/fraction-injector demo --serve\n"
         "  your nodes, your policies:  .venv/bin/fraction-injector webhook --help\n"
     )
+
+
+def _cells(answer: DemoResult) -> tuple[str, ...]:
+    metadata = answer.pod["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    label = next((str(labels[name]) for name in ASKING_LABELS if name in labels), "-")
+    named = shortened(answer.name, MAX_NAME), shortened(label, MAX_NAME)
+    if answer.denial is not None or not answer.patch:
+        return (*named, "untouched" if answer.denial is None else "denied", "", "", "")
+    container = annotations.get(GPU_CONTAINER, "")
+    [limits] = [
+        each["resources"]["limits"] for each in answer.pod["spec"]["containers"] if each["name"] == container
+    ]
+    resources = ", ".join(f"{name}: {amount}" for name, amount in limits.items() if "gpu" in name)
+    shown = "the same" if container == answer.name else shortened(container, MAX_NAME)
+    return (*named, "injected", shown, resources, annotations.get(MEMORY_MIB, "-"))
 
 
 def _ledger_of(answers: list[DemoResult]) -> Ledger:
@@ -177,9 +188,9 @@ def _ledger_of(answers: list[DemoResult]) -> Ledger:
 def _stay(console: Terminal, webhook: _Webhook, ca_file: Path, review_file: Path) -> None:
     review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
     with contextlib.suppress(KeyboardInterrupt):
-        console.print(Text.assemble("The same GPUs as a page:  ", (webhook.page, "bold"), "\n"))
-        console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
         console.print(
+            f"The same GPUs as a page:  {webhook.page}\n\n"
+            "The webhook stays up until Ctrl-C. From another terminal:\n\n"
             f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
             f"    --data @{review_file} {webhook.url}\n"
         )

@@ -1,10 +1,8 @@
-"""fraction-injector ledger: shows which pods hold which slices, from the controller or GpuLedgers."""
+"""fraction-injector ledger: shows which pods hold which slices."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +28,6 @@ from cli.options import (
     KubeconfigOption,
     UseConfigMapOption,
     fail,
-    kubeconfig_of,
     resource_names_of,
 )
 from cli.printing import facts, say, say_json, table
@@ -38,12 +35,12 @@ from cli.share_use_table import use_as_json, use_lines
 from cli.suggestion_table import print_suggestions
 from cli.terminal import Terminal
 from ledger.card_view import CardView
-from ledger.messages import LedgerReply
 from ledger.view import LedgerView
 from modes.resource_names import ONE_GPU_RESOURCE
 
 if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
+    from describe.uninjected import Uninjected
     from modes.resource_names import ResourceNames
 
 POLL_SECONDS = 1.0
@@ -66,10 +63,6 @@ class Shown:
 
 
 Read = Callable[[], Shown]
-
-
-class UnreadableLedgerError(Exception):
-    """The ledger cannot be read now; the text says why."""
 
 
 class LedgerOutput(StrEnum):
@@ -119,22 +112,6 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         ),
     ] = False,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
-    controller: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            show_default="read GpuLedgers",
-            help="Read from a controller: https://HOST:PORT. It also has the waiting pods.",
-        ),
-    ] = None,
-    tls_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            show_default=False,
-            help="With --controller: directory with tls.crt, tls.key and ca.crt.",
-        ),
-    ] = None,
     suggest: Annotated[
         bool,
         typer.Option(
@@ -146,7 +123,7 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
-    """Show nodes, their GPUs slice by slice, and the pods that hold them.
+    """Show nodes, their GPUs slice by slice, and the pods that hold them, from GpuLedgers.
 
     Of cards that a DRA driver offers it shows the MiB that claims hold. If no GpuLedger has them, you need
     the right to list ResourceSlices and ResourceClaims. A ledger that is longer than the screen is shown by
@@ -155,8 +132,8 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     """
     asked = Filter(node, namespace, queue, free)
     if use or uninjected or suggest:
-        if watch or controller is not None:
-            fail("--use, --uninjected and --suggest read once: leave out --watch and --controller")
+        if watch:
+            fail("--use, --uninjected and --suggest read once: leave out --watch")
         if use + uninjected + suggest > 1:
             fail("--use, --uninjected and --suggest print other things: choose one")
         if use:
@@ -169,10 +146,11 @@ def ledger(  # noqa: PLR0913 each is an option of the command
                 namespace, use_config_map, kubeconfig, context, as_json=output is LedgerOutput.JSON
             )
             return
-        names = resource_names_of(gpu_resource)
-        found = _print_uninjected(names, namespace, output, kubeconfig, context)
-        raise typer.Exit(SOME if found else 0)
-    show(_source(controller, tls_dir, kubeconfig, context), asked, output, watch=watch)
+        question = partial(_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
+        raise typer.Exit(
+            _print_uninjected(ask(kubeconfig, context, question, "pods cannot be listed"), output)
+        )
+    show(_source(kubeconfig, context), asked, output, watch=watch)
 
 
 def show(source: Read, asked: Filter, output: LedgerOutput, *, watch: bool) -> None:
@@ -185,8 +163,6 @@ def show(source: Read, asked: Filter, output: LedgerOutput, *, watch: bool) -> N
             _watch(console, lambda: _lines(_asked(asked, source()), wide=output is LedgerOutput.WIDE))
         else:
             _follow(lambda: _asked(asked, source()), output)
-    except UnreadableLedgerError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         return
 
@@ -230,21 +206,17 @@ def _print_uses(asked: Filter, output: LedgerOutput, kubeconfig: Path | None, co
         say(use_lines(shares, datetime.now(UTC)))
 
 
-def _print_uninjected(
-    names: ResourceNames,
-    namespace: str | None,
-    output: LedgerOutput,
-    kubeconfig: Path | None,
-    context: str | None,
-) -> bool:
-    """Print the pods that were never injected, and return whether there are any."""
+async def _uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
     from describe.uninjected import list_uninjected  # noqa: PLC0415 as above
 
-    question = partial(list_uninjected, names=names, namespace=namespace)
     try:
-        found = ask(kubeconfig, context, question, "pods cannot be listed")
+        return await list_uninjected(api, names=names, namespace=namespace)
     except msgspec.MsgspecError as error:
         fail(f"pods cannot be read: {error}")
+
+
+def _print_uninjected(found: list[Uninjected], output: LedgerOutput) -> int:
+    """Print the pods that were never injected, and return the exit status."""
     if output is LedgerOutput.JSON:
         say_json(found)
     elif found:
@@ -252,7 +224,7 @@ def _print_uninjected(
         say(table([("NAMESPACE", "POD", "NODE", "WHY"), *rows]))
     else:
         say("every pod that uses a GPU was injected")
-    return bool(found)
+    return SOME if found else 0
 
 
 def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
@@ -298,18 +270,6 @@ def _items(shown: Shown) -> list[dict[str, Any]]:
     return [*nodes, *map(facts, view.backlog), *[{"kind": "card"} | facts(card) for card in shown.cards]]
 
 
-def _source(
-    controller: str | None, tls_dir: Path | None, kubeconfig: Path | None, context: str | None
-) -> Read:
-    if controller is None:
-        if tls_dir is not None:
-            fail("--tls-dir goes with --controller")
-        return _from_gpu_ledgers(kubeconfig_of(kubeconfig), context)
-    if tls_dir is None or kubeconfig is not None:
-        fail("--controller needs --tls-dir DIR, and no --kubeconfig")
-    return _from_controller(controller, tls_dir)
-
-
 def _shown(view: LedgerView) -> Shown:
     """Separate nodes with slices from cards."""
     cards = [card for node in view.nodes for card in node.cards]
@@ -317,53 +277,23 @@ def _shown(view: LedgerView) -> Shown:
     return Shown(replace(view, nodes=nodes), cards)
 
 
-def _from_controller(url: str, tls_dir: Path) -> Read:
-    # Here and not above: it takes longer to load than the rest of the command.
-    import httpx  # noqa: PLC0415
-
-    try:
-        context = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
-        context.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
-    except OSError as error:
-        fail(f"{tls_dir} holds no usable tls.crt, tls.key and ca.crt: {error}")
-    client = httpx.Client(base_url=url, verify=context, trust_env=False)
-
-    def read() -> Shown:
-        try:
-            answer = client.get("/v1/ledger").raise_for_status()
-            return _shown(msgspec.json.decode(answer.content, type=LedgerReply).ledger)
-        except (httpx.HTTPError, msgspec.MsgspecError) as error:
-            raise UnreadableLedgerError(f"no ledger from {url}: {error}") from error
-
-    return read
-
-
-def _from_gpu_ledgers(kubeconfig: Path | None, context: str | None) -> Read:
+def _source(kubeconfig: Path | None, context: str | None) -> Read:
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from cluster.endpoint import NoApiServerError  # noqa: PLC0415
-    from cluster.kube_client import TRANSPORT_ERRORS, ApiError, connected  # noqa: PLC0415
     from cluster.listing import list_all  # noqa: PLC0415
     from controller.publish.gpu_ledger import gpu_ledgers, view_of  # noqa: PLC0415
 
     cards: Sequence[CardView] = ()
     read_at: float | None = None
 
-    async def list_all_of_them() -> Shown:
+    async def listed(api: ApiServer) -> Shown:
         nonlocal cards, read_at
-        async with connected(kubeconfig, context) as api:
-            views = map(view_of, await list_all(api, gpu_ledgers()))
-            shown = _shown(LedgerView(tuple(view for view in views if view is not None), ()))
-            if not shown.cards and (read_at is None or time.monotonic() - read_at >= CARDS_SECONDS):
-                cards, read_at = await _cards(api), time.monotonic()
+        views = map(view_of, await list_all(api, gpu_ledgers()))
+        shown = _shown(LedgerView(tuple(view for view in views if view is not None), ()))
+        if not shown.cards and (read_at is None or time.monotonic() - read_at >= CARDS_SECONDS):
+            cards, read_at = await _cards(api), time.monotonic()
         return shown if shown.cards else replace(shown, cards=cards)
 
-    def read() -> Shown:
-        try:
-            return asyncio.run(list_all_of_them())
-        except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
-            raise UnreadableLedgerError(f"no GpuLedgers: {error}") from error
-
-    return read
+    return lambda: ask(kubeconfig, context, listed, "no GpuLedgers")
 
 
 async def _cards(api: ApiServer) -> Sequence[CardView]:

@@ -13,7 +13,6 @@ from cli.commands.ledger import (
     LedgerOutput,
     LedgerOutputOption,
     Shown,
-    UnreadableLedgerError,
     WatchOption,
     show,
 )
@@ -42,9 +41,9 @@ def ledger(
         try:
             machine, running, waiting = store.read_machine(), store.running(), store.waiting(MAX_WAITING)
         except StoreError as error:
-            raise UnreadableLedgerError(str(error)) from error
+            fail(str(error))
         if machine is None:
-            raise UnreadableLedgerError("`machine run` was never started with this folder of tasks")
+            fail("`machine run` was never started with this folder of tasks")
         return Shown(machine.ledger(running, waiting).view())
 
     show(read, Filter(queue=queue, free=free), output, watch=watch)

@@ -94,38 +94,29 @@ def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
 
 
 @pytest.mark.parametrize(
-    ("policy", "arguments", "why"),
+    ("policy", "option", "why"),
     [
-        ("limiter: nvidia-driver", [], "limiter nvidia-driver of policy default works with CDI only"),
-        ("resources: {mode: dra}", [], "mode dra: cards are offered by a DRA driver"),
+        ("limiter: nvidia-driver", (), "limiter nvidia-driver of policy default works with CDI only"),
+        ("resources: {mode: dra}", (), "mode dra: cards are offered by a DRA driver"),
         (
             "resources: {mode: pooled, name: nvidia.com/slice}",
-            [],
-            ("time slicing advertises nvidia.com/gpu, or"),
+            (),
+            "time slicing advertises nvidia.com/gpu, or",
         ),
-        (
-            "resources: {name: 'example.com/gpu-{index}'}",
-            [],
-            ("NVIDIA's device plugin names begin with nvidia.com/"),
-        ),
+        ("resources: {name: 'example.com/gpu-{index}'}", (), "device plugin names begin with nvidia.com/"),
+        ("resources: {mode: mig}", ("--agent",), "instances are offered by NVIDIA"),
     ],
 )
-def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, arguments, why):
+def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, option, why):
     folder = write(tmp_path, default=f"kind: Policy\nname: default\n{policy}\n")
-    code, message = operator_values("--gpus", "1", *arguments, "--policies", folder)
-    assert code == 2
-    assert why in message
-
-
-def test_the_label_that_keeps_the_operators_plugin_off_the_agents_nodes_is_named():
-    result = run("gpu-operator-values", "--gpus", "2")
-    assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false" in result.stdout
+    code, message = operator_values("--gpus", "1", *option, "--policies", folder)
+    assert (code, why in message) == (2, True)
 
 
 @pytest.mark.parametrize("platform", [(), ("--platform", "openshift")])
 def test_mig_values_name_the_config_map_that_the_controller_writes(platform):
     code, out = operator_values("--gpus", "1", "--mig", *platform)
-    assert code == 0
+    assert (code, "migManager" in operator_values("--gpus", "1")[1]) == (0, False)
     *first, values = yaml.safe_load_all(out)
     values = values.get("spec", values)
     assert values["mig"] == {"strategy": "mixed"}
@@ -143,12 +134,6 @@ def test_instances_are_advertised_as_they_are_for_a_policy_of_mode_mig(tmp_path)
     config = values["devicePlugin"]["config"]
     plugin = yaml.safe_load(config["data"][config["default"]])
     assert plugin == {"version": "v1", "flags": {"migStrategy": "mixed"}}
-
-
-def test_without_mig_nothing_is_said_of_the_mig_manager():
-    _, out = operator_values("--gpus", "1")
-    assert "migManager" not in out
-    assert "migStrategy: none" in out
 
 
 def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plugin_stays_elsewhere():
@@ -171,28 +156,6 @@ def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
     _, openshift = operator_values("--gpus", "1", "--agent", "--platform", "openshift")
     _, plain = operator_values("--gpus", "1", "--agent")
     assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}
-
-
-def test_cards_of_other_nodes_may_be_divided_next_to_the_agents():
-    _, out = operator_values("--gpus", "1", "--agent", "--mig")
-    assert yaml.safe_load(out)["migManager"]["config"]["name"] == "fraction-injector-mig"
-
-
-@pytest.mark.parametrize(
-    ("policy", "arguments", "why"),
-    [
-        (
-            "resources: {mode: mig}",
-            [],
-            "instances are offered by NVIDIA",
-        ),
-    ],
-)
-def test_what_the_agent_cannot_do_is_refused_with_the_reason(tmp_path, policy, arguments, why):
-    folder = write(tmp_path, default=f"kind: Policy\nname: default\n{policy}\n")
-    code, message = operator_values("--gpus", "1", "--agent", *arguments, "--policies", folder)
-    assert code == 2
-    assert why in message
 
 
 def test_the_pages_command_prints_values_and_its_label_is_the_one_that_they_name():

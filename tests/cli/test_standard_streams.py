@@ -80,11 +80,10 @@ def test_json_is_ascii_and_keeps_every_character(written):
     assert found["pod"]["metadata"]["name"] == "x-ä-漢-😀"
 
 
-@pytest.mark.parametrize("columns", ["1", "100"])
-def test_the_demo_draws_in_ascii_what_no_other_encoding_carries(written, columns):
-    out, _ = written(lambda: _show(Terminal(soft_wrap=True), answers()), "ascii", columns=columns)
+def test_the_demo_draws_in_ascii_what_no_other_encoding_carries(written):
+    out, _ = written(lambda: _show(Terminal(soft_wrap=True), answers()), "ascii", columns="1")
     assert b"typo" in out
-    assert b"GPU 0" in out
+    assert b"#######." in out
 
 
 def ended(*arguments, environment=None, **streams):

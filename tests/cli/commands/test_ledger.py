@@ -158,11 +158,7 @@ def test_watched_into_a_pipe_it_prints_lines():
     ("options", "message"),
     [
         (["--use", "--watch"], "--use, --uninjected and --suggest read once: leave out --watch"),
-        (["--use", "--controller", "https://localhost:1"], "--use, --uninjected and --suggest read once"),
         (["--use", "--kubeconfig", "missing"], "no GpuLedgers and GpuNodes: cannot find the API server"),
-        (["--tls-dir", "."], "--tls-dir goes with --controller"),
-        (["--controller", "https://localhost:1"], "--controller needs --tls-dir DIR, and no --kubeconfig"),
-        (["--controller", "https://localhost:1", "--tls-dir", "missing"], "missing holds no usable tls.crt"),
         (["--kubeconfig", "missing"], "no GpuLedgers: cannot find the API server"),
     ],
 )
@@ -228,6 +224,6 @@ def test_cards_of_gpu_ledgers_need_no_further_right(of_cluster):
     assert json.loads(out) == json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
 
 
-def test_the_controllers_ledger_has_cards_and_nodes_with_cards_only_are_not_shown_as_nodes():
+def test_nodes_with_cards_only_are_not_shown_as_nodes():
     found = _shown(LedgerView((*SOME.nodes, CARD_VIEW), SOME.backlog))
     assert (found.view, found.cards) == (SOME, list(CARD_VIEW.cards))
