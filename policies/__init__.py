@@ -13,7 +13,6 @@ PUBLIC = (
     "loading.values",
     "model.allowances",
     "model.effective",
-    "model.gpu_count",
     "model.label_advice",
     "model.pod_keys",
     "model.problems",

@@ -17,18 +17,18 @@ from policies.model.allowances import Allowances
 from policies.model.effective import (
     COMPUTE_LIMIT,
     NO_LIMITER,
-    CacheVolume,
     EffectiveLimiter,
     EffectivePolicy,
     EnvVar,
     IdleRule,
     ImageChoice,
     InitContainer,
-    LibraryVolume,
     LimitsFrom,
     MemoryBounds,
+    Volume,
 )
-from policies.model.schema import Allow, Limiter, Policy
+from policies.model.limiters import Limiter
+from policies.model.schema import Allow, Policy
 from policies.model.sidecars import Sidecar
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
@@ -48,8 +48,8 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
         env=_env(compute_env | limiter.env | part.env),
         preload=limiter.ld_preload,
         init_container=_init_container(limiter),
-        library=LibraryVolume(library.mount_path, library.size_limit) if library else None,
-        cache=CacheVolume(cache.mount_path, cache.size_limit) if cache else None,
+        library=Volume(library.mount_path, library.size_limit) if library else None,
+        cache=Volume(cache.mount_path, cache.size_limit) if cache else None,
         host_pid=limiter.host_pid,
         image_pattern=image.pattern if image else None,
         images=tuple(ImageChoice(mib, reference) for reference, mib in choices),

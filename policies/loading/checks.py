@@ -13,8 +13,9 @@ from policies.loading.build import limits_source, memory_bounds, mode_of, resour
 from policies.loading.claim_checks import claim_problems
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
+from policies.model.limiters import Limiter
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Limiter, Policy, TolerationPart
+from policies.model.schema import Policy, TolerationPart
 
 MAX_LIMITERS_NAMED = 20
 

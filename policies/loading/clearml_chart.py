@@ -26,8 +26,7 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document
 from policies.model.effective import EffectivePolicy
-from policies.model.gpu_count import fraction_on_gpus
-from policies.model.label_advice import memory_problem
+from policies.model.label_advice import fraction_on_gpus, memory_problem
 from policies.model.problems import Problem, did_you_mean, quoted
 
 ROOT = "agentk8sglue"

@@ -17,10 +17,11 @@ from policies.loading.relaxation import relaxations
 from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
+from policies.model.limiters import Limiter
 from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem
 from policies.model.queue_overrides import with_overrides
 from policies.model.quotas import Counted, limits, limits_under
-from policies.model.schema import Limiter, QueueEntry
+from policies.model.schema import QueueEntry
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000

@@ -9,8 +9,9 @@ from modes.registry import MODES
 from policies.loading.build import limits_source, mode_of, resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import Source
+from policies.model.limiters import Limiter
 from policies.model.problems import Problem
-from policies.model.schema import Limiter, Policy
+from policies.model.schema import Policy
 
 
 def lint(policy_set: PolicySet) -> list[Problem]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from policies.loading.extension import EXTENDS, OWN_KEYS
+from policies.loading.sources import EXTENDS, OWN_KEYS
 from policies.model.placeholders import PLACEHOLDERS
 from policies.model.schema import KINDS, AnyKind
 

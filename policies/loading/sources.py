@@ -7,21 +7,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
-from typing import TypeVar
+from typing import Any
 
-from policies.loading.extension import EXTENDS, extended
 from policies.loading.strict_yaml import Document, read_documents
 from policies.loading.validation import validate
+from policies.model.limiters import EXTENSIBLE, Limiter
 from policies.model.problems import MAX_PROBLEMS, Path, PolicyError, Problem
-from policies.model.schema import EXTENSIBLE, Limiter, Policy, QueueEntry, Queues
-
-_Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
+from policies.model.schema import Policy, QueueEntry, Queues
 
 MAX_ENTRIES = 2000
 """Policies, limiters and queues of one set."""
 LOCK_FILE = "second-lock"
 """File next to the policies, by the chart: the number of the second lock's tables, from the same values."""
 _LOCK_NUMBER = re.compile(rb"[0-9a-f]{8}\n?")
+EXTENDS = "extends"
+OWN_KEYS = ("kind", "name", EXTENDS, "needs", "initContainer")
+"""Keys allowed together with `extends`; all others define the limit, and come from the preset."""
 PRESETS_FOLDER = FilePath(__file__).parent.parent / "limiters"
 
 
@@ -124,56 +125,51 @@ def _size_problem(documents: Sequence[Document]) -> Problem | None:
 
 def _collect(documents: Sequence[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
     """Sort documents by kind and name. The problem of a duplicate name states both places."""
-    collector = _Collector()
+    problems: list[Problem] = []
+    tables: dict[type, dict[str, tuple[Any, Source]]] = {Policy: {}, Limiter: {}, QueueEntry: {}}
+    base_templates: list[Source] = []
     for document in documents:
-        collector.add(document)
-    if collector.problems:
-        raise PolicyError(collector.problems)
-    return Parts(
-        collector.policies, {**limiters, **collector.limiters}, collector.queues, collector.base_templates
-    )
-
-
-class _Collector:
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.policies: dict[str, tuple[Policy, Source]] = {}
-        self.limiters: dict[str, tuple[Limiter, Source]] = {}
-        self.queues: dict[str, tuple[QueueEntry, Source]] = {}
-        self.base_templates: list[Source] = []
-
-    def add(self, document: Document) -> None:
-        """Add a document or its problems; after MAX_PROBLEMS, do nothing."""
-        if len(self.problems) >= MAX_PROBLEMS:
-            return
+        if len(problems) >= MAX_PROBLEMS:
+            break
         try:
-            document = _with_preset(document)
-            part = validate(document)
+            whole = _with_preset(document)
+            part = validate(whole)
         except PolicyError as error:
-            self.problems += error.problems
-            return
+            problems += error.problems
+            continue
         if isinstance(part, Queues):
-            if part.base_pod_template is not None:
-                self.base_templates.append(Source(document, ("basePodTemplate",)))
-            for name, entry in part.queues.items():
-                self._put(self.queues, name, entry, Source(document, ("queues", name)))
-        elif isinstance(part, Policy):
-            self._put(self.policies, part.name, part, Source(document))
+            named: list[tuple[str, Any, Source]] = [
+                (name, each, Source(whole, ("queues", name))) for name, each in part.queues.items()
+            ]
+            base_templates += [Source(whole, ("basePodTemplate",))] if part.base_pod_template else []
         else:
-            self._put(self.limiters, part.name, part, Source(document))
-
-    def _put(self, known: dict[str, tuple[_Part, Source]], name: str, part: _Part, source: Source) -> None:
-        if name in known:
-            first = known[name][1]
-            place = first.line("name") or first.line()
-            self.problems.append(source.problem(f'"{name}" is used at {place}: names must be unique'))
-        else:
-            known[name] = (part, source)
+            named = [(part.name, part, Source(whole))]
+        for name, each, source in named:
+            first = tables[type(each)].setdefault(name, (each, source))[1]
+            if first is not source:
+                place = first.line("name") or first.line()
+                problems.append(source.problem(f'"{name}" is used at {place}: names must be unique'))
+    if problems:
+        raise PolicyError(problems)
+    return Parts(tables[Policy], {**limiters, **tables[Limiter]}, tables[QueueEntry], base_templates)
 
 
 def _with_preset(document: Document) -> Document:
-    """Return the document with the keys of its preset; validation reports an unknown preset."""
-    data = document.data
-    if not isinstance(data, dict) or data.get("kind") != "Limiter" or data.get(EXTENDS) not in EXTENSIBLE:
+    """Return the document with the missing keys of its preset; validation reports an unknown preset.
+
+    Raises:
+        PolicyError: it has a key that only a complete limiter may have.
+    """
+    own = document.data
+    if not isinstance(own, dict) or own.get("kind") != "Limiter" or own.get(EXTENDS) not in EXTENSIBLE:
         return document
-    return extended(document, presets()[data[EXTENDS]][1].document)
+    if refused := [key for key in own if key not in OWN_KEYS]:
+        rule = f"is not allowed with {EXTENDS}: set only needs and initContainer, or write a complete limiter"
+        raise PolicyError(document.problem((key,), rule) for key in refused)
+    preset = presets()[own[EXTENDS]][1].document.data
+    content, part, whole = {**preset, **own}, own.get("initContainer"), preset["initContainer"]
+    if isinstance(part, Mapping):
+        content["initContainer"] = {**whole, **part}
+        if isinstance(part.get("env"), Mapping):
+            content["initContainer"]["env"] = {**whole.get("env", {}), **part["env"]}
+    return replace(document, data=content)

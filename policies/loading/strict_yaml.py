@@ -7,8 +7,8 @@ nesting and large files. A number with a decimal point keeps its digits as a Dec
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -64,7 +64,8 @@ def read_documents(file: str, content: bytes) -> list[Document]:
     """
     text = _decode(file, content)
     try:
-        return list(_documents(file, yaml.parse(text, Loader=yaml.CSafeLoader)))
+        _refuse_tricks(file, text)
+        nodes = list(yaml.compose_all(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
         line = min(error.problem_mark.line + 1 if error.problem_mark else 1, len(text.splitlines()))
         rule = f"is not YAML: {error.problem}{_tab_hint(text, line)}"
@@ -72,6 +73,9 @@ def read_documents(file: str, content: bytes) -> list[Document]:
     except yaml.YAMLError as error:
         rule = f"is not YAML: {str(error).splitlines()[0]}"
         raise PolicyError([Problem(file, 0, "", rule)]) from None
+    builders = [(_Builder(file, {(): _line(node)}), node) for node in nodes]
+    documents = [Document(file, builder.value(node, ()), builder.lines) for builder, node in builders]
+    return [document for document in documents if document.data is not None]
 
 
 def _decode(file: str, content: bytes) -> str:
@@ -91,120 +95,70 @@ def _tab_hint(text: str, line: int) -> str:
     return "; indent YAML with spaces, not tabs" if "\t" in indent else ""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A mapping or list that has not ended yet."""
-
-    path: Path
-    value: dict[str, Any] | list[Any]
-    key: str | None = None
-
-    def place(self, line: int, lines: dict[Path, int]) -> Path:
-        """Return the path of the value that starts now."""
-        if isinstance(self.value, list):
-            path = (*self.path, len(self.value))
-            lines[path] = line
-            return path
-        return (*self.path, self.key or "")
-
-    def put(self, item: Any) -> None:
-        if isinstance(self.value, list):
-            self.value.append(item)
-        else:
-            self.value[self.key or ""] = item
-            self.key = None
+def _refuse_tricks(file: str, text: str) -> None:
+    """Refuse what no policy needs, before anything is built: deep nesting would overflow PyYAML's C stack."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if (anchor := getattr(event, "anchor", None)) is not None:
+            rule = f"anchors and aliases are not supported ({anchor}): write out the value"
+            raise _error(file, event, rule)
+        if (tag := getattr(event, "tag", None)) is not None:
+            raise _error(file, event, f"tags are not supported ({tag}): write the plain value")
+        is_start = isinstance(event, yaml.CollectionStartEvent)
+        depth += is_start - isinstance(event, yaml.CollectionEndEvent)
+        if is_start and depth > MAX_DEPTH:
+            raise _error(file, event, f"is nested more than {MAX_DEPTH} deep")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds one document from the parser's events."""
+    """Builds one document from its nodes."""
 
     file: str
-    data: Any = None
-    lines: dict[Path, int] = field(default_factory=lambda: {(): 1})
-    stack: list[_Open] = field(default_factory=list)
+    lines: dict[Path, int]
 
-    def feed(self, event: yaml.Event) -> None:
-        self._refuse_tricks(event)
-        if isinstance(event, yaml.CollectionEndEvent):
-            self.stack.pop()
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, yaml.MappingStartEvent):
-            self._open(event, {})
-        elif isinstance(event, yaml.SequenceStartEvent):
-            self._open(event, [])
+    def value(self, node: yaml.Node, path: Path) -> Any:
+        """Return the value of a node, and remember the lines of what is in it."""
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, yaml.SequenceNode):
+            paths = [(*path, number) for number in range(len(node.value))]
+            self.lines.update(zip(paths, map(_line, node.value), strict=True))
+            return list(map(self.value, node.value, paths))
+        return self._scalar(node)
 
-    def _refuse_tricks(self, event: yaml.Event) -> None:
-        if (anchor := getattr(event, "anchor", None)) is not None:
-            raise self._error(event, f"anchors and aliases are not supported ({anchor}): write out the value")
-        if (tag := getattr(event, "tag", None)) is not None:
-            raise self._error(event, f"tags are not supported ({tag}): write the plain value")
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value in node.value:
+            key = key_node.value
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _error(self.file, key_node, "a key must be text, not a list or a mapping")
+            if not isinstance(self._scalar(key_node), str):
+                raise _error(self.file, key_node, f'a key must be text: quote it, "{key}"')
+            if key in found:
+                rule = f"is duplicate (first on line {self.lines[(*path, key)]}): keep one"
+                raise _error(self.file, key_node, f"key {quoted(key)} {rule}")
+            self.lines[(*path, key)] = _line(key_node)
+            found[key] = self.value(value, (*path, key))
+        return found
 
-    def _open(self, event: yaml.Event, value: dict[str, Any] | list[Any]) -> None:
-        if len(self.stack) >= MAX_DEPTH:
-            raise self._error(event, f"is nested more than {MAX_DEPTH} deep")
-        if self._wants_key():
-            raise self._error(event, "a key must be text, not a list or a mapping")
-        self.stack.append(_Open(self._put(event, value), value))
-
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        if self._wants_key():
-            self._key(event)
-        else:
-            self._put(event, self._value(event))
-
-    def _wants_key(self) -> bool:
-        return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].key is None
-
-    def _key(self, event: yaml.ScalarEvent) -> None:
-        top, key = self.stack[-1], event.value
-        if not isinstance(self._value(event), str):
-            raise self._error(event, f'a key must be text: quote it, "{key}"')
-        if key in top.value:
-            first = self.lines[(*top.path, key)]
-            raise self._error(event, f"key {quoted(key)} is duplicate (first on line {first}): keep one")
-        top.key = key
-        self.lines[(*top.path, key)] = _line(event)
-
-    def _value(self, event: yaml.ScalarEvent) -> Any:
-        is_plain, text = event.implicit[0], event.value
-        if not is_plain:
+    def _scalar(self, node: yaml.Node) -> Any:
+        text = node.value
+        if node.style:  # quoted, or a block
             return text
         if text in _WORDS:
             return _WORDS[text]
         if len(text.lstrip("+-")) > MAX_DIGITS and _DECIMAL.fullmatch(text):
-            raise self._error(
-                event, f"a number may have {MAX_DIGITS} digits; quote {quoted(text)} if it is text"
-            )
+            rule = f"a number may have {MAX_DIGITS} digits; quote {quoted(text)} if it is text"
+            raise _error(self.file, node, rule)
         if _INTEGER.fullmatch(text):
             return int(text)
         return Decimal(text) if _DECIMAL.fullmatch(text) and not text.isdigit() else text
 
-    def _put(self, event: yaml.Event, item: Any) -> Path:
-        line = _line(event)
-        if not self.stack:
-            self.data, self.lines[()] = item, line
-            return ()
-        path = self.stack[-1].place(line, self.lines)
-        self.stack[-1].put(item)
-        return path
 
-    def _error(self, event: yaml.Event, rule: str) -> PolicyError:
-        return PolicyError([Problem(self.file, _line(event), "", rule)])
+def _line(found: yaml.Event | yaml.Node) -> int:
+    return found.start_mark.line + 1 if found.start_mark else 1
 
 
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 1
-
-
-def _documents(file: str, events: Iterator[yaml.Event]) -> Iterator[Document]:
-    builder = _Builder(file)
-    for event in events:
-        if isinstance(event, yaml.DocumentStartEvent):
-            builder = _Builder(file)
-        elif isinstance(event, yaml.DocumentEndEvent):
-            if builder.data is not None:
-                yield Document(file, builder.data, builder.lines)
-        else:
-            builder.feed(event)
+def _error(file: str, found: yaml.Event | yaml.Node, rule: str) -> PolicyError:
+    return PolicyError([Problem(file, _line(found), "", rule)])

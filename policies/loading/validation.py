@@ -11,8 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from policies.loading.strict_yaml import Document
+from policies.model.limiters import Limiter
 from policies.model.problems import Path, PolicyError, Problem, did_you_mean, quoted
-from policies.model.schema import KINDS, Limiter, Policy, Queues
+from policies.model.schema import KINDS, Policy, Queues
 
 MAX_PROBLEMS_OF_A_DOCUMENT = 100
 

@@ -14,7 +14,7 @@ from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import parts_of
 from policies.loading.strict_yaml import Document
 from policies.model.problems import Path, PolicyError, Problem
-from policies.model.stated_mode import AUTO, stated_mode
+from policies.model.schema import AUTO, stated_mode
 
 OWN_KEYS = frozenset(
     ("policies", "limiters", "webhook", "controller", "agent", "secondLock", "tls", "image", "networkPolicy")

@@ -47,15 +47,8 @@ class InitContainer(msgspec.Struct, frozen=True):
     image_pull_policy: str | None
 
 
-class LibraryVolume(msgspec.Struct, frozen=True):
-    """An emptyDir that the init container fills and GPU containers mount read-only."""
-
-    mount_path: str
-    size_limit: str
-
-
-class CacheVolume(msgspec.Struct, frozen=True):
-    """A writable emptyDir for each GPU container: containers cannot share the limiter's accounting file."""
+class Volume(msgspec.Struct, frozen=True):
+    """An emptyDir of the limiter in GPU containers."""
 
     mount_path: str
     size_limit: str
@@ -77,8 +70,10 @@ class EffectiveLimiter:
     preload: str | None = None
     """Path of the library that comes first in LD_PRELOAD."""
     init_container: InitContainer | None = None
-    library: LibraryVolume | None = None
-    cache: CacheVolume | None = None
+    library: Volume | None = None
+    """The init container fills it, and GPU containers mount it read-only."""
+    cache: Volume | None = None
+    """Writable, one for each GPU container: containers cannot share the limiter's accounting file."""
     host_pid: bool = False
     image_pattern: str | None = None
     """Regular expression with one group: the GB that an image limits to, which must fit the share."""

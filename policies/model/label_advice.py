@@ -1,4 +1,7 @@
-"""Advice for a label text that is not in the policy's table. The text itself is never used as a number."""
+"""What to write instead of a label or a number of GPUs that a policy does not allow.
+
+A label's text that is not in the policy's table is never used as a number.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,15 @@ import re
 from kube.names import FRACTION_LABEL
 from modes.fraction import Fraction
 from modes.memory_text import memory_text
-from policies.model.effective import EffectivePolicy
+from policies.model.effective import MAX_GPUS, EffectivePolicy
 
 MAX_LABEL = 63
 """Characters of a label value that the API server accepts."""
 _RATIO = re.compile(r"([0-9]{1,3})(?:/([1-9][0-9]?)|%)", re.ASCII)
 MAX_SHOWN = 8
 """Texts of a table that a message lists."""
+_COUNTS = {str(count): count for count in range(1, MAX_GPUS + 1)}
+"""The annotation is compared as text, like the label."""
 
 
 def label_advice(text: str, policy: EffectivePolicy) -> str | None:
@@ -64,3 +69,22 @@ def _shortened(texts: list[str]) -> str:
     if len(texts) > MAX_SHOWN:
         texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
     return ", ".join(texts)
+
+
+def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:
+    """Return the label's fraction on the annotation's number of GPUs, or what to write instead."""
+    count = _COUNTS.get(text)
+    if count is None or count > policy.max_gpus:
+        return f'use a whole number from "1" to "{policy.max_gpus}"'
+    if count == 1:
+        return fraction
+    return _problem_of_several(fraction, policy) or fraction.on_each_of(count)
+
+
+def _problem_of_several(fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    """Return why a share of several GPUs is impossible, and what to do; None if it is possible."""
+    if fraction.is_whole:
+        return "the label requests whole GPUs: set their number only in the label"
+    if policy.limiter.image_pattern is not None:
+        return f"limiter {policy.limiter.name} of policy {policy.name} limits one GPU: request a share of one"
+    return policy.mode.several_gpus_problem

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.alias_generators import to_camel
+
 from policies.model.schema import Policy, QueueEntry
 
 OVERRIDES: Mapping[str, tuple[str, ...]] = {
@@ -23,15 +25,13 @@ OVERRIDES: Mapping[str, tuple[str, ...]] = {
 
 def with_overrides(policy: Policy, entry: QueueEntry) -> Policy:
     """Return the policy with a queue entry's changes; the same object if the entry changes nothing."""
-    update: dict[str, Any] = {}
-    for field, (head, *rest) in OVERRIDES.items():
-        value = getattr(entry, field)
-        if value is not None:
-            update[head] = _replaced(getattr(policy, head), rest, value)
-    return policy.model_copy(update=update) if update else policy
+    for field, path in OVERRIDES.items():
+        if (value := getattr(entry, field)) is not None:
+            policy = _replaced(policy, path, value)
+    return policy
 
 
-def _replaced(part: Any, path: list[str], value: Any) -> Any:
+def _replaced(part: Any, path: tuple[str, ...], value: Any) -> Any:
     if not path:
         return value
     return part.model_copy(update={path[0]: _replaced(getattr(part, path[0]), path[1:], value)})
@@ -43,18 +43,5 @@ def key_of(path: tuple[str, ...]) -> str | None:
     Args:
         path: the policy key as in files, such as ("resources", "prefer").
     """
-    return _KEYS.get(path)
-
-
-def _written(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the path of a policy's field as in files."""
-    model: Any = Policy
-    written = []
-    for name in path:
-        field = model.model_fields[name]
-        written.append(field.alias or name)
-        model = field.annotation
-    return tuple(written)
-
-
-_KEYS = {_written(path): QueueEntry.model_fields[field].alias or field for field, path in OVERRIDES.items()}
+    written = ((field, tuple(map(to_camel, of_policy))) for field, of_policy in OVERRIDES.items())
+    return next((to_camel(field) for field, of_policy in written if of_policy == path), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, WithJsonSchema, model_validator
@@ -10,10 +11,10 @@ from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
+from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
-from policies.model.asking import Aliases, ContainerRule
-from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
-from policies.model.stated_mode import AUTO, stated_mode
+from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom
+from policies.model.limiters import Limiter
 from policies.model.types import (
     AbsolutePath,
     CelName,
@@ -22,31 +23,41 @@ from policies.model.types import (
     DeviceClassText,
     DnsLabel,
     DriverText,
-    EnvName,
     HarmlessResource,
-    ImagePattern,
     Json,
     Limit,
-    LimiterEnv,
     MemoryText,
     Mib,
     MibLimit,
     Part,
     Period,
-    PinnedImage,
     PolicyEnv,
-    Size,
     SlicesPerGpu,
     Text,
 )
+
+AUTO: Any = "auto"
+"""The mode of policies that leave it to the chart."""
+
+
+def stated_mode(resources: Mapping[str, Any]) -> Any:
+    """Return the mode of a policy's `resources`, or what its other keys are for; AUTO if it states none.
+
+    `fraction-injector.statedMode` in the chart's templates is the same rule.
+    """
+    mode = resources.get("mode") or AUTO
+    if mode == AUTO and (resources.get("driver") or resources.get("custom")):
+        return CLAIM_MODE
+    if mode == AUTO and (resources.get("name") or resources.get("prefer")):
+        return DEFAULT_MODE
+    return mode
+
 
 Place = Literal["pack", "spread"]
 WhenOverQuota = Literal["deny", "wait"]
 ShareOf = Literal["label", "none"]
 ReclaimIdle = Literal["never", "evict"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
-
-
 Prefer = Annotated[list[ModeName], Field(min_length=2, max_length=2)]
 
 
@@ -100,6 +111,41 @@ do not set it for `mig` and `dra`."""
             return given
         stated = stated_mode(given)
         return {**given, "mode": DEFAULT_MODE if stated == AUTO else stated}
+
+
+class SidecarPart(Part):
+    """A sidecar by name, image or both; if both are set, both must match. `*` matches anything."""
+
+    name: Text | None = None
+    """Name of the container."""
+    image: Text | None = None
+    """Image of the container, with registry and tag."""
+
+
+class ContainerRule(Part):
+    """Which container gets the GPU if the pod does not say."""
+
+    names: list[Text] = Field(default_factory=lambda: ["clearml-id-*"])
+    """Names to look for, with `*` for anything; used after the annotation, GPU limits and "the only one"."""
+    sidecars: list[SidecarPart] = Field(default_factory=list)
+    """Sidecars in addition to the known ones (docs/reference/sidecars.md): they get the GPU only by name."""
+
+
+class Aliases(Part):
+    """Other systems' requests for a share, which are read as ours on pods without our labels."""
+
+    kai: bool = False
+    """KAI's and Run:ai's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`."""
+    hami: bool = False
+    """HAMi's resources `nvidia.com/gpumem` and `nvidia.com/gpumem-percentage`."""
+    gpucores: GpuCores = "deny"
+    """HAMi's `nvidia.com/gpucores`. `deny`: such pods are denied; `ignore`: it is removed; `compute`: it \
+becomes the annotation `clearml-injector/compute`."""
+
+    @property
+    def systems(self) -> frozenset[str]:
+        """The other GPU systems whose requests are translated."""
+        return frozenset(name for name, value in self if value is True)
 
 
 class Memory(Part):
@@ -271,100 +317,6 @@ its share. It slows a container down; it does not divide compute."""
     """`evict`: evict pods whose share is idle, after a warning Event and `reclaimGrace`."""
     reclaim_grace: Period = "10m"
     """Time between the warning and the eviction, during which any kernel keeps the pod."""
-
-
-class InitContainerPart(Part):
-    """Copies the limiter's library into the pod before all other containers run."""
-
-    image: PinnedImage
-    """Image with the library, pinned to a tag or digest. Required unless the limiter `extends` one."""
-    command: Annotated[list[str], Field(min_length=1)]
-    """Command that copies the library into `library.mountPath`; placeholders are not replaced. \
-Required unless the limiter `extends` one."""
-    env: dict[EnvName, str] = Field(default_factory=dict)
-    """Its variables. Set `NVIDIA_VISIBLE_DEVICES: void`, so that it requests no GPU."""
-    run_as_user: Annotated[int, Field(ge=1, le=2**31 - 1)] = 65534
-    """Its user; never 0, because Pod Security `restricted` rejects root."""
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    """Its pull policy. Default: Kubernetes' own."""
-
-
-class VolumePart(Part):
-    """An emptyDir of the limiter."""
-
-    mount_path: AbsolutePath
-    """Mount path."""
-    size_limit: Size
-    """Its size limit, such as `8Mi`."""
-
-
-class ImagePart(Part):
-    """For images that limit themselves: the limit of each image."""
-
-    pattern: ImagePattern
-    """Regular expression for the whole image reference, with one group: the GB that the image limits to."""
-    choices: dict[PinnedImage, Mib] = Field(default_factory=dict)
-    """Limit in MiB by image; the image with the largest limit within the share replaces the pod's own."""
-
-
-class ModePart(Part):
-    """Settings of one mode."""
-
-    env: LimiterEnv = Field(default_factory=dict)
-    """Variables that are added to the common ones, or replace them."""
-
-
-class Modes(Part):
-    """Settings by mode."""
-
-    per_gpu: ModePart = Field(default_factory=ModePart, alias="per-gpu")
-    """In per-gpu mode."""
-    pooled: ModePart = Field(default_factory=ModePart)
-    """In pooled mode."""
-    dra: ModePart = Field(default_factory=ModePart)
-    """In dra mode with NVIDIA's driver; the agent's driver adds the limiter itself."""
-    mig: ModePart = Field(default_factory=ModePart)
-    """In mig mode, where pods get no limiter: leave it out."""
-
-    def of(self, mode: ModeName) -> ModePart:
-        """Return the part of one mode."""
-        parts: dict[ModeName, ModePart] = {"per-gpu": self.per_gpu, "pooled": self.pooled}
-        parts |= {"dra": self.dra, "mig": self.mig}
-        return parts[mode]
-
-
-Extensible = Literal["hami-core"]
-"""Presets with an init container. The others have nothing to change except the limit itself."""
-EXTENSIBLE = get_args(Extensible)
-
-
-class Limiter(Part):
-    """What enforces a fraction of GPU memory. Whole GPUs get no limiter."""
-
-    kind: Literal["Limiter"]
-    """Always `Limiter`."""
-    name: DnsLabel
-    """Name that policies use; a preset's name replaces the preset."""
-    extends: Extensible | None = None
-    """Preset for all keys that this file leaves out; it may set only `needs` and `initContainer`."""
-    needs: list[str] = Field(default_factory=list)
-    """Requirements on nodes, images and namespaces, shown by `check` and `policy show`."""
-    env: LimiterEnv = Field(default_factory=dict)
-    """Variables of GPU containers; placeholders are replaced."""
-    modes: Modes = Field(default_factory=Modes)
-    """Settings by mode."""
-    ld_preload: AbsolutePath | None = None
-    """Library that comes first in LD_PRELOAD, before the user's own."""
-    library: VolumePart | None = None
-    """emptyDir that the init container fills; GPU containers mount it read-only."""
-    cache: VolumePart | None = None
-    """Writable emptyDir, one for each GPU container."""
-    init_container: InitContainerPart | None = None
-    """Copies the library into the pod."""
-    host_pid: bool = Field(default=False, alias="hostPID")
-    """Set hostPID on the pod. Pod Security `baseline` rejects such pods."""
-    image: ImagePart | None = None
-    """For images that limit themselves."""
 
 
 class QueueSettings(Part, extra="ignore"):
