@@ -15,9 +15,10 @@ from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.limiters import Limiter
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Policy, TolerationPart
+from policies.model.schema import Policy
 
 MAX_LIMITERS_NAMED = 20
+_NO_EIGHTHS = "MIG memory is counted in eighths, not in {}"
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
@@ -33,11 +34,19 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     if policy.compute != "none":
         yield from _compute_problems(policy, source, parts)
     yield from _alias_problems(policy, source, parts)
+    yield from _plain_problems(policy, source)
+
+
+def _plain_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """Yield broken rules that no mode and no other file has a part in."""
     if policy.quotas.when_degraded == "wait" != policy.quotas.when_over_quota:
         rule = "wait is only for whenOverQuota: wait, by which the controller may remove scheduling gates"
         yield source.problem(rule, "quotas", "whenDegraded")
     for number, toleration in enumerate(policy.tolerations):
-        yield from _toleration_problems(toleration, source, number)
+        if toleration.key is None and toleration.operator != "Exists":
+            yield source.problem("without a key the operator must be Exists", "tolerations", number)
+        if toleration.operator == "Exists" and toleration.value:
+            yield source.problem("operator Exists allows no value", "tolerations", number, "value")
     if policy.reclaim_idle == "evict" and policy.idle_after is None:
         yield source.problem("evict needs idleAfter: set it, such as idleAfter: 4h", "reclaimIdle")
     for number, sidecar in enumerate(policy.container.sidecars):
@@ -100,29 +109,24 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         yield source.problem(f"{quoted(memory.min)} is more than max {quoted(memory.max)}", "memory", "min")
     if memory_bounds(policy) is not None:
         return
+    rule = "memory that no pod may request: set allowed: true, or leave it out"
     for key, bound in (("min", memory.min), ("max", memory.max)):
         if bound is not None:
-            rule = "bounds memory that no pod may request: set allowed: true, or leave it out"
-            yield source.problem(f"{quoted(bound)} {rule}", "memory", key)
+            yield source.problem(f"{quoted(bound)} bounds {rule}", "memory", key)
     if memory.decimal:
-        rule = "is about memory that no pod may request: set allowed: true, or leave it out"
-        yield source.problem(rule, "memory", "decimal")
+        yield source.problem(f"is about {rule}", "memory", "decimal")
 
 
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    if policy.resources.custom is not None:
-        return
     name = resource_of(policy)
     problem = mode_of(policy).name_problem(name)
-    if problem is not None:
+    if problem is not None and policy.resources.custom is None:
         yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
 
 
 def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator[Problem]:
     """Yield settings that the policy's mode does not support."""
-    for name, value in policy.env.items():
-        for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
-            yield source.problem(f"{{{placeholder}}} has no value in mode {mode.name}", "env", name)
+    yield from _env_problems(policy, mode, f"in mode {mode.name}", source)
     if policy.resources.prefer is not None:
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
     if mode.takes is Profile:
@@ -149,37 +153,37 @@ def _preference_problems(
     if problem is not None:
         yield source.problem(problem, "resources", "prefer")
     if policy.slices_per_gpu != EIGHTHS:
-        rule = f"MIG memory is counted in eighths, not in {policy.slices_per_gpu}: leave it out, or prefer"
-        yield source.problem(rule, "slicesPerGpu")
+        rule = _NO_EIGHTHS.format(policy.slices_per_gpu)
+        yield source.problem(f"{rule}: leave it out, or prefer", "slicesPerGpu")
+    yield from _env_problems(policy, MODES[INSTANCE_MODE], "for MIG instances", source)
+
+
+def _env_problems(policy: Policy, mode: type[Mode], where: str, source: Source) -> Iterator[Problem]:
     for name, value in policy.env.items():
-        for placeholder in MODES[INSTANCE_MODE].unknown_placeholders.intersection(placeholders.used(value)):
-            yield source.problem(f"{{{placeholder}}} has no value for MIG instances", "env", name)
+        for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
+            yield source.problem(f"{{{placeholder}}} has no value {where}", "env", name)
 
 
 def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     """Yield settings for slices or limits, which hardware instances do not have."""
-    if policy.slices_per_gpu != EIGHTHS:
-        rule = f"MIG memory is counted in eighths, not in {policy.slices_per_gpu}: leave it out"
-        yield source.problem(rule, "slicesPerGpu")
-    if policy.assume is not None:
-        rule = "does not state the model of the cards, which decides the profile: leave it out"
-        yield source.problem(rule, "assume")
-    if policy.limits.source == "agent":
-        rule = "a MIG instance is its own limit: leave it out"
-        yield source.problem(rule, "limits", "from")
-    if policy.containers != "same-gpu":
-        rule = "a MIG instance goes to one container: leave it out"
-        yield source.problem(rule, "containers")
+    for path, is_set, rule in (
+        (("slicesPerGpu",), policy.slices_per_gpu != EIGHTHS, _NO_EIGHTHS.format(policy.slices_per_gpu)),
+        (
+            ("assume",),
+            policy.assume is not None,
+            "does not state the model of the cards, which decides the profile",
+        ),
+        (("limits", "from"), policy.limits.source == "agent", "a MIG instance is its own limit"),
+        (("containers",), policy.containers != "same-gpu", "a MIG instance goes to one container"),
+        (("compute",), policy.compute != "none", "a MIG instance has its own compute"),
+        (("memory", "reserveMiB"), policy.memory.reserve_mib, "a MIG instance needs no reserve"),
+    ):
+        if is_set:
+            yield source.problem(f"{rule}: leave it out", *path)
     for text, slices in (policy.fractions or {}).items():
         if slices > EIGHTHS:
             rule = f"is {slices // EIGHTHS} GPUs, but a MIG instance is on one card: leave it out"
             yield source.problem(rule, "fractions", text)
-    if policy.compute != "none":
-        rule = "a MIG instance has its own compute: leave it out"
-        yield source.problem(rule, "compute")
-    if policy.memory.reserve_mib:
-        rule = "a MIG instance needs no reserve: leave it out"
-        yield source.problem(rule, "memory", "reserveMiB")
 
 
 def _compute_problems(
@@ -217,13 +221,6 @@ def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         if "memory_mib" in placeholders.used(value):
             rule = "{memory_mib} has no value at admission with limits.from agent: leave the variable out"
             yield source.problem(rule, "env", name)
-
-
-def _toleration_problems(toleration: TolerationPart, source: Source, number: int) -> Iterator[Problem]:
-    if toleration.key is None and toleration.operator != "Exists":
-        yield source.problem("without a key the operator must be Exists", "tolerations", number)
-    if toleration.operator == "Exists" and toleration.value:
-        yield source.problem("operator Exists allows no value", "tolerations", number, "value")
 
 
 def _overlap(one: str, other: str) -> bool:

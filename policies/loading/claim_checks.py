@@ -8,12 +8,13 @@ from pydantic.alias_generators import to_camel
 
 from modes.claim_name import has_name
 from modes.fraction import Fraction
+from modes.units import EIGHTHS
 from policies.loading.build import mode_of, resource_of
 from policies.loading.sources import Parts, Source
 from policies.model.problems import Problem
 from policies.model.schema import CustomDriver, Policy, QuotaAmounts
 
-_EIGHTHS = 8
+_RESERVE = "the DRA driver leaves its own reserve out of what it offers: leave it out"
 _NOT_EIGHTHS = "claims count as eighths of a card, and slicesPerGpu is {}: use memoryMiB, or slicesPerGpu 8"
 
 
@@ -28,7 +29,16 @@ def claim_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         return
     yield from _driver_problems(policy, source)
     yield from long_fraction_problems(policy, policy.fractions or (), source)
-    for path, is_set, rule in _refused(policy):
+    for path, is_set, rule in (
+        (("place",), policy.place != "pack", "the scheduler chooses node and card: leave it out"),
+        (("sameModel",), policy.same_model, "the scheduler chooses the card: use the annotation gpu-model"),
+        (
+            ("compute",),
+            policy.compute != "none",
+            "a claim is for memory, and nothing limits compute: leave it out",
+        ),
+        (("memory", "reserveMiB"), policy.memory.reserve_mib, _RESERVE),
+    ):
         if is_set:
             yield source.problem(rule, *path)
     for scope, limits in (("namespaces", policy.quotas.namespaces), ("queues", policy.quotas.queues)):
@@ -86,19 +96,6 @@ def slices_problem(policy: Policy, amounts: QuotaAmounts | None) -> str | None:
 
     A claim has no slices: it counts as eighths, which must mean the same as the policy's slices.
     """
-    if amounts is None or amounts.slices is None or policy.slices_per_gpu == _EIGHTHS:
+    if amounts is None or amounts.slices is None or policy.slices_per_gpu == EIGHTHS:
         return None
     return _NOT_EIGHTHS.format(policy.slices_per_gpu) if mode_of(policy).is_claimed else None
-
-
-def _refused(policy: Policy) -> Iterator[tuple[tuple[str, ...], bool, str]]:
-    """Yield each setting by its path, whether the policy has it, and why it may not."""
-    yield ("place",), policy.place != "pack", "the scheduler chooses node and card: leave it out"
-    yield ("sameModel",), policy.same_model, "the scheduler chooses the card: use the annotation gpu-model"
-    yield (
-        ("compute",),
-        policy.compute != "none",
-        "a claim is for memory, and nothing limits compute: leave it out",
-    )
-    reserve = "the DRA driver leaves its own reserve out of what it offers: leave it out"
-    yield ("memory", "reserveMiB"), bool(policy.memory.reserve_mib), reserve

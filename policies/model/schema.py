@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from kube.dra import PolicyDriver
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
@@ -15,6 +15,7 @@ from modes.registry import CLAIM_MODE
 from policies.model.allowances import Capability, HostPath
 from policies.model.effective import MAX_GPUS, ContainersOn, GpuCores, LimitsFrom
 from policies.model.limiters import Limiter
+from policies.model.problems import did_you_mean
 from policies.model.types import (
     AbsolutePath,
     CelName,
@@ -79,10 +80,17 @@ class CustomDriver(Part):
 _MODES = {"enum": [AUTO, *get_args(ModeName)], "type": "string"}
 
 
+def _known_mode(mode: Any) -> Any:
+    if mode not in _MODES["enum"]:
+        named = ", ".join(_MODES["enum"])
+        raise ValueError(f"is not one of {named}{did_you_mean(str(mode), _MODES['enum'])}")
+    return mode
+
+
 class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
-    mode: Annotated[ModeName, WithJsonSchema(_MODES, mode="validation")] = Field(default=AUTO)
+    mode: Annotated[ModeName, BeforeValidator(_known_mode), WithJsonSchema(_MODES)] = Field(default=AUTO)
     """`auto`: `dra` where the chart's agent offers shares of cards, else `per-gpu`; \
 `per-gpu`: the GPU's index is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md); `dra`: a ResourceClaim, \

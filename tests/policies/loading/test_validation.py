@@ -15,7 +15,7 @@ def test_every_mistake_of_every_file_is_listed_with_file_and_line():
     assert found == [
         'a.yaml:3: slicePerGpu: unknown key (did you mean "slicesPerGpu"?)',
         (
-            "a.yaml:4: resources.mode: \"per-gpuu\" should be 'per-gpu', 'pooled', 'dra' or 'mig'"
+            'a.yaml:4: resources.mode: "per-gpuu" is not one of auto, per-gpu, pooled, dra, mig'
             ' (did you mean "per-gpu"?)'
         ),
         'b.yaml:1: kind: "Policee" is not one of Policy, Limiter, Queues (did you mean "Policy"?)',
