@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from certs.pem import load_certificates
@@ -20,6 +21,8 @@ _UNREACHABLE = (
     "see the webhook's pods and Service, and that networkPolicy.apiServerBlocks has the API servers"
 )
 _UPGRADE = "helm upgrade puts it back"
+_OVER_QUOTA = re.compile(r'quota of namespace "[^"]*"(?: is 0|: )')
+"""As webhook/decision.py says it."""
 
 
 def webhook(seen: Seen) -> Iterator[Diagnosis]:
@@ -112,7 +115,10 @@ def trial(seen: Seen) -> Iterator[Diagnosis]:
         return
     found = seen.trial.value
     where = f"a labelled pod in namespace {found.namespace}"
-    if found.refusal is not None:
+    if found.closed_by is not None:
+        what = f"policy {found.closed_by} allows no share in namespace {found.namespace}, so no pod is tried"
+        yield Diagnosis("ok", what, "try another namespace by --try-namespace")
+    elif found.refusal is not None:
         yield _refused(seen, where, found.refusal)
     elif found.injected is not None:
         yield Diagnosis("ok", f"{where} is injected by policy {found.injected}")
@@ -134,6 +140,8 @@ def _refused(seen: Seen, where: str, message: str) -> Diagnosis:
         is_trust = any(word in message for word in ("x509", "certificate", "tls:"))
         advice = CERTIFICATES_ADVICE if is_trust else _UNREACHABLE
         return Diagnosis("failed", f"{where} cannot be created: {message}", advice)
+    if f'"{WEBHOOK}"' in message and _OVER_QUOTA.search(message):
+        return Diagnosis("ok", f"{where} is denied by its quota, as the policies say: {message}")
     is_ours = f'"{WEBHOOK}"' in message or f"ValidatingAdmissionPolicy '{seen.name}-" in message
     if is_ours:
         return Diagnosis(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from certs.values import LeafFacts, format_time
 from controller.certificates.expiry import warnings
 from doctor.finding import CERTIFICATES_ADVICE, Diagnosis
-from doctor.seen import Seen, known
+from doctor.seen import Seen, StoredPolicies, known
 from kube.names import API_VERSION
 
 if TYPE_CHECKING:
@@ -86,7 +86,11 @@ def slices(seen: Seen) -> Iterator[Diagnosis]:
         yield Diagnosis("skipped", "no leading controller answers, which counts slices")
     elif not found.slices and found.cards:
         what = f"DRA drivers offer {found.cards} cards to claims, and no node offers slices"
-        yield Diagnosis("ok", what)
+        if of_slices := known(seen.policies, StoredPolicies(None)).of_slices:
+            advice = "set resources.mode: dra in these policies, or have agents offer slices"
+            yield Diagnosis("warning", f"{what}, as policy {', '.join(of_slices)} needs", advice)
+        else:
+            yield Diagnosis("ok", what)
     elif not found.slices:
         yield Diagnosis(
             "warning", "no node offers slices", "install the agent: docs/getting-started/agent.md"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -23,6 +22,8 @@ from kube.container_status import ContainerStatus, PodCondition
 from kube.events import StoredEvent
 from kube.names import YIELDS_ANNOTATION
 
+Json = dict[str, Any]
+
 
 class NamedMetadata(msgspec.Struct):
     """Metadata of any object."""
@@ -37,187 +38,94 @@ class NamedObject(msgspec.Struct):
     metadata: NamedMetadata
 
 
-class _Resource(msgspec.Struct):
-    name: str
+def _at(found: Any, *keys: str) -> Any:
+    """Return what an object has at a path; None if it has nothing there."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
-class ApiResources(msgspec.Struct):
-    """Discovery of one version of an API group."""
-
-    resources: list[_Resource] = []
+def _name(found: Json) -> str:
+    return str(_at(found, "metadata", "name"))
 
 
-def served(found: ApiResources | None) -> frozenset[str]:
-    """Return the resources that are served."""
-    return frozenset(each.name for each in found.resources) if found is not None else frozenset()
+def served(found: Json | None) -> frozenset[str]:
+    """Return the resources that are served, of the discovery of one version of an API group."""
+    return frozenset(_at(each, "name") for each in _at(found, "resources") or ())
 
 
-class _LeaseSpec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-    renew_time: datetime | None = None
-    lease_duration_seconds: int = 0
-
-
-class LeaseObject(NamedObject):
-    """A Lease."""
-
-    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
-
-
-def lease(found: LeaseObject | None) -> Lease | None:
+def lease(found: Json | None) -> Lease | None:
     """Return the controller's Lease."""
     if found is None:
         return None
-    spec, annotations = found.spec, found.metadata.annotations or {}
-    return Lease(
-        holder=spec.holder_identity,
-        renewed=spec.renew_time,
-        seconds=spec.lease_duration_seconds,
-        yields=annotations.get(YIELDS_ANNOTATION),
+    known = {
+        "holder": _at(found, "spec", "holderIdentity"),
+        "renewed": _at(found, "spec", "renewTime"),
+        "seconds": _at(found, "spec", "leaseDurationSeconds") or 0,
+        "yields": _at(found, "metadata", "annotations", YIELDS_ANNOTATION),
+    }
+    return msgspec.convert(known, Lease)
+
+
+def webhook(found: Json | None) -> WebhookEntry | None:
+    """Return the one entry of the MutatingWebhookConfiguration."""
+    for entry in _at(found, "webhooks") or ():
+        config = _at(entry, "clientConfig")
+        known = {"failure_policy": _at(entry, "failurePolicy") or "Fail", "url": _at(config, "url")}
+        return msgspec.convert({**known, "ca_bundle": _at(config, "caBundle") or ""}, WebhookEntry)
+    return None
+
+
+def endpoints(found: list[Json] | None) -> tuple[str, ...]:
+    """Return the ready addresses of EndpointSlices; Kubernetes says to treat an unknown condition as true."""
+    of_all = (each for one in found or () for each in _at(one, "endpoints") or ())
+    return tuple(
+        _at(each, "addresses")[0] for each in of_all if _at(each, "conditions", "ready") is not False
     )
 
 
-class _ClientConfig(msgspec.Struct, rename="camel"):
-    ca_bundle: str = ""
-    url: str | None = None
-
-
-class _Entry(msgspec.Struct, rename="camel"):
-    client_config: _ClientConfig
-    failure_policy: str = "Fail"
-
-
-class ConfigurationObject(NamedObject):
-    """A MutatingWebhookConfiguration."""
-
-    webhooks: list[_Entry] = []
-
-
-def webhook(found: ConfigurationObject | None) -> WebhookEntry | None:
-    """Return the one entry of the configuration."""
-    if found is None or not found.webhooks:
-        return None
-    [entry, *_] = found.webhooks
-    bundle = base64.b64decode(entry.client_config.ca_bundle)
-    return WebhookEntry(entry.failure_policy, bundle, entry.client_config.url)
-
-
-class _Conditions(msgspec.Struct):
-    ready: bool | None = None
-
-
-class _Endpoint(msgspec.Struct):
-    addresses: list[str]
-    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
-
-
-class SliceObject(msgspec.Struct):
-    """An EndpointSlice."""
-
-    endpoints: list[_Endpoint] | None = None
-
-
-def endpoints(found: list[SliceObject] | None) -> tuple[str, ...]:
-    """Return the ready addresses; Kubernetes says to treat an unknown condition as true."""
-    of_all = (each for one in found or () for each in one.endpoints or ())
-    return tuple(each.addresses[0] for each in of_all if each.conditions.ready is not False)
-
-
-class _Warning(msgspec.Struct):
-    warning: str
-
-
-class _TypeChecking(msgspec.Struct, rename="camel"):
-    expression_warnings: list[_Warning] | None = None
-
-
-class _PolicyStatus(msgspec.Struct, rename="camel"):
-    type_checking: _TypeChecking | None = None
-
-
-class PolicyObject(NamedObject):
-    """A ValidatingAdmissionPolicy."""
-
-    status: _PolicyStatus = msgspec.field(default_factory=_PolicyStatus)
-
-
-def lock_policies(release: str, found: list[PolicyObject] | None) -> tuple[LockPolicy, ...]:
-    """Return the policies of an installation."""
+def lock_policies(release: str, found: list[Json] | None) -> tuple[LockPolicy, ...]:
+    """Return the ValidatingAdmissionPolicies of an installation."""
     return tuple(
-        LockPolicy(each.metadata.name, tuple(_warnings(each.status)))
-        for each in found or ()
-        if each.metadata.name.startswith(f"{release}-")
-    )
-
-
-def _warnings(status: _PolicyStatus) -> Iterator[str]:
-    checking = status.type_checking
-    for each in (checking and checking.expression_warnings) or ():
-        yield each.warning
-
-
-class _ParamRef(msgspec.Struct):
-    name: str | None = None
-
-
-class _BindingSpec(msgspec.Struct, rename="camel"):
-    policy_name: str
-    validation_actions: list[str] = []
-    param_ref: _ParamRef | None = None
-
-
-class BindingObject(NamedObject):
-    """A ValidatingAdmissionPolicyBinding."""
-
-    spec: _BindingSpec
-
-
-def lock_bindings(release: str, found: list[BindingObject] | None) -> tuple[LockBinding, ...]:
-    """Return the bindings of an installation."""
-    return tuple(
-        LockBinding(
-            each.metadata.name,
-            each.spec.policy_name,
-            tuple(each.spec.validation_actions),
-            each.spec.param_ref.name if each.spec.param_ref is not None else None,
+        LockPolicy(
+            _name(each),
+            tuple(
+                _at(one, "warning") for one in _at(each, "status", "typeChecking", "expressionWarnings") or ()
+            ),
         )
         for each in found or ()
-        if each.metadata.name.startswith(f"{release}-")
+        if _name(each).startswith(f"{release}-")
     )
 
 
-def names(found: list[NamedObject] | None) -> frozenset[str]:
+def lock_bindings(release: str, found: list[Json] | None) -> tuple[LockBinding, ...]:
+    """Return the ValidatingAdmissionPolicyBindings of an installation."""
+    return tuple(
+        LockBinding(
+            _name(each),
+            _at(each, "spec", "policyName"),
+            tuple(_at(each, "spec", "validationActions") or ()),
+            _at(each, "spec", "paramRef", "name"),
+        )
+        for each in found or ()
+        if _name(each).startswith(f"{release}-")
+    )
+
+
+def names(found: list[Json] | None) -> frozenset[str]:
     """Return the names of objects."""
-    return frozenset(each.metadata.name for each in found or ())
+    return frozenset(map(_name, found or ()))
 
 
-class _SetStatus(msgspec.Struct, rename="camel"):
-    desired_number_scheduled: int = 0
-    current_number_scheduled: int = 0
-
-
-class _Template(msgspec.Struct):
-    spec: AgentPods = AgentPods()
-
-
-class _SetSpec(msgspec.Struct):
-    template: _Template = msgspec.field(default_factory=_Template)
-
-
-class DaemonSetObject(NamedObject):
-    """A DaemonSet."""
-
-    spec: _SetSpec = msgspec.field(default_factory=_SetSpec)
-    status: _SetStatus = msgspec.field(default_factory=_SetStatus)
-
-
-def agents(found: DaemonSetObject | None) -> AgentSet | None:
+def agents(found: Json | None) -> AgentSet | None:
     """Return how many pods the agent's DaemonSet has, and for which nodes."""
     if found is None:
         return None
-    status = found.status
-    pods = found.spec.template.spec
-    return AgentSet(status.desired_number_scheduled, status.current_number_scheduled, pods)
+    desired, current = (
+        _at(found, "status", f"{which}NumberScheduled") or 0 for which in ("desired", "current")
+    )
+    pods = msgspec.convert(_at(found, "spec", "template", "spec") or {}, AgentPods)
+    return AgentSet(desired, current, pods)
 
 
 class _PodStatus(msgspec.Struct, rename="camel"):
@@ -347,16 +255,10 @@ def events(found: list[StoredEvent] | None) -> Mapping[tuple[str, str], str]:
     return {(involved.kind, involved.name): message for involved, message in about}
 
 
-class _LedgerStatus(msgspec.Struct):
-    conditions: tuple[Condition, ...] = ()
-
-
-class LedgerObject(NamedObject):
-    """A GpuLedger."""
-
-    status: _LedgerStatus = msgspec.field(default_factory=_LedgerStatus)
-
-
-def ledgers(found: list[LedgerObject] | None) -> Mapping[str, tuple[Condition, ...]]:
+def ledgers(found: list[Json] | None) -> Mapping[str, tuple[Condition, ...]]:
     """Return the conditions of GpuLedgers, by node."""
-    return {each.metadata.name: each.status.conditions for each in found or ()}
+    conditions = tuple[Condition, ...]
+    return {
+        _name(each): msgspec.convert(_at(each, "status", "conditions") or (), conditions)
+        for each in found or ()
+    }

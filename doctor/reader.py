@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +16,6 @@ from certs.observation import Observation, Stored, observe
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
 from controller.certificates.store import CertificateStore, Installation
-from controller.publish.gpu_ledger import Condition
 from controller.watch.resources import SeenNode, nodes
 from describe.quota_report import read_stored_policies
 from describe.uninjected import list_uninjected
@@ -26,16 +24,11 @@ from doctor.processes import read_processes
 from doctor.seen import (
     AgentPod,
     AgentSays,
-    AgentSet,
-    Lease,
-    LockBinding,
-    LockPolicy,
     NotRead,
     Read,
     Seen,
     ServingPod,
     StoredPolicies,
-    WebhookEntry,
     known,
 )
 from doctor.trial import try_pod
@@ -52,7 +45,10 @@ from policies.model.problems import PolicyError
 
 Value = TypeVar("Value")
 Struct = TypeVar("Struct")
-ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+WEBHOOKS = f"{_ADMISSION}/mutatingwebhookconfigurations"
+LOCK_POLICIES = f"{_ADMISSION}/validatingadmissionpolicies"
+LOCK_BINDINGS = f"{_ADMISSION}/validatingadmissionpolicybindings"
 OF_LOCK: Mapping[str, str] = {"labelSelector": "app.kubernetes.io/component=second-lock"}
 WARNINGS: Mapping[str, str] = {"fieldSelector": "type=Warning"}
 _OF_LOG: Mapping[str, str | int] = {"container": "agent", "tailLines": 200, "limitBytes": 2**17}
@@ -82,42 +78,40 @@ async def read_installation(api: ApiServer, scope: Scope) -> Seen:
     Raises:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: the API server cannot be reached.
     """
-    namespace, name = scope.namespace, scope.name
+    namespace, name, release = scope.namespace, scope.name, quote(scope.name, safe="")
     reader = _Reader(api, namespace, name)
-    (policies, policy_set), pods, webhook = await asyncio.gather(
-        reader.policies(), reader.pods(), reader.webhook()
-    )
-    lease, endpoints, agents = await asyncio.gather(reader.lease(), reader.endpoints(), reader.agents())
-    lock_policies, lock_bindings, accounts = await asyncio.gather(
-        reader.lock_policies(), reader.lock_bindings(), reader.accounts()
-    )
-    listed_nodes, events, reports = await asyncio.gather(
-        reader.nodes(policy_set), reader.events(), reader.reports()
-    )
+    get, listed, own = reader.get, reader.listed, reader.own
+    lease = f"/apis/coordination.k8s.io/v1/{own}/leases/{release}-controller"
+    slices = f"/apis/discovery.k8s.io/v1/{own}/endpointslices"
+    of_service = {"labelSelector": f"kubernetes.io/service-name={name}-webhook"}
+    lock_policies, lock_bindings = partial(objects.lock_policies, name), partial(objects.lock_bindings, name)
     unread = NotRead("it is not read")
+    policies, policy_set = await reader.policies()
+    pods = await listed(f"/api/v1/{own}/pods", objects.ReleasePod, lambda found: found or [])
     agent_pods = Read(objects.agent_pods(name, pods.value)) if isinstance(pods, Read) else pods
+    reports = await listed(GPU_NODES_PATH, gpu_nodes.GpuNodeObject, gpu_nodes.reports)
     return Seen(
         at=datetime.now(UTC),
         namespace=namespace,
         name=name,
         node=scope.node,
-        served=await reader.served(),
-        lease=lease,
+        served=await get(f"/apis/{API_VERSION}", objects.Json, objects.served, "to discover APIs"),
+        lease=await get(lease, objects.Json, objects.lease),
         policies=policies,
         processes=await reader.processes(pods),
         certificates=unread if scope.brief else await reader.certificates(),
-        webhook=webhook,
-        endpoints=endpoints,
-        lock_policies=lock_policies,
-        lock_bindings=lock_bindings,
-        accounts=accounts,
-        agents=agents,
+        webhook=await get(f"{WEBHOOKS}/{release}", objects.Json, objects.webhook),
+        endpoints=await listed(slices, objects.Json, objects.endpoints, of_service),
+        lock_policies=await listed(LOCK_POLICIES, objects.Json, lock_policies, OF_LOCK),
+        lock_bindings=await listed(LOCK_BINDINGS, objects.Json, lock_bindings, OF_LOCK),
+        accounts=await listed(f"/api/v1/{own}/serviceaccounts", objects.Json, objects.names, OF_LOCK),
+        agents=await get(f"/apis/apps/v1/{own}/daemonsets/{release}-agent", objects.Json, objects.agents),
         agent_pods=agent_pods,
         agent_logs=await reader.agent_logs(known(agent_pods, ()), known(reports, {}), scope.node),
-        events=events,
-        nodes=listed_nodes,
+        events=await listed(f"/api/v1/{own}/events", StoredEvent, objects.events, WARNINGS),
+        nodes=await reader.nodes(policy_set),
         reports=reports,
-        ledgers=await reader.ledgers(),
+        ledgers=await listed(GPU_LEDGERS_PATH, objects.Json, objects.ledgers),
         uninjected=unread if scope.brief else await reader.uninjected(),
         trial=await try_pod(api, scope.try_namespace, policy_set)
         if scope.try_namespace is not None
@@ -133,22 +127,39 @@ class _Reader:
         self._namespace = namespace
         self._name = name
         self._policies = f"{name}-policies"
-        self._in = f"namespaces/{quote(namespace, safe='')}"
-        self._here = f"in namespace {namespace}"
+        self.own = f"namespaces/{quote(namespace, safe='')}"
+        self.here = f"in namespace {namespace}"
 
-    async def served(self) -> Read[frozenset[str]] | NotRead:
-        get = self._get(f"/apis/{API_VERSION}", objects.ApiResources)
-        return await _read("to discover APIs", get, objects.served)
+    async def get(
+        self, path: str, struct: type[Struct], value_of: Callable[[Struct | None], Value], right: str = ""
+    ) -> Read[Value] | NotRead:
+        """Read one object; its path says which right that needs."""
 
-    async def lease(self) -> Read[Lease | None] | NotRead:
-        path = f"/apis/coordination.k8s.io/v1/{self._in}/leases/{quote(self._name, safe='')}-controller"
-        return await _read(f"to get leases {self._here}", self._get(path, objects.LeaseObject), objects.lease)
+        async def ask() -> Struct:
+            return msgspec.json.decode(await self._api.request("GET", path), type=struct)
+
+        *_, kind, _ = path.split("/")
+        return await _read(right or f"to get {kind}{self._where(path)}", ask, value_of)
+
+    async def listed(
+        self,
+        path: str,
+        struct: type[Struct],
+        value_of: Callable[[list[Struct] | None], Value],
+        selected: Mapping[str, str] | None = None,
+    ) -> Read[Value] | NotRead:
+        """Read all objects of a kind."""
+        ask = partial(list_all, self._api, objects_at(path, struct, selected or {}))
+        return await _read(f"to list {path.rpartition('/')[2]}{self._where(path)}", ask, value_of)
+
+    def _where(self, path: str) -> str:
+        return f" {self.here}" if self.own in path else ""
 
     async def policies(self) -> tuple[Read[StoredPolicies] | NotRead, PolicySet | None]:
         """Return what checks need of the stored policies, and the policies; None if they are not known."""
         ask = partial(read_stored_policies, self._api, self._namespace, self._policies)
         try:
-            found = await _read(f"to get configmaps {self._here}", ask, lambda policies: policies)
+            found = await _read(f"to get configmaps {self.here}", ask, lambda policies: policies)
         except PolicyError as error:
             return Read(StoredPolicies(None, str(error))), None
         if isinstance(found, NotRead):
@@ -160,11 +171,13 @@ class _Reader:
                 what, "failed", "name the installation by --namespace and --name, or install it"
             ), None
         writes_limits = any(each.effective.writes_limits for each in policies.compiled.values())
-        return Read(StoredPolicies(policies.digest, writes_limits=writes_limits)), policies
-
-    async def pods(self) -> Read[list[objects.ReleasePod]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/pods", objects.ReleasePod)
-        return await _read(f"to list pods {self._here}", get, lambda found: found or [])
+        of_slices = tuple(
+            name
+            for (queue, name), each in policies.compiled.items()
+            if queue is None and each.effective.mode.needs_limiter and not each.effective.mode.is_claimed
+        )
+        stored = StoredPolicies(policies.digest, writes_limits=writes_limits, of_slices=of_slices)
+        return Read(stored), policies
 
     async def processes(
         self, pods: Read[list[objects.ReleasePod]] | NotRead
@@ -172,7 +185,7 @@ class _Reader:
         if isinstance(pods, NotRead):
             return pods
         ask = partial(read_processes, self._api, self._namespace, self._policies, pods.value)
-        return await _read(f"to get pods/proxy {self._here}", ask, lambda found: found or ())
+        return await _read(f"to get pods/proxy {self.here}", ask, lambda found: found or ())
 
     async def certificates(self) -> Read[Observation] | NotRead:
         store = CertificateStore(self._api, Installation(self._namespace, self._name))
@@ -183,7 +196,7 @@ class _Reader:
             authorities, _ = await store.read_secret("ca")
             return Stored(tls, bundle.pem, authorities)
 
-        right = f"to get secrets {self._here} and mutatingwebhookconfigurations"
+        right = f"to get secrets {self.here} and mutatingwebhookconfigurations"
         found = await _read(right, look, lambda stored: stored)
         if isinstance(found, NotRead):
             return found
@@ -191,39 +204,6 @@ class _Reader:
         if stored is None or (stored.tls is None and stored.authorities is None):
             return NotRead(f"they are not in Secret {self._namespace}/{self._name}-tls")
         return Read(observe(stored, {}, ()))
-
-    async def webhook(self) -> Read[WebhookEntry | None] | NotRead:
-        path = f"{ADMISSION}/mutatingwebhookconfigurations/{quote(self._name, safe='')}"
-        get = self._get(path, objects.ConfigurationObject)
-        return await _read("to get mutatingwebhookconfigurations", get, objects.webhook)
-
-    async def endpoints(self) -> Read[tuple[str, ...]] | NotRead:
-        query = {"labelSelector": f"kubernetes.io/service-name={self._name}-webhook"}
-        get = self._list(f"/apis/discovery.k8s.io/v1/{self._in}/endpointslices", objects.SliceObject, query)
-        return await _read(f"to list endpointslices {self._here}", get, objects.endpoints)
-
-    async def lock_policies(self) -> Read[tuple[LockPolicy, ...]] | NotRead:
-        path = f"{ADMISSION}/validatingadmissionpolicies"
-        of_release = partial(objects.lock_policies, self._name)
-        return await _read(
-            "to list validatingadmissionpolicies", self._list(path, objects.PolicyObject, OF_LOCK), of_release
-        )
-
-    async def lock_bindings(self) -> Read[tuple[LockBinding, ...]] | NotRead:
-        path = f"{ADMISSION}/validatingadmissionpolicybindings"
-        of_release = partial(objects.lock_bindings, self._name)
-        get = self._list(path, objects.BindingObject, OF_LOCK)
-        return await _read("to list validatingadmissionpolicybindings", get, of_release)
-
-    async def accounts(self) -> Read[frozenset[str]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/serviceaccounts", objects.NamedObject, OF_LOCK)
-        return await _read(f"to list serviceaccounts {self._here}", get, objects.names)
-
-    async def agents(self) -> Read[AgentSet | None] | NotRead:
-        path = f"/apis/apps/v1/{self._in}/daemonsets/{quote(self._name, safe='')}-agent"
-        return await _read(
-            f"to get daemonsets {self._here}", self._get(path, objects.DaemonSetObject), objects.agents
-        )
 
     async def agent_logs(
         self, pods: tuple[AgentPod, ...], reports: Mapping[str, AgentSays], node: str | None
@@ -236,10 +216,10 @@ class _Reader:
             found = {pod.node: objects.complaint(await self._log(pod.name)) for pod in silent[:MAX_LOGS]}
             return {node: said for node, said in found.items() if said is not None}
 
-        return await _read(f"to get pods/log {self._here}", read, lambda found: found or {})
+        return await _read(f"to get pods/log {self.here}", read, lambda found: found or {})
 
     async def _log(self, pod: str) -> bytes:
-        path = f"/api/v1/{self._in}/pods/{quote(pod, safe='')}/log"
+        path = f"/api/v1/{self.own}/pods/{quote(pod, safe='')}/log"
         try:
             return await self._api.request("GET", path, query=_OF_LOG, accept="*/*", seconds=LOG_SECONDS)
         except ApiError as error:
@@ -249,24 +229,10 @@ class _Reader:
         except TRANSPORT_ERRORS:
             return b""
 
-    async def events(self) -> Read[Mapping[tuple[str, str], str]] | NotRead:
-        get = self._list(f"/api/v1/{self._in}/events", StoredEvent, WARNINGS)
-        return await _read(f"to list events {self._here}", get, objects.events)
-
     async def nodes(self, policies: PolicySet | None) -> Read[tuple[SeenNode, ...]] | NotRead:
         names = policies.resource_names if policies is not None else ResourceNames()
         ask = partial(list_all, self._api, nodes(names))
         return await _read("to list nodes", ask, lambda found: tuple(found or ()))
-
-    async def reports(self) -> Read[Mapping[str, AgentSays]] | NotRead:
-        return await _read(
-            "to list gpunodes", self._list(GPU_NODES_PATH, gpu_nodes.GpuNodeObject), gpu_nodes.reports
-        )
-
-    async def ledgers(self) -> Read[Mapping[str, tuple[Condition, ...]]] | NotRead:
-        return await _read(
-            "to list gpuledgers", self._list(GPU_LEDGERS_PATH, objects.LedgerObject), objects.ledgers
-        )
 
     async def uninjected(self) -> Read[tuple[str, ...]] | NotRead:
         async def listed() -> tuple[str, ...]:
@@ -274,17 +240,6 @@ class _Reader:
             return tuple(dict.fromkeys(f"{pod.namespace}/{pod.pod}" for found in each for pod in found))
 
         return await _read("to list pods in the cluster", listed, lambda found: found or ())
-
-    def _get(self, path: str, struct: type[Struct]) -> Callable[[], Awaitable[Struct]]:
-        async def get() -> Struct:
-            return msgspec.json.decode(await self._api.request("GET", path), type=struct)
-
-        return get
-
-    def _list(
-        self, path: str, struct: type[Struct], selected: Mapping[str, str] | None = None
-    ) -> Callable[[], Awaitable[list[Struct]]]:
-        return partial(list_all, self._api, objects_at(path, struct, selected or {}))
 
 
 async def _read(

@@ -80,6 +80,8 @@ class StoredPolicies(msgspec.Struct, frozen=True):
     """What is wrong with them."""
     writes_limits: bool = True
     """Whether a policy fixes MiB at admission, for which nodes need the label of their memory."""
+    of_slices: tuple[str, ...] = ()
+    """Names of policies whose pods get slices of GPUs."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -202,6 +204,8 @@ class Trial(msgspec.Struct, frozen=True):
     """Name of the policy that gives its pods no share."""
     refusal: str | None = None
     """The API server's message; None if the pod would be created."""
+    closed_by: str | None = None
+    """Name of the policy that allows its pods no share, so that none is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

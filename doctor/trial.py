@@ -13,6 +13,7 @@ from doctor.objects import NamedObject
 from doctor.seen import NotRead, Read, Trial
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, MEMORY_LABEL, NO_SHARE_ANNOTATION
 from policies.loading.policy_set import PolicySet
+from policies.model.effective import EffectivePolicy
 
 NAME = "fraction-injector-doctor"
 MAX_MESSAGE = 1000
@@ -42,9 +43,12 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
     """
     if not await _may_create(api, namespace):
         return NotRead(f"you lack the right to create pods in namespace {namespace}")
+    policy = policies.resolve(namespace, None, None) if policies is not None else None
+    if policy is not None and not policy.fractions and policy.memory is None:
+        return Read(Trial(namespace, closed_by=policy.name))
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     try:
-        data = await api.request("POST", path, query={"dryRun": "All"}, body=_pod(namespace, policies))
+        data = await api.request("POST", path, query={"dryRun": "All"}, body=_pod(_labels(policy)))
     except ApiError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return NotRead(f"namespace {namespace} does not exist: name another by --try-namespace")
@@ -72,8 +76,8 @@ async def _may_create(api: ApiServer, namespace: str) -> bool:
     return msgspec.json.decode(data, type=_Review).status.allowed
 
 
-def _pod(namespace: str, policies: PolicySet | None) -> dict[str, Any]:
-    """Return a pod that requests the smallest share, and that a restricted namespace accepts."""
+def _pod(labels: dict[str, str]) -> dict[str, Any]:
+    """Return a pod that a restricted namespace accepts."""
     security = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -81,14 +85,14 @@ def _pod(namespace: str, policies: PolicySet | None) -> dict[str, Any]:
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     container = {"name": "tried", "image": "registry.k8s.io/pause:3.10", "securityContext": security}
-    metadata = {"name": NAME, "labels": _label(namespace, policies)}
+    metadata = {"name": NAME, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
 
-def _label(namespace: str, policies: PolicySet | None) -> dict[str, str]:
-    if policies is None:
+def _labels(policy: EffectivePolicy | None) -> dict[str, str]:
+    """Return the request for the smallest share that a policy allows."""
+    if policy is None:
         return {FRACTION_LABEL: "0.125"}
-    policy = policies.resolve(namespace, None, None)
     if not policy.fractions:
         return {MEMORY_LABEL: f"{max(_LEAST_MIB, policy.memory.min_mib if policy.memory else 0)}Mi"}
     return {FRACTION_LABEL: min(policy.fractions, key=lambda text: policy.fractions[text].slices)}

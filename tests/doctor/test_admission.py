@@ -148,6 +148,12 @@ OTHERS = 'the API server answered 403: pods "x" is forbidden: exceeded quota: co
             "is refused: the API server answered 403",
             "not the injector",
         ),
+        (
+            Trial("team", refusal=f'{DENIED}: quota of namespace "team" is 0, which allows no labelled pods'),
+            "ok",
+            "is denied by its quota, as the policies say: ",
+            "",
+        ),
         (Trial("team"), "warning", "is created unchanged, without a share", "webhook.namespaceSelector"),
     ],
 )
@@ -156,6 +162,12 @@ def test_the_pod_that_is_tried_shows_what_becomes_of_others(found, level, what, 
     assert seen_level == level
     assert text.startswith(f"a labelled pod in namespace team {what}")
     assert advice in text.partition(" -- ")[2]
+
+
+def test_a_namespace_that_a_policy_closes_is_no_failure():
+    what = "policy shut allows no share in namespace team, so no pod is tried"
+    advice = "try another namespace by --try-namespace"
+    assert lines("trial", trial=Trial("team", closed_by="shut")) == [("ok", f"{what} -- {advice}")]
 
 
 def test_a_pod_that_is_unchanged_where_failures_are_hidden_says_so():

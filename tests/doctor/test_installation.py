@@ -110,6 +110,16 @@ def test_what_is_free_and_what_waits_is_said_as_the_leader_counts_it(figures, li
     assert lines("slices", processes=(leader(figures=figures),)) == [line]
 
 
+def test_cards_alone_are_too_little_for_policies_whose_pods_get_slices():
+    [(level, text)] = lines(
+        "slices",
+        processes=(leader(figures=Figures(cards=3)),),
+        policies=StoredPolicies("new", of_slices=("default", "team")),
+    )
+    what = "DRA drivers offer 3 cards to claims, and no node offers slices, as policy default, team needs"
+    assert (level, text.partition(" -- ")[0]) == ("warning", what)
+
+
 @pytest.mark.parametrize(
     ("days", "level", "what"),
     [

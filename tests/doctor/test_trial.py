@@ -63,6 +63,11 @@ def test_the_label_is_one_that_the_policy_allows(policy, labels):
     assert asked[1][3]["metadata"]["labels"] == labels
 
 
+def test_no_pod_is_tried_where_the_policy_allows_none():
+    found, asked = tried(policy="fractions: {}")
+    assert (found, len(asked)) == (Read(Trial("team", closed_by="default")), 1)
+
+
 @pytest.mark.parametrize(
     ("answer", "found"),
     [
