@@ -119,13 +119,13 @@ class _Builder:
 
     def value(self, node: yaml.Node, path: Path) -> Any:
         """Return the value of a node, and remember the lines of what is in it."""
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        if isinstance(node, yaml.SequenceNode):
-            paths = [(*path, number) for number in range(len(node.value))]
-            self.lines.update(zip(paths, map(_line, node.value), strict=True))
-            return list(map(self.value, node.value, paths))
-        return self._scalar(node)
+        paths = [(*path, number) for number in range(len(node.value))]
+        self.lines.update(zip(paths, map(_line, node.value), strict=True))
+        return list(map(self.value, node.value, paths))
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -142,7 +142,7 @@ class _Builder:
             found[key] = self.value(value, (*path, key))
         return found
 
-    def _scalar(self, node: yaml.Node) -> Any:
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
         text = node.value
         if node.style:  # quoted, or a block
             return text

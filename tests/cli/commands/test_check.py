@@ -27,38 +27,6 @@ def test_a_missing_directory_is_exit_code_two(tmp_path):
     assert err == f"{tmp_path}/absent: cannot be read: No such file or directory\n"
 
 
-@pytest.mark.parametrize("path", ["/absent", "absent", "in/absent"])
-def test_a_path_is_printed_as_it_was_written(tmp_path, path):
-    _, _, err = run("check", path)
-    assert err == f"{path}: cannot be read: No such file or directory\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "note"),
-    [
-        ("limiter: clearml-image", "sets hostPID: Pod Security baseline and restricted reject such pods"),
-        ("limiter: none", "limits nothing: a neighbour's allocation decides"),
-        ("quotas: {queues: {q: {slices: 1}}}", "only a quota of the namespace always applies"),
-        (
-            "quotas: {namespaces: {n: {slices: 1}}}",
-            ("pods of n follow policy default unless their queue names another"),
-        ),
-        ("slicesPerGpu: 4", "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
-        (
-            'fractions: {"0.2": 2}',
-            "takes 2 of 8 slices and is limited to 0.2: each such pod leaves 5.0% of a GPU unused",
-        ),
-        ("", "no namespace and no queue uses this policy: no pod will follow it"),
-    ],
-)
-def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
-    other = f"kind: Policy\nname: other\n{text}\n"
-    code, out, _ = run("check", write(tmp_path, default="kind: Policy\nname: default\n", other=other))
-    assert code == 0
-    assert note in out
-    assert out.startswith(f"note: {tmp_path}/other.yaml:")
-
-
 def test_a_policy_file_is_checked_alone_with_the_built_in_default(tmp_path):
     file = write(tmp_path, own="kind: Policy\nname: own\nnamespaces: [n]\n") / "own.yaml"
     code, out, err = run("check", file)

@@ -32,12 +32,6 @@ def test_every_fixture_is_decided_as_promised(explained):
         assert {key: facts[key] for key in promised} == promised, name
 
 
-def test_the_same_file_is_explained_the_same_way_however_often():
-    file = MANIFESTS / "bare.yaml"
-    first, second, third = all_facts(*[file] * 3)
-    assert first == second == third
-
-
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_printed_object_has_exactly_the_documented_keys(name, explained):
     facts = explained[name]
@@ -59,37 +53,6 @@ def test_an_injected_pod_is_printed_as_it_would_be_stored():
     assert jsonpatch.apply_patch(sent, facts["patch"]) == facts["pod"]
     assert facts["pod"]["metadata"]["annotations"]["clearml-injector/gpu-index"] == str(facts["index"])
     assert (facts["policy"], facts["queue"], facts["limiter"]) == ("default", None, "hami-core")
-
-
-def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
-    found = pod(fraction=None)
-    assert facts_of(as_yaml(found)) == {
-        "allowed": True,
-        "code": "not-labelled",
-        "message": "",
-        "slices": None,
-        "index": None,
-        "profile": None,
-        "claim": None,
-        "prefer": [],
-        "passedOver": "",
-        "hasRoom": None,
-        "memoryMiB": None,
-        "container": None,
-        "policy": None,
-        "queue": None,
-        "limiter": None,
-        "limitsFrom": None,
-        "place": None,
-        "sameModel": None,
-        "owner": None,
-        "model": None,
-        "kinds": [],
-        "notes": [],
-        "alias": None,
-        "patch": [],
-        "pod": found,
-    }
 
 
 @pytest.fixture
@@ -131,13 +94,6 @@ def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():
     assert [facts["allowed"] for facts in json.loads(result.stdout)] == [True, False]
 
 
-def test_several_documents_make_an_array():
-    text = "---\n".join(["", as_yaml(pod()), as_yaml(pod(fraction=None)), ""])
-    result = explain("-", "--output", "json", text=text)
-    assert result.returncode == 0
-    assert [facts["code"] for facts in json.loads(result.stdout)] == ["injected", "not-labelled"]
-
-
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -154,22 +110,6 @@ def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
         assert facts["pod"] == fixture_review(name)["request"]["object"]
 
 
-@pytest.mark.parametrize("name", [*sorted(EXPECTED)])
-def test_people_read_the_same(name):
-    result = explain(MANIFESTS / f"{name}.yaml", "--patch")
-    first, *lines = result.stdout.splitlines()
-    if EXPECTED[name]["allowed"]:
-        assert first.endswith(": allowed (injected)")
-        assert lines[0] == "  policy default, limiter hami-core"
-        slices = EXPECTED[name]["slices"]
-        share = f"{slices} slice{'s' if slices > 1 else ''} of GPU"
-        assert lines[1].startswith(f"  container {EXPECTED[name]['container']}: {share} ")
-        assert all(line.split()[0] in ("add", "remove") for line in lines[2:])
-    else:
-        assert ": denied (" in first
-        assert len(lines) == 1
-
-
 def test_what_changes_is_a_diff_of_the_pods_yaml():
     result = explain("-f", MANIFESTS / "bare.yaml")
     changed = [line[2:] for line in result.stdout.splitlines()[3:]]
@@ -179,11 +119,6 @@ def test_what_changes_is_a_diff_of_the_pods_yaml():
     added = [line[1:] for line in changed if line.startswith("+")]
     assert set(added) <= set(whole)
     assert f"        nvidia.com/gpu-{facts['index']}: '{facts['slices']}'" in added
-
-
-def test_a_pod_that_stays_as_it_is_has_no_diff():
-    result = explain("-", text=as_yaml(pod(fraction=None)))
-    assert len(result.stdout.splitlines()) == 1
 
 
 def indices(*arguments):
@@ -208,20 +143,6 @@ def test_pods_for_which_nothing_is_left_are_said_to_wait():
     assert not [each for each in with_room if "would wait" in each]
     found = all_facts("-", "--together", text=text)
     assert [facts["hasRoom"] for facts in found] == [True] * ROOM_OF_INVENTORY + [False]
-
-
-def test_reviews_that_were_recorded_as_a_dry_run_take_slices_together_too():
-    found = fixture_review("bare.create")
-    found["request"]["dryRun"] = True
-    found["request"]["object"]["metadata"]["labels"]["clearml-injector/fraction"] = "0.750"
-    text = "---\n".join(["", *[as_yaml(found)] * 3])
-    assert len({facts["index"] for facts in all_facts("-", "--together", text=text)}) > 1
-
-
-@pytest.mark.parametrize("name", ["[/bold]x", "[red]", "a[link=x]"])
-def test_names_are_printed_as_they_are(name):
-    result = explain("-", text=as_yaml(pod(metadata={"name": name})))
-    assert result.stdout.startswith(f"{name}: allowed (injected)\n")
 
 
 @pytest.fixture
@@ -251,12 +172,6 @@ def test_a_replica_learns_whose_it_is_and_what_that_means(spreading, metadata, o
     assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
 
 
-def test_a_pod_that_stands_alone_learns_that_it_is_packed(spreading):
-    out = explain("-", "--policies", spreading, text=as_yaml(pod())).stdout
-    assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
-    assert "place" not in explain("-", text=as_yaml(pod())).stdout
-
-
 @pytest.mark.parametrize(
     ("mode", "gpu", "mib"),
     [("per-gpu", "nvidia.com/gpu-0", (5757, 11514)), ("pooled", "nvidia.com/gpu", (20480, 40960))],
@@ -276,14 +191,6 @@ def test_of_several_containers_each_one_s_share_is_shown(tmp_path, mode, gpu, mi
         f"    eval: 2 of {gpu}, {mib[0]} MiB",
         f"    train: 4 of {gpu}, {mib[1]} MiB",
     ]
-
-
-def test_a_native_sidecar_s_share_is_shown_too():
-    found = pod(fraction="0.750", initContainers=[container("side", restartPolicy="Always")])
-    found["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,side=0.250"}
-    shown = explain("-", text=as_yaml(found))
-    assert shown.returncode == 0
-    assert any(line.startswith("    side: 2 of nvidia.com/gpu-") for line in shown.stdout.splitlines())
 
 
 def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):

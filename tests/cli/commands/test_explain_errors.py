@@ -105,11 +105,6 @@ def test_a_policy_directory_with_a_typo_is_reported_by_file_line_and_key(tmp_pat
     assert "default.yaml:3: limitr" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--output", "xml", "x.yaml"], ["--nothing"]])
-def test_wrong_usage_has_status_two(arguments):
-    assert run("explain", *arguments).returncode == 2
-
-
 def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):
     broken = tmp_path / "broken.yaml"
     broken.write_text("kind: {")

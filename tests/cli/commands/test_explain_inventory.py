@@ -60,21 +60,6 @@ def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
     assert [term["preference"]["matchFields"][0]["values"] for term in terms] == ([[node]] if node else [])
 
 
-UNKNOWN_CARD = """
-kind: Node
-metadata: {name: n1, labels: {nvidia.com/gpu.product: NVIDIA-Z999-778GB, nvidia.com/gpu.memory: "797184"}}
-status: {allocatable: {nvidia.com/gpu-0: 8}}
-"""
-
-
-def test_a_card_of_an_unknown_model_is_shared_by_the_memory_that_its_node_states(tmp_path):
-    (tmp_path / "nodes.yaml").write_text(UNKNOWN_CARD)
-    options = "--inventory", tmp_path / "nodes.yaml", "--output", "json"
-    [facts] = json.loads(run("explain", BARE, *options).stdout)
-    assert facts["allowed"]
-    assert facts["pod"]["metadata"]["annotations"]["clearml-injector/memory-mib"] == str(797_184 // 8)
-
-
 def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(tmp_path):
     (tmp_path / "nodes.yaml").write_text(NODE % 1 + GPU_NODE % ("-gone", "true"))
     policies = tmp_path / "policies"
@@ -82,12 +67,6 @@ def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(t
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
     result = run("explain", BARE, "--policies", policies, "--inventory", tmp_path / "nodes.yaml")
     assert "on 1 node no node agent runs, and nothing else would limit the pod" in result.output
-
-
-def test_a_missing_inventory_is_named(tmp_path):
-    missing = tmp_path / "nodes.yaml"
-    wrong = f"{missing}: No such file or directory: name a file that can be read"
-    assert error_line(run("explain", BARE, "--inventory", missing)) == wrong
 
 
 def test_without_an_inventory_it_says_whose_nodes_it_takes():

@@ -49,11 +49,6 @@ def printed(*arguments):
     return [" ".join(line.split()) for line in asked(*arguments).splitlines()]
 
 
-def test_the_command_prints_whole_lines_where_there_is_no_screen():
-    assert printed("--output", "wide")[:-1] == shown(SOME, wide=True)
-    assert printed("--free", "4")[:-1] == shown(Filter(free=4).apply(SOME))
-
-
 def test_the_last_line_is_the_total():
     assert printed()[-1] == "total: 8 of 22 slices free, on 3 GPUs of 2 nodes"
     assert printed("--node", "cpu-*")[-1] == "total: 8 of 8 slices free, on 1 GPUs of 1 node"

@@ -123,11 +123,6 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
 
 
-def test_a_task_that_has_not_begun_has_an_empty_log(call, store):
-    call("submit", "--queue", "half", "true")
-    assert call("logs", "1") == (0, "")
-
-
 def test_a_log_that_cannot_be_read_is_named_in_one_line(call, store, tmp_path):
     call("submit", "--queue", "half", "true")
     begin(store, 1)
@@ -228,11 +223,3 @@ def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, mon
     (tmp_path / "gone").rmdir()
     code, output = call("submit", "--queue", "half", "true")
     assert (code, output) == (2, "fraction-injector: this folder is gone: change to another\n")
-
-
-def test_the_ledger_shows_what_waits(call, store):
-    store.write_machine(report("half"))
-    call("submit", "--queue", "half", "true")
-    items = json.loads(call("ledger", "--output", "json")[1])
-    waiting = [each for each in items if each["kind"] != "node"]
-    assert [(each["name"], each["slices"]) for each in waiting] == [("1", 4)]

@@ -23,5 +23,6 @@ def test_a_limiter_that_extends_a_preset_may_leave_out_what_the_preset_gives():
 
 def test_every_kind_and_every_placeholder_has_a_table():
     tables = markdown()
+    assert "|  |\n" not in tables
     assert [kind for kind in KINDS if f"## kind: {kind}\n" not in tables] == []
     assert [name for name in PLACEHOLDERS if f"| `{{{name}}}` |" not in tables] == []
