@@ -52,6 +52,19 @@ def run(*arguments, text=None, app=None, env=None):
     return ended
 
 
+def serve(monkeypatch, api):
+    """Connect commands to an API server of a few lines, which has the method `request`."""
+
+    async def close():
+        pass
+
+    async def connect(*_):
+        api.close = close
+        return api
+
+    monkeypatch.setattr("cluster.kube_client.connect", connect)
+
+
 def explain(*arguments, text=None):
     """`explain` on the nodes of the fixtures."""
     return run("explain", "--inventory", INVENTORY, *arguments, text=text)

@@ -52,10 +52,6 @@ def test_a_node_is_a_line_where_there_are_many_cards():
     assert card_total(CARDS[2:]).plain.endswith("on 1 card of 1 node")
 
 
-def test_without_cards_there_is_nothing():
-    assert card_lines([]) == card_lines_by_node([]) == []
-
-
 def test_names_of_strangers_stay_on_their_line():
     [_, line] = card_lines([card("gpu\n-0", CardShare("team", "c", "p\x1b[31m", 1), model="A\nB")], wide=True)
     assert "\n" not in line.plain

@@ -30,9 +30,3 @@ def test_a_process_is_no_command_of_it():
     ended = run("webhook", app=make_app(COMMANDS, name=NAME))
     assert ended.returncode == 2
     assert "No such command 'webhook'" in ended.stderr
-
-
-def test_it_reads_with_the_kubeconfig_that_it_is_given():
-    ended = run("ledger", "--kubeconfig", "missing", app=make_app(COMMANDS, name=NAME))
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("fraction-injector: no GpuLedgers: cannot find the API server")

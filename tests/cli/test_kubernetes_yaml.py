@@ -86,14 +86,6 @@ def test_an_endless_file_is_read_to_the_cap(monkeypatch):
         read_inventory(Path("/dev/zero"), ResourceNames())
 
 
-def test_endless_values_of_a_chart_are_read_to_the_cap():
-    ended = run("check", "/dev/zero")
-    assert (ended.returncode, ended.stderr) == (
-        1,
-        "/dev/zero: is larger than 1048576 bytes, the maximum of a ConfigMap\n",
-    )
-
-
 def test_yaml_has_a_smaller_cap_and_names_the_quicker_form(monkeypatch):
     monkeypatch.setattr("cli.kubernetes_yaml.MAX_YAML_BYTES", 20)
     assert read_documents(b'{"kind": "Pod", "a": "bcd"}') == [{"kind": "Pod", "a": "bcd"}]

@@ -3,10 +3,7 @@
 import pytest
 
 from cli.ledger_filter import Filter
-from ledger.card_view import CardShare
-from ledger.view import LedgerView
-from tests.cli.ledger_views import SOME, node
-from tests.cli.test_card_table import card
+from tests.cli.ledger_views import SOME
 
 
 @pytest.mark.parametrize(
@@ -25,33 +22,3 @@ def test_filters_leave_whole_gpus(asked, expected):
     found = asked.apply(SOME)
     assert [(each.name, gpu.index) for each in found.nodes for gpu in each.gpus] == expected
     assert bool(found.backlog) is (asked in {Filter(), Filter(namespace="team")})
-
-
-CARDS = LedgerView(
-    (
-        node(
-            "a",
-            cards=(
-                card("gpu-0", CardShare("team", "x", "train", 40960, "q-1")),
-                card("gpu-1", CardShare("other", "y", "eval", 20480)),
-            ),
-        ),
-    ),
-    (),
-)
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        (Filter(), ["gpu-0", "gpu-1"]),
-        (Filter(node="a", namespace="other"), ["gpu-1"]),
-        (Filter(queue="Q_1"), ["gpu-0"]),
-        (Filter(queue="Q_1", namespace="other"), []),
-        (Filter(node="b"), []),
-        (Filter(free=1), []),
-    ],
-)
-def test_cards_are_found_by_node_and_by_who_holds_parts_of_them(asked, expected):
-    found = asked.apply(CARDS)
-    assert [each.device for one in found.nodes for each in one.cards] == expected

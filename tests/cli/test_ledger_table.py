@@ -55,10 +55,6 @@ def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
     assert Filter(namespace="other").apply(view) == view
 
 
-def test_a_cluster_without_gpus_says_so():
-    assert shown(LedgerView((), ())) == ["no GPUs to show"]
-
-
 @pytest.mark.parametrize("capacity", [33, 64, 10**18])
 def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
     gpu = GpuView(

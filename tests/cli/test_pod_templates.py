@@ -88,13 +88,6 @@ def test_the_label_on_a_workload_alone_is_denied_as_in_the_cluster(kind):
     )
 
 
-def test_a_cron_jobs_job_goes_through_its_own_review():
-    labels = {"clearml-injector/fraction": "0.500"}
-    job = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod()["spec"]}}}
-    found = {"kind": "CronJob", "metadata": {"name": "work"}, "spec": {"jobTemplate": job}}
-    assert facts_of(as_yaml(found))["code"] == "label-not-on-template"
-
-
 def test_a_denied_job_is_explained_by_its_own_denial():
     found = yaml.safe_load((MANIFESTS / "job-with-fraction-resource.yaml").read_text())
     container_of = found["spec"]["template"]["spec"]["containers"][0]

@@ -82,12 +82,6 @@ def invoked(*arguments):
     return ended, *given
 
 
-def test_what_is_not_given_is_the_fields_default():
-    ended, options = invoked("--folder=a")
-    assert ended.returncode == 0
-    assert options == Options(folder=Path("a"), kind="SMALL")
-
-
 def test_what_is_given_reaches_its_field_in_the_fields_type():
     arguments = "--folder=a --port=1 --name=b --name=c --even=2 --even=4 --pair=d/e --quick --wait-seconds=0"
     ended, options = invoked(*arguments.split(), "--kind=big")
@@ -114,21 +108,6 @@ def test_what_is_given_reaches_its_field_in_the_fields_type():
 def test_what_a_parser_or_the_dataclass_refuses_ends_the_command_in_one_line(arguments, message):
     [ended] = invoked("--folder=a", *arguments)
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", message)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Missing option '--folder'"),
-        (["--folder=a", "--port=65536"], "Input should be less than or equal to 65535"),
-        (["--folder=a", "--other=b"], "No such option: --other"),
-        (["--folder=a", "--no-quick"], "No such option: --no-quick"),
-    ],
-)
-def test_bounds_and_required_options_are_held(arguments, message):
-    [ended] = invoked(*arguments)
-    assert ended.returncode == 2
-    assert message in ended.stderr
 
 
 def test_the_help_says_what_the_fields_say_but_of_those_for_tests():

@@ -50,11 +50,7 @@ AT = "agentk8sglue.basePodTemplate"
             "[0]",
             'container "i" is privileged',
         ),
-        (
-            'annotations: {clearml-injector/gpus: "99"}',
-            '."clearml-injector/gpus"',
-            'use a whole number from "1"',
-        ),
+        ('annotations: {clearml-injector/gpus: "99"}', '."clearml-injector/gpus"', "use a whole number"),
         (
             'annotations: {clearml-injector/gpu-model: "!"}',
             '."clearml-injector/gpu-model"',

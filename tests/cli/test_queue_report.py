@@ -83,15 +83,6 @@ def test_only_nodes_of_the_policys_mode_are_counted(tmp_path):
     assert "  maxPods 40 x 4 = 160 slices of 0 in the inventory; 0 such pods fit into it" in out
 
 
-def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
-    values = tmp_path / "values.yaml"
-    values.write_text(VALUES.replace('"0.500"', '"0.5"'))
-    code, out, err = run("check", values)
-    assert code == 1
-    assert out.splitlines()[1] == "queue half (values.yaml:3): its pods will be denied, see below"
-    assert err.startswith(f"{values}:5: agentk8sglue.queues.half.templateOverrides.labels.")
-
-
 @pytest.mark.parametrize(
     ("content", "inventory", "code", "expected"),
     [
@@ -147,12 +138,6 @@ def check_memory(tmp_path):
         return run("check", values, *more)
 
     return check
-
-
-def test_a_queue_that_asks_for_memory_learns_how_many_of_its_pods_fit(check_memory):
-    code, out, _ = check_memory("4Gi")
-    assert code == 0
-    assert 'label "4Gi" is 4096 MiB, on the fewest of 8 slices that hold them' in out
 
 
 def test_a_queue_that_asks_for_memory_in_another_unit_learns_what_to_write(check_memory):

@@ -65,16 +65,6 @@ def test_an_instance_that_is_smaller_on_another_card_is_counted_where_it_holds_t
     assert "0 such pods fit into it" in out
 
 
-def test_no_instance_in_words_is_none(tmp_path):
-    one = "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-1g.10gb: 0"
-    code, out, err = check(tmp_path / "one", labels=HALF, limits=one)
-    assert (code, err) == (0, "")
-    assert "taken as asked for: nvidia.com/mig-3g.40gb: 1\n" in out
-    code, out, err = check(tmp_path / "none", labels=HALF, limits="nvidia.com/mig-1g.10gb: 0")
-    assert (code, err) == (0, "")
-    assert "1 such pods fit into it" in out
-
-
 @pytest.mark.parametrize(
     ("labels", "limits", "message"),
     [

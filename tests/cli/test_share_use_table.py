@@ -4,13 +4,12 @@ from datetime import UTC, datetime
 
 from cli.share_use_table import use_as_json, use_lines
 from describe.share_uses import held_shares
-from ledger.use import GpuSize, PodUses, ShareUse, UsedShare
+from ledger.use import PodUses, ShareUse
 from tests.cli.ledger_views import SOME, TASK
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 USE = ShareUse(40960, 2100, 8000, 7800, 3, "2026-01-01T00:00:00Z")
 USES = {"gpu-0": PodUses({("team", "a", 0): USE, ("team", "a", None): USE})}
-CLAIMED = UsedShare("gpu-1", "gpu-0", "team", "c", "", 20480, GpuSize(81920, in_mib=True), USE)
 
 
 def test_each_bound_share_has_a_line_and_promises_have_none():
@@ -21,10 +20,6 @@ def test_each_bound_share_has_a_line_and_promises_have_none():
         f"gpu-0 1 other/{TASK} 3 of 8 - - - -",
         "not measured: 1 of 2 shares, on 1 node; with agent.podMetrics agents measure every 15 s",
     ]
-
-
-def test_without_shares_it_says_so():
-    assert use_lines([], NOW) == "no pod holds a share of a GPU"
 
 
 def test_json_has_null_for_what_is_not_measured():
@@ -49,15 +44,3 @@ def test_json_has_null_for_what_is_not_measured():
     assert second.keys() == first.keys()
     unmeasured = [key for key, value in second.items() if value is None and first[key] is not None]
     assert unmeasured == list(first)[-6:]
-
-
-def test_a_part_of_a_card_is_mib_of_it():
-    line = use_lines([CLAIMED], NOW).splitlines()[1]
-    assert " ".join(line.split()).startswith("gpu-1 gpu-0 team/c 20480 of 81920 MiB 2100 of 40960 8000")
-    found = use_as_json(CLAIMED)
-    assert (found["slices"], found["slicesPerGpu"], found["claimedMiB"], found["cardMiB"]) == (
-        None,
-        None,
-        20480,
-        81920,
-    )

@@ -20,10 +20,6 @@ def test_in_brief_no_secret_and_no_ledger_is_needed():
     assert {line.level for line in found} == {"ok"}
 
 
-def test_no_two_checks_have_one_name():
-    assert len({check.name for check in CHECKS}) == len(CHECKS)
-
-
 def test_a_check_without_the_right_says_which_and_the_others_go_on():
     why = "you lack the right to list events in namespace gpu-fraction-injector"
     found = run_checks(
@@ -33,11 +29,6 @@ def test_a_check_without_the_right_says_which_and_the_others_go_on():
     # Events are asked for only where something is wrong.
     assert skipped == {"endpoints": "endpoints: you lack the right to list endpointslices"}
     assert {line.level for line in found} == {"ok", "skipped"}
-
-
-def test_what_cannot_be_read_for_another_reason_has_failed():
-    [line] = lines("bindings", lock_bindings=NotRead("broken", "failed", "report it"))
-    assert line == ("failed", "bindings: broken -- report it")
 
 
 def test_what_only_adds_to_a_line_may_be_missing():

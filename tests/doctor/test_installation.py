@@ -49,11 +49,6 @@ def test_a_lease_from_the_future_is_a_clock_that_is_wrong():
     assert "set the clocks" in text
 
 
-def test_a_leader_that_should_not_lead_is_a_warning():
-    [line] = lines("controller", lease=lease(yields="pods are not listed"))
-    assert line == ("warning", f"the leading controller should not lead: pods are not listed -- {PODS}")
-
-
 def test_policies_in_force_say_where_and_since_when():
     processes = (served(since=NOW.timestamp()), leader(since=NOW.timestamp() - 9))
     what = "policies new are in force everywhere (controllers: 1, webhooks: 1) since 2026-11-23T12:00:00Z"
@@ -79,15 +74,6 @@ def test_a_webhook_outside_of_the_cluster_is_not_missed_among_the_pods():
     elsewhere = WebhookEntry("Fail", b"", "https://webhook.example.com/mutate")
     what = "policies new are in force everywhere (controllers: 1, webhook: outside of the cluster, not asked)"
     assert lines("policies", processes=(leader(),), webhook=elsewhere) == [("ok", what)]
-
-
-def test_broken_policies_fail_whatever_is_served():
-    broken = StoredPolicies(None, "default.yaml:3: limitr: unknown key")
-    [(level, text)] = lines("policies", policies=broken)
-    assert (level, text.partition(" -- ")[0]) == (
-        "failed",
-        "the policies are broken: default.yaml:3: limitr: unknown key",
-    )
 
 
 @pytest.mark.parametrize(
@@ -132,13 +118,6 @@ def test_a_served_certificate_that_ends_soon_is_named(days, level, what):
     ends = (NOW + timedelta(days=days, hours=bool(days))).timestamp()
     [(seen_level, text)] = lines("served-certificates", processes=(served(certificate_ends=ends),))
     assert (seen_level, text.partition(" -- ")[0]) == (level, what)
-
-
-def test_certificates_say_when_they_end():
-    [(level, text)] = lines("certificates")
-    assert level == "ok"
-    assert text.startswith("certificates: the leaf expires in ")
-    assert "the CA expires in " in text
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,6 @@ def test_a_machine_that_is_well_has_a_line_for_each_check():
     ]
 
 
-def test_a_machine_without_a_runner_fails_that_check():
-    start = "no runner works -- start fraction-injector machine run, or its service"
-    assert said(None) == [("failed", start)]
-    assert said(WELL, runs=False)[0] == ("failed", start)
-
-
 def test_a_lost_card_is_named_with_the_tasks_on_it():
     running = [task(number, "half", (1,)) for number in range(1, 8)] + [task(9, "half", (0,))]
     advice = "look at tasks 1, 2, 3, 4, 5 and more: they may hang; cancel them, then reset it"

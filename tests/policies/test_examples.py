@@ -22,19 +22,6 @@ def test_a_readmes_command_prints_what_the_readme_shows(command, lines, code, mo
     assert pattern(lines).fullmatch(printed(output)), "\n".join(output)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_readme_checks_and_explains_its_own_policies(name):
-    commands = [command for command, _, _ in shown_commands(ROOT / "examples" / name / "README.md")]
-    assert any(f"check examples/{name}/policies" in command for command in commands)
-    assert any(f"explain --patch --policies examples/{name}/policies" in command for command in commands)
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_example_of_a_preset_uses_it(name):
-    policies = load_policies(ROOT / "examples" / name / "policies")
-    assert policies.resolve("default", None, None).limiter.name == name
-
-
 def test_cfgi_1_3_accepts_every_text_of_its_documentation():
     policy = load_policies(ROOT / "examples" / "cfgi-1.3" / "policies").resolve("default", None, None)
     documented = [

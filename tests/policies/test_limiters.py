@@ -3,15 +3,8 @@
 import pytest
 
 from policies.loading.loader import parse_policies
-from policies.loading.sources import presets
 from policies.model.effective import EnvVar, ImageChoice
-from policies.model.problems import PolicyError
 from tests.policies.support import limiter
-
-
-def test_the_presets_are_these():
-    assert sorted(presets()) == ["clearml-image", "hami-core", "none", "nvidia-driver"]
-    assert all(preset.needs for preset, _ in presets().values())
 
 
 def test_hami_core_limits_device_zero_per_gpu_and_every_device_pooled():
@@ -44,12 +37,6 @@ def test_nvidia_driver_says_the_limit_in_plain_mib_and_requests_nothing_that_wou
     )
 
 
-def test_none_does_nothing():
-    nothing = limiter("none")
-    assert (nothing.env, nothing.preload, nothing.library, nothing.cache) == ((), None, None, None)
-    assert (nothing.init_container, nothing.host_pid, nothing.image_pattern) == (None, False, None)
-
-
 @pytest.mark.parametrize(
     ("image", "mib"),
     [
@@ -65,15 +52,6 @@ def test_none_does_nothing():
 )
 def test_clearml_images_say_their_limit_in_their_tag(image, mib):
     assert limiter("clearml-image").limit_of(image) == mib
-
-
-def test_a_pattern_whose_group_holds_no_number_matches_no_image():
-    own = "kind: Limiter\nname: own\nimage: {pattern: 'x/y:(big)?.*'}\n"
-    assert [limiter("own", own=own).limit_of(image) for image in ("x/y:big", "x/y:small")] == [None, None]
-
-
-def test_clearml_image_needs_host_pid():
-    assert limiter("clearml-image").host_pid is True
 
 
 def test_of_several_images_the_largest_that_fits_is_taken():
@@ -114,19 +92,3 @@ def test_compute_is_hami_cores_variable_for_every_gpu(compute, mode, value):
     default = f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\ncompute: {compute}\n"
     found = parse_policies({"default.yaml": default.encode()}).resolve("team", None, None)
     assert {each.name: each.value for each in found.limiter.env}.get("CUDA_DEVICE_SM_LIMIT") == value
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("compute: 0", "greater than or equal to 1"),
-        ("compute: 100", "less than or equal to 99"),
-        ("compute: half", "same-as-memory"),
-        ("compute: 30\nlimiter: none", 'limiter "none" limits no compute'),
-        ("compute: 30\nlimits: {from: agent}", "the agent limits no compute"),
-    ],
-)
-def test_compute_that_nobody_would_hold_pods_to_is_an_error(text, rule):
-    with pytest.raises(PolicyError) as error:
-        parse_policies({"default.yaml": f"kind: Policy\nname: default\n{text}\n".encode()})
-    assert rule in str(error.value)

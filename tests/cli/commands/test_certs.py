@@ -11,7 +11,7 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import readable_authorities
 from cli.options import kubeconfig_of
-from tests.cli.running import run
+from tests.cli.running import run, serve
 
 
 class NothingThere:
@@ -22,15 +22,9 @@ class NothingThere:
 
         raise ApiError(404, f"{path} not found", None)
 
-    async def close(self):
-        pass
-
 
 def test_a_namespace_without_the_secrets_is_named(monkeypatch):
-    async def connect(*_):
-        return NothingThere()
-
-    monkeypatch.setattr("cluster.kube_client.connect", connect)
+    serve(monkeypatch, NothingThere())
     for command in ("status", "rotate"):
         ended = run("certs", command, "-n", "typo")
         assert ended.returncode == 2
@@ -91,13 +85,7 @@ def rotate(monkeypatch):
                     written.append((path, body["data"], body["metadata"]["resourceVersion"]))
                 return json.dumps(found[path]).encode()
 
-            async def close(self):
-                pass
-
-        async def connect(*_):
-            return Api()
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        serve(monkeypatch, Api())
         return run("certs", "rotate", "-n", "own", *arguments), written
 
     return call

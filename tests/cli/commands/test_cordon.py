@@ -7,7 +7,7 @@ import pytest
 from cluster.kube_client import ApiError
 from kube.dra import DRIVER
 from kube.names import RESOURCE_SLICES_PATH
-from tests.cli.running import run
+from tests.cli.running import run, serve
 
 KEY = "clearml-injector/cordon"
 
@@ -42,15 +42,9 @@ class Api:
         self.written = body["metadata"]["annotations"][KEY]
         return b"{}"
 
-    async def close(self):
-        pass
-
 
 def called(monkeypatch, api, *arguments):
-    async def connect(*_):
-        return api
-
-    monkeypatch.setattr("cluster.kube_client.connect", connect)
+    serve(monkeypatch, api)
     return run(*arguments)
 
 

@@ -22,7 +22,7 @@ from ledger.view import GpuView, LedgerView
 from tests.cli.commands.test_why_claims import HELD, OFFERED
 from tests.cli.commands.why_api import Api
 from tests.cli.ledger_views import SOME, node, shown
-from tests.cli.running import run
+from tests.cli.running import run, serve
 from tests.cli.test_card_table import CARDS
 
 
@@ -169,10 +169,7 @@ def of_cluster(monkeypatch):
     """The command against an API server that lets its user read what the test says."""
 
     def ask(answers, *arguments):
-        async def connect(*_):
-            return Api({LEDGERS: {"items": []}, **answers})
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        serve(monkeypatch, Api({LEDGERS: {"items": []}, **answers}))
         ended = run("ledger", *arguments)
         return ended.returncode, ended.stdout, ended.stderr
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from cluster.kube_client import ApiError
-from tests.cli.running import run
+from tests.cli.commands.why_api import Api
+from tests.cli.running import run, serve
 
 LABEL = "clearml-injector/fraction"
 INJECTED = {"clearml-injector/injected": "default@1"}
@@ -34,21 +34,9 @@ CLEAN = [
 @pytest.fixture
 def ask(monkeypatch):
     def call(pages, *arguments):
-        class Api:
-            async def request(self, method, path, *, query=None):
-                if path != ("/api/v1/namespaces/team/pods" if "-n" in arguments else "/api/v1/pods"):
-                    raise ApiError(403, f"no {path} for you")
-                at = int((query or {}).get("continue", "0"))
-                more = {"continue": str(at + 1)} if at + 1 < len(pages) else {}
-                return json.dumps({"items": pages[at], "metadata": more}).encode()
-
-            async def close(self):
-                pass
-
-        async def connect(*_):
-            return Api()
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        path = "/api/v1/namespaces/team/pods" if "-n" in arguments else "/api/v1/pods"
+        answers = {path: [{"items": page} for page in pages]}
+        serve(monkeypatch, Api(answers))
         return run("ledger", "--uninjected", *arguments)
 
     return call

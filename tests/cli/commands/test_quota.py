@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from cluster.kube_client import ApiError
 from kube.names import FRACTION_LABEL, INJECTED_ANNOTATION, QUOTA_GATE
-from tests.cli.running import run
+from tests.cli.commands.why_api import Api
+from tests.cli.running import run, serve
 from tests.cluster.objects import node, pod
 
 CONFIG_MAP = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
@@ -52,19 +52,7 @@ def ask(monkeypatch):
             "/api/v1/pods": {"items": PODS if pods is None else pods},
         }
 
-        class Api:
-            async def request(self, method, path, *, query=None):
-                if path not in answers:
-                    raise ApiError(404, f"no {path}")
-                return json.dumps(answers[path]).encode()
-
-            async def close(self):
-                pass
-
-        async def connect(*_):
-            return Api()
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
+        serve(monkeypatch, Api(answers))
         return run("quota", *arguments)
 
     return call
@@ -119,5 +107,5 @@ def test_what_cannot_be_counted_is_said(ask):
     assert "limitr: unknown key" in broken.stderr
     absent = ask("--policies-config-map", "other/name")
     assert absent.returncode == 2
-    assert "the quotas cannot be counted: the API server answered 404" in absent.stderr
+    assert "the quotas cannot be counted: the API server answered 403" in absent.stderr
     assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"

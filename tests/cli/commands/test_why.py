@@ -7,25 +7,11 @@ from cli.options import namespace_of
 from cluster.kube_client import ApiError
 from cluster.listing import PAGE
 from describe.why import MAX_PAGES, is_of
-from tests.cli.commands.why_api import NAMESPACE, SAYS, Api, ago, event, ledger, waiting
-from tests.cli.running import run
+from tests.cli.commands.why_api import NAMESPACE, SAYS, ago, event, ledger, waiting
 
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 REPORTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
-POLICIES = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
 DENIED = 'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
-
-
-@pytest.fixture
-def ask(monkeypatch):
-    def call(answers, *arguments):
-        async def connect(*_):
-            return Api(answers)
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return run("why", "train", "-n", "team", *arguments)
-
-    return call
 
 
 def test_who_may_read_all_learns_which_gpu_has_room(ask):
@@ -83,11 +69,6 @@ def test_who_may_not_read_the_gpu_node_or_has_none_is_told_nothing_of_use(ask, s
     ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(status, "no")})
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.endswith("It runs on node gpu-0.\n")
-
-
-def test_a_gpu_node_that_could_not_be_read_is_named(ask):
-    ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(500, "no")})
-    assert "Not read: the GpuNode, which shows what it uses" in ended.stderr
 
 
 NODES = "/api/v1/nodes"
@@ -281,16 +262,6 @@ def test_a_list_that_breaks_off_is_shown_as_far_as_it_was_read(ask):
     assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
 
-def test_a_refusal_behind_a_page_that_cannot_be_read_is_found_by_the_very_name(ask):
-    name = f"{REFUSALS},involvedObject.name=train"
-    broken = {REFUSALS: [OTHERS, ApiError(410, "expired")]}
-    ended = ask({**broken, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
-    assert "The injector denied it: use 0.500." in ended.stdout
-    ended = ask(broken)
-    assert "could not be read" not in ended.stdout
-    assert "Not read: Events: the API server answered 410: expired" in ended.stderr
-
-
 def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
     none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
     gone = [event("Pod", "train", "ShareIdle", "deleted, so that it fits")]
@@ -311,38 +282,10 @@ def test_without_rights_it_says_so(ask):
     assert "Its Events could not be read." in ended.stdout
 
 
-def test_an_option_that_cannot_be_is_said_in_one_line(ask):
-    ended = ask({}, "--gpu-resource", "nvidia.com/gpu")
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-
-
 def test_an_escape_sequence_of_a_pod_author_stays_text(ask):
     pod = waiting()
     pod["status"]["conditions"][0]["message"] = "\x1b]0;owned\x07 Insufficient nvidia.com/gpu-3"
     assert "\x1b" not in ask({f"{NAMESPACE}/pods/train": pod}).stdout
-
-
-@pytest.mark.parametrize(
-    ("status", "fragment"),
-    [
-        (
-            {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"},
-            "Error: no devices",
-        ),
-        (
-            {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
-            "container a: ImagePullBackOff",
-        ),
-        (
-            {"initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 3}}}]},
-            "container i: exit status 3",
-        ),
-    ],
-)
-def test_what_keeps_the_containers_from_running_is_reported(ask, status, fragment):
-    pod = waiting(status=status)
-    pod["spec"]["nodeName"] = "gpu-0"
-    assert fragment in ask({f"{NAMESPACE}/pods/train": pod}).stdout
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ from kube.dra import CLAIM_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
 from kube.names import GPU_NODES_PATH, RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
-from tests.cli.commands.why_api import NAMESPACE, Api, ago, event, waiting
-from tests.cli.running import run
+from tests.cli.commands.why_api import NAMESPACE, ago, event, waiting
 from tests.cluster.objects import node
 from tests.controller.watch.test_card_claims import claim, result
 from tests.controller.watch.test_claim_cards import gpu, resource_slice
@@ -22,18 +21,6 @@ CLAIM, TEMPLATE_PATH = f"{DRA}/resourceclaims/train-x", f"{DRA}/resourceclaimtem
 SLICES = f"{RESOURCE_SLICES_PATH}?spec.driver={DRIVER}"
 POD = f"{NAMESPACE}/pods/train"
 SAYS = "0/2 nodes are available: cannot allocate all claims."
-
-
-@pytest.fixture
-def ask(monkeypatch):
-    def call(answers, *arguments):
-        async def connect(*_):
-            return Api(answers)
-
-        monkeypatch.setattr("cluster.kube_client.connect", connect)
-        return run("why", "train", "-n", "team", *arguments)
-
-    return call
 
 
 def claiming(name="train-x", template=TEMPLATE, **annotations):

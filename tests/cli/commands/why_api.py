@@ -91,6 +91,3 @@ class Api:
         if isinstance(answer, ApiError):
             raise answer
         return json.dumps(answer).encode()
-
-    async def close(self):
-        pass

@@ -78,16 +78,6 @@ def annotated(annotations, limits="{}"):
     return queue("templateOverrides:", *[f"  {line}" for line in lines])
 
 
-def test_annotations_say_of_how_many_gpus_and_of_which_kinds():
-    text = annotated(
-        '{clearml-injector/gpus: "2", clearml-injector/gpu-model: "A100*", other/one: 1}',
-        "{nvidia.com/gpu: 2}",
-    )
-    (pair,) = read(text).queues
-    assert (pair.fraction(POLICY).gpus, pair.fraction(POLICY).slices, pair.kinds.models) == (2, 8, ("A100*",))
-    assert problems(text) == []
-
-
 ROOT, Q = "agentk8sglue", "agentk8sglue.queues.q"
 LABEL = f'{Q}.templateOverrides.labels."clearml-injector/fraction"'
 LIMITS = f"{Q}.templateOverrides.resources.limits"

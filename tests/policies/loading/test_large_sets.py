@@ -7,7 +7,6 @@ import pytest
 from policies.loading.compile import MAX_COMBINATIONS
 from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
 from policies.loading.sources import MAX_ENTRIES
-from policies.model import problems as problems_module
 from policies.model.problems import MAX_KNOWN, MAX_PROBLEMS, MAX_SHOWN, PolicyError, did_you_mean
 
 DEFAULT = b"kind: Policy\nname: default\n"
@@ -81,11 +80,6 @@ def test_many_mistakes_are_named_up_to_a_number(files):
         or lines[-1] == f"and {len(error.problems) - MAX_SHOWN} more problems"
     )
     assert len(str(error)) < 100_000
-
-
-def test_a_long_key_is_cut_in_what_is_said_of_it():
-    error = problems_of({"d.yaml": DEFAULT + b"env: {" + b"x" * 1000 + b"!: y}\n"})
-    assert len(str(error)) < 2 * problems_module.MAX_KEY
 
 
 def test_a_directory_is_bounded_in_bytes():

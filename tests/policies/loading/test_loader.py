@@ -14,22 +14,6 @@ from tests.policies.support import DEFAULT, policy_set
 BUILT_IN = Path(policies.__file__).parent
 
 
-def test_the_packages_own_folder_is_a_policy_directory():
-    policy = load_policies(BUILT_IN).resolve("anywhere", None, None)
-    assert policy.name == "default"
-    assert {text: fraction.slices for text, fraction in policy.fractions.items()} == {
-        "0.125": 1,
-        "0.250": 2,
-        "0.375": 3,
-        "0.500": 4,
-        "0.625": 5,
-        "0.750": 6,
-        "0.875": 7,
-    }
-    assert (policy.mode.name, policy.mode.resource) == ("per-gpu", "nvidia.com/gpu-{index}")
-    assert (policy.limiter.name, policy.reserve_mib) == ("hami-core", 0)
-
-
 def test_default_yaml_says_what_an_empty_policy_means():
     written = load_policies(BUILT_IN).resolve("x", None, None)
     implied = policy_set().resolve("x", None, None)
@@ -51,11 +35,6 @@ def test_only_top_level_yaml_files_without_a_dot_count(tmp_path):
 def test_a_directory_without_files_says_what_to_add(tmp_path):
     with pytest.raises(PolicyError, match=r"^\.: has no policy file: add one ending in \.yaml or \.yml"):
         load_policies(tmp_path)
-
-
-def test_a_missing_directory_is_unreadable(tmp_path):
-    with pytest.raises(UnreadableError, match=r"^\.: cannot be read: No such file or directory$"):
-        load_policies(tmp_path / "absent")
 
 
 def test_unreadable_files_are_named_all_of_them(tmp_path):

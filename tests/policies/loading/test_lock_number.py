@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.loading.loader import load_policies, parse_adopted, parse_policies
+from policies.loading.loader import parse_adopted, parse_policies
 from policies.loading.reload import LOCK_WAIT_READINGS, LivePolicies, Reload
 from policies.loading.sources import LOCK_FILE
 from policies.model.problems import PolicyError
@@ -29,11 +29,6 @@ def test_pods_carry_the_number_behind_the_digest():
     assert found.digest == f"{without.digest}.0123abcd"
     assert found.resolve("any", None, None).marker == f"default@{without.digest}.0123abcd"
     assert parse_adopted(files).digest == found.digest
-
-
-def test_a_directory_may_hold_it(mount):
-    write(mount, "0123abcd")
-    assert load_policies(mount.folder).digest.endswith(".0123abcd")
 
 
 @pytest.mark.parametrize("text", [b"", b"0123abc", b"0123ABCD", b"0123abcd.x", b"0123abcd " * 9, b"\xff" * 8])
@@ -73,18 +68,6 @@ def test_a_lock_that_comes_or_goes_is_not_waited_for(mount, before, after):
     live = LivePolicies(mount.folder)
     write(mount, after)
     assert live.reload().changed is True
-
-
-def test_a_change_taken_back_meanwhile_leaves_what_was(mount):
-    write(mount, "00000001")
-    live = LivePolicies(mount.folder)
-    before = live.current
-    for number in ("00000002", "00000001"):
-        write(mount, number)
-        live.reload()
-    for _ in range(LOCK_WAIT_READINGS + 1):
-        assert live.reload() == Reload(before.digest)
-    assert live.current is before
 
 
 def test_the_newest_of_several_changes_waits_again(mount):

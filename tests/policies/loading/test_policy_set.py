@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modes.fraction import Fraction
-from tests.policies.support import policy_set, problems
+from tests.policies.support import policy_set
 
 TEAM = "kind: Policy\nname: team\nnamespaces: [team-a, team-b]\nlimiter: none\n"
 STRICT = "kind: Policy\nname: strict\nmemory: {reserveMiB: 512}\n"
@@ -59,11 +59,6 @@ def test_an_entry_without_a_policy_changes_the_namespaces_own():
     assert policy.fractions == {"0.125": Fraction(1, 8)}
 
 
-def test_the_marker_names_the_policy_and_the_digest():
-    policies = policy_set(team=TEAM)
-    assert policies.resolve("team-a", None, None).marker == f"team@{policies.digest}"
-
-
 @given(st.text(), st.none() | st.text(), st.none() | st.text())
 def test_resolving_never_fails(namespace, queue, identity):
     assert ALL.resolve(namespace, queue, identity).name in {"default", "team", "strict"}
@@ -78,16 +73,6 @@ def test_fewer_slices_leave_texts_out_and_remember_them():
     )
     assert policy.fractions == {"0.250": Fraction(1, 4), "0.500": Fraction(2, 4), "0.750": Fraction(3, 4)}
     assert policy.left_out == ("0.125", "0.375", "0.625", "0.875")
-
-
-def test_sixteenths_and_whole_gpus_are_what_their_text_says():
-    table = '{"0.0625": 1, "1.000": 16, "2.0": 32}'
-    text = f"kind: Policy\nname: a\nnamespaces: [n]\nslicesPerGpu: 16\nfractions: {table}\n"
-    assert policy_set(a=text).resolve("n", None, None).fractions == {
-        "0.0625": Fraction(1, 16),
-        "1.000": Fraction(16, 16),
-        "2.0": Fraction(32, 16),
-    }
 
 
 def test_the_ledger_learns_which_names_to_count():
@@ -110,8 +95,3 @@ def test_place_and_one_model_are_the_policys_unless_the_queue_says_otherwise():
         ("pack", True),
         ("spread", False),
     ]
-
-
-@pytest.mark.parametrize("text", ["place: spreads", "place: null", "sameModel: 1", 'sameModel: "true"'])
-def test_another_word_for_place_or_one_model_is_an_error(text):
-    assert text.partition(":")[0] in "".join(problems(team=f"{TEAM}{text}\n"))

@@ -30,12 +30,6 @@ def test_a_queues_entry_goes_before_the_policy_in_its_namespaces_alone():
     assert traced("elsewhere", "q", **files)["limiter"].origin == BUILT_IN
 
 
-def test_a_quota_in_mib_names_the_line_of_its_amount():
-    text = OTHER + "quotas:\n  namespaces:\n    n:\n      memoryMiB: 81920\n"
-    found = traced("n", other=text)["quotas.namespaces.n.memoryMiB"]
-    assert (found.value, found.origin) == (81920, "other.yaml:9")
-
-
 def test_a_quota_names_the_line_of_its_amount():
     text = OTHER + "quotas:\n  namespaces:\n    n:\n      slices: 8\n"
     found = traced("n", other=text)["quotas.namespaces.n.slices"]

@@ -9,16 +9,10 @@ from tests.policies.support import problems
     ("entry", "expected"),
     [
         ("limiter: none", "queues.q.limiter: relaxes policy default (limiter none instead of hami-core)"),
-        (
-            'fractions: {"0.125": 1, "1.000": 8}',
-            'queues.q.fractions: relaxes policy default (fraction "1.000")',
-        ),
+        ('fractions: {"0.125": 1, "1.000": 8}', "queues.q.fractions: relaxes policy default (fraction"),
         ("quota: {slices: 9}", "quota: relaxes policy default (quota of queue q: 9 instead of 8 slices)"),
         ("quota: {maxPods: 2}", "(quota of queue q: no limit instead of 8 slices)"),
-        (
-            "quota: {slices: 8, memoryMiB: 81921}",
-            "(quota of queue q: 81921 instead of 81920 memoryMiB)",
-        ),
+        ("quota: {slices: 8, memoryMiB: 81921}", "(quota of queue q: 81921 instead of 81920 memoryMiB)"),
         ("policy: loose", "queues.q.policy: relaxes policy default (limiter none instead of hami-core)"),
         ("policy: open", "(memory.reserveMiB 0 instead of 100)"),
         ("policy: open", "(quota of namespace n: no limit instead of 5 slices)"),

@@ -23,6 +23,16 @@ def test_a_queue_evicts_idle_pods_only_if_something_says_when_a_share_is_idle():
         assert problems(timed=timed, queues=queues.format(more)) == []
 
 
+def test_two_policies_of_one_name_name_each_other():
+    assert problems(other="kind: Policy\nname: default\n") == [
+        'other.yaml:1: "default" is used at default.yaml:2: names must be unique'
+    ]
+
+
+def test_an_empty_file_is_a_mistake_because_a_torn_write_looks_like_it():
+    assert problems(torn="") == ["torn.yaml: is empty: delete it, or write a policy into it"]
+
+
 def test_one_namespace_belongs_to_one_policy():
     text = "kind: Policy\nname: {}\nnamespaces: [team]\n"
     assert problems(a=text.format("a"), b=text.format("b")) == [

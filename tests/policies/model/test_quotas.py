@@ -101,10 +101,6 @@ def test_the_charts_max_pods_count_only_when_the_policy_says_so():
     assert (quota.name, quota.slices, quota.max_pods) == ("big-q", 8, None)
 
 
-def test_pods_elsewhere_have_no_quota():
-    assert policy_set(a=QUOTAS, q=QUOTA_QUEUES).resolve("x", "big_q", None).quotas == ()
-
-
 @pytest.mark.parametrize(
     "files",
     [
