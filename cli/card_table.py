@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from cli.ledger_table import MAX_POD_NAME, Row, aligned
+from cli.ledger_table import MAX_POD_NAME, Row, table
 from cli.printing import shortened
 from ledger.card_view import CardShare, CardView, sums
 from policies.model.problems import printable
@@ -19,7 +19,7 @@ BY_NODE = ("NODE", "CARDS", "FREE", "CLAIMS")
 def card_lines(cards: Sequence[CardView], *, wide: bool = False) -> list[Text]:
     """Return headings and a line of any length for each card; nothing without cards."""
     rows = [_row(card, wide=wide) for card in cards]
-    return _table(WIDE_HEADINGS if wide else HEADINGS, rows)
+    return table(WIDE_HEADINGS if wide else HEADINGS, rows)
 
 
 def card_lines_by_node(cards: Sequence[CardView]) -> list[Text]:
@@ -27,7 +27,7 @@ def card_lines_by_node(cards: Sequence[CardView]) -> list[Text]:
     nodes: dict[str, list[CardView]] = {}
     for card in cards:
         nodes.setdefault(card.node, []).append(card)
-    return _table(BY_NODE, [_node_row(name, found) for name, found in nodes.items()])
+    return table(BY_NODE, [_node_row(name, found) for name, found in nodes.items()])
 
 
 def card_total(cards: Sequence[CardView]) -> Text:
@@ -35,10 +35,6 @@ def card_total(cards: Sequence[CardView]) -> Text:
     nodes = len({card.node for card in cards})
     counted = f"{_number(len(cards), 'card')} of {_number(nodes, 'node')}"
     return Text(f"total: {_free(cards)} of GPU memory free to claims, on {counted}", "bold")
-
-
-def _table(headings: Sequence[str], rows: Sequence[Row]) -> list[Text]:
-    return aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
 
 
 def _row(card: CardView, *, wide: bool) -> Row:

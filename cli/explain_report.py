@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from cli.explainer import Explainer, Explanation
 from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.pod_diff import changed_lines
-from cli.printing import say, say_in, say_json
+from cli.printing import say, say_in
 from kube.dra import DRIVER, SHARE_CAPACITY, part_of_card
 from kube.names import MEMORY_MIB_ANNOTATION
 from kube.quantity import whole
@@ -22,57 +22,35 @@ from webhook.admission_review import UnreadableReviewError
 
 _ADD_CARDS = "make it by kubectl get nodes,pods,resourceslices,resourceclaims -A -o yaml"
 COLOURS = {"+": "green", "-": "red"}
-Changes = Callable[[Explanation], Iterator[str]]
 
 
-def explain_files(explainer: Explainer, files: Sequence[Path]) -> tuple[list[Explanation], bool]:
-    """Return the explanations of all objects, and whether all files could be read; say what could not."""
-    explanations: list[Explanation] = []
-    unusable = [file for file in files if not _explain_file(explainer, file, explanations)]
-    return explanations, not unusable
+def explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
+    """Return the explanations of a file's objects; objects without pods, such as Services, are passed over.
 
-
-def print_json(explanations: Sequence[Explanation]) -> None:
-    """Print a list of facts."""
-    say_json([explanation.as_json() for explanation in explanations])
-
-
-def print_text(explanations: Sequence[Explanation], *, patch: bool) -> None:
-    """Print decisions with their reasons, and what changes: as a diff, or as operations of the patch."""
-    for explanation in explanations:
-        _print(explanation, _operations if patch else _diff)
-
-
-def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
-    """Add the explanations of a file; return False after a message if nothing in it can be explained.
-
-    Objects without pods are passed over, such as the Services of a rendered chart.
+    Raises:
+        ManifestError: the file cannot be read, or nothing in it can be explained.
     """
+    objects = read_objects(file)
     try:
-        objects = read_objects(file)
-        known = len(explanations)
-        for found in objects:
-            explanations += explainer.explain(found)
-        if len(explanations) == known:
-            rule = "give Pods, AdmissionReviews, or what has pod templates"
-            raise ManifestError(f"{file}: kind {objects[0]['kind']} is not explained: {rule}")  # noqa: TRY301
-    except (ManifestError, UnreadableReviewError) as error:
-        text = str(error) if isinstance(error, ManifestError) else f"{file}: {error}"
-        say(f"fraction-injector: {text}", err=True)
-        return False
-    return True
+        found = [each for one in objects for each in explainer.explain(one)]
+    except UnreadableReviewError as error:
+        raise ManifestError(f"{file}: {error}") from None
+    if not found:
+        rule = "give Pods, AdmissionReviews, or what has pod templates"
+        raise ManifestError(f"{file}: kind {objects[0]['kind']} is not explained: {rule}")
+    return found
 
 
-def _print(explanation: Explanation, changes: Changes) -> None:
+def print_text(explanation: Explanation, *, patch: bool) -> None:
+    """Print a decision with its reasons, and what changes: as a diff, or as operations of the patch."""
     facts = explanation.as_json()
-    decision = "allowed" if explanation.allowed else "denied"
-    colour = "green" if explanation.allowed else "red"
+    decision, colour = ("allowed", "green") if explanation.allowed else ("denied", "red")
     say_in(colour, f"{printable(explanation.name)}: {decision} ({facts['code']})")
     for line in _details(explanation, facts):
         say(f"  {printable(line)}")
-    if explanation.allowed:
-        for line in changes(explanation):
-            say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
+    changes = _operations(explanation) if patch else _diff(explanation)
+    for line in changes if explanation.allowed else ():
+        say_in(COLOURS.get(line[:1], "reset"), f"  {line}")
 
 
 def _diff(explanation: Explanation) -> Iterator[str]:

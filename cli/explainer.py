@@ -17,6 +17,7 @@ from cli.pod_templates import COPIES_LABELS, pod_templates, refuse_label
 from kube.names import INJECTED_ANNOTATION, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from kube.reasons import Reason
 from ledger.ledger import Ledger
+from ledger.placement_request import Placement
 from modes.claim import template_name, template_spec
 from policies.loading.policy_set import PolicySet
 from policies.model.pod_keys import misplaced_keys
@@ -26,6 +27,9 @@ from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
+_OF_SHARE = ("slices", "index", "profile", "claim", "memoryMiB", "container", "model", "alias")
+_OF_POLICY = ("policy", "queue", "limiter", "limitsFrom", "place", "sameModel")
+"""Facts that are null without a share, and without a policy."""
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
@@ -63,44 +67,38 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
-        placement = injection.placement if injection is not None else None
-        has_indices = placement is not None and placement.instance is None
-        indices = list(placement.containers or placement.indices) if placement and has_indices else []
-        is_list = self._is_whole or len(indices) > 1
-        return {
+        facts: dict[str, Any] = {
             "allowed": self.allowed,
             "code": self.outcome.reason.value,
             "message": self.outcome.denial.message if self.outcome.denial is not None else "",
-            "slices": injection.slices if injection is not None else None,
-            "index": indices if is_list else next(iter(indices), None),
-            "profile": self._profile(),
-            "claim": self._claim(),
-            "prefer": list(policy.demands.prefer) if policy is not None else [],
-            "passedOver": placement.passed_over if placement is not None else "",
+            **dict.fromkeys((*_OF_SHARE, *_OF_POLICY)),
+            "prefer": [],
+            "passedOver": "",
             "hasRoom": self.has_room,
-            "memoryMiB": injection.memory_mib if injection is not None else None,
-            "container": injection.container if injection is not None else None,
-            "policy": policy.name if policy is not None else None,
-            "queue": policy.queue if policy is not None else None,
-            "limiter": self._limiter(),
-            "limitsFrom": policy.limits_from if policy is not None else None,
-            "place": policy.demands.place if policy is not None else None,
-            "sameModel": policy.demands.same_model if policy is not None else None,
             "owner": owner_of(self.pod),
-            "model": injection.placement.model if injection is not None else None,
             "kinds": list(self.kinds),
-            "alias": injection.alias if injection is not None else None,
             "notes": self.notes,
             "patch": self.patch,
             "pod": self.pod,
         }
+        if policy is not None:
+            demands, is_limited = policy.demands, not self._is_whole and self._profile is None
+            facts |= {"policy": policy.name, "queue": policy.queue, "limitsFrom": policy.limits_from}
+            facts |= {"place": demands.place, "sameModel": demands.same_model, "prefer": list(demands.prefer)}
+            facts["limiter"] = policy.limiter.name if is_limited else "none"
+        if injection is not None:
+            facts |= {"slices": injection.slices, "memoryMiB": injection.memory_mib, "alias": injection.alias}
+            facts |= {"container": injection.container, "profile": self._profile, "claim": self._claim()}
+            facts |= {"model": injection.placement.model, "passedOver": injection.placement.passed_over}
+            facts["index"] = self._index(injection.placement)
+        return facts
 
-    def _limiter(self) -> str | None:
-        """Return the name of the pod's limiter; whole GPUs have none."""
-        policy = self.outcome.policy
-        if policy is None:
+    def _index(self, placement: Placement) -> int | list[int] | None:
+        """Return the number of the pod's GPU, or a list of whole or several GPUs; None if it has none."""
+        if placement.instance is not None:
             return None
-        return "none" if self._is_whole or self._profile() is not None else policy.limiter.name
+        indices = list(placement.containers or placement.indices)
+        return indices if self._is_whole or len(indices) > 1 else next(iter(indices), None)
 
     def _claim(self) -> dict[str, Any] | None:
         """Return the template of the pod's claim; None in modes without claims."""
@@ -109,8 +107,9 @@ class Explanation:
             return None
         return {"template": template_name(injection.claim), "spec": template_spec(injection.claim)}
 
+    @property
     def _profile(self) -> str | None:
-        """Return the MIG profile of the pod's instance; None if it gets slices."""
+        """The MIG profile of the pod's instance; None if it gets slices."""
         injection = self.outcome.injection
         instance = injection.placement.instance if injection is not None else None
         return instance.profile.name if instance is not None else None
@@ -283,21 +282,22 @@ def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True)
 def job_of(cron_job: dict[str, Any]) -> dict[str, Any]:
     """Return the Job that the CronJob controller would create."""
     template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
-    owner = cron_job.get("metadata") or {}
-    metadata = {**(template.get("metadata") or {}), "name": owner.get("name") or "job"}
-    if owner.get("namespace"):
-        metadata["namespace"] = owner["namespace"]
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template.get("spec")}
+    name = (cron_job.get("metadata") or {}).get("name") or "job"
+    return {"apiVersion": "batch/v1", "kind": "Job", **_made_of(template, cron_job, name=name)}
 
 
 def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
     """Return the pod that a workload's controller would create: its template, with a generated name."""
     template = (workload.get("spec") or {}).get("template") or {}
-    owner = workload.get("metadata") or {}
-    metadata = {**(template.get("metadata") or {}), "generateName": f"{owner.get('name', 'pod')}-"}
-    if owner.get("namespace"):
-        metadata["namespace"] = owner["namespace"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+    name = f"{(workload.get('metadata') or {}).get('name', 'pod')}-"
+    return {"apiVersion": "v1", "kind": "Pod", **_made_of(template, workload, generateName=name)}
+
+
+def _made_of(template: dict[str, Any], owner: dict[str, Any], **name: str) -> dict[str, Any]:
+    metadata = {**(template.get("metadata") or {}), **name}
+    if namespace := (owner.get("metadata") or {}).get("namespace"):
+        metadata["namespace"] = namespace
+    return {"metadata": metadata, "spec": template.get("spec")}
 
 
 def _labelled_as(found: dict[str, Any], template: dict[str, Any]) -> dict[str, Any]:

@@ -27,20 +27,14 @@ Row = Sequence[Text]
 
 def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
     """Return lines of any length: headings, nodes, GPUs and their pods, then waiting pods."""
-    headings = WIDE_HEADINGS if wide else HEADINGS
     rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
-    drawn = aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
-    return [
-        *(drawn or [Text("no GPUs to show")]),
-        *(_waiting(waiting) for waiting in view.backlog),
-    ]
+    drawn = table(WIDE_HEADINGS if wide else HEADINGS, rows)
+    return [*(drawn or [Text("no GPUs to show")]), *map(_waiting, view.backlog)]
 
 
 def lines_by_node(view: LedgerView) -> list[Text]:
     """Return a line for each node instead of each GPU, for a ledger that is longer than the screen."""
-    headings = [Text(heading, "bold") for heading in BY_NODE]
-    rows = [_node_row(node) for node in view.nodes]
-    return [*aligned([headings, *rows]), *map(_waiting, view.backlog)]
+    return [*table(BY_NODE, list(map(_node_row, view.nodes))), *map(_waiting, view.backlog)]
 
 
 def total(view: LedgerView) -> Text:
@@ -81,15 +75,11 @@ def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
         index = gpu.name if wide else _number(node, gpu)
         yield [
             *(_wide_node(node, gpu) if wide else [_short_node(node)]),
-            Text(f"{index}{_state(gpu)}"),
+            Text(f"{index}{' cordoned' if gpu.cordoned else ''}"),
             _slices(gpu),
             Text(f"{gpu.free} of {gpu.capacity}"),
             _shares(gpu, wide=wide),
         ]
-
-
-def _state(gpu: GpuView) -> str:
-    return " cordoned" if gpu.cordoned else ""
 
 
 def _short_node(node: NodeView) -> Text:
@@ -150,10 +140,13 @@ def _waiting(waiting: PendingView) -> Text:
     return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
 
 
-def aligned(rows: Sequence[Row]) -> list[Text]:
-    """Return rows as lines; each column except the last is as wide as its longest text."""
-    widths = [max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
-    return [_line(row, widths) for row in rows]
+def table(headings: Sequence[str], rows: Sequence[Row]) -> list[Text]:
+    """Return rows as lines under headings; each column except the last is as wide as its longest text."""
+    if not rows:
+        return []
+    every = [[Text(heading, "bold") for heading in headings], *rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*every, strict=True)]
+    return [_line(row, widths) for row in every]
 
 
 def _line(row: Row, widths: Sequence[int]) -> Text:

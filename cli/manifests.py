@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from kube.dra import CustomCards
 from ledger.claimed_cards import CardClaim, OfferedSlice
 from ledger.from_kubernetes import node_from_object, pod_from_object
 from ledger.ledger import Ledger
-from modes.facts import NodeAgent, NodeFact, PodFact
+from modes.facts import NodeFact, PodFact
 from modes.resource_names import ResourceNames
 from policies.model.problems import printable
 
@@ -26,23 +26,9 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = Path("-")
 
-_SHAPE = (
-    ("apiVersion", str, "text"),
-    ("metadata", dict, "an object"),
-    ("metadata.name", str, "text"),
-    ("metadata.generateName", str, "text"),
-    ("metadata.namespace", str, "text"),
-    ("spec", dict, "an object"),
-    ("spec.template", dict, "an object"),
-    ("spec.template.metadata", dict, "an object"),
-    ("spec.template.spec", dict, "an object"),
-    ("spec.jobTemplate", dict, "an object"),
-    ("spec.jobTemplate.metadata", dict, "an object"),
-    ("spec.jobTemplate.spec", dict, "an object"),
-    ("spec.jobTemplate.spec.template", dict, "an object"),
-    ("spec.jobTemplate.spec.template.metadata", dict, "an object"),
-    ("spec.jobTemplate.spec.template.spec", dict, "an object"),
-)
+_TEXTS = ("apiVersion", "metadata.name", "metadata.generateName", "metadata.namespace")
+_TEMPLATE = ("metadata", "spec", "spec.template", "spec.template.metadata", "spec.template.spec")
+_OBJECTS = (*_TEMPLATE, "spec.jobTemplate", *[f"spec.jobTemplate.{each}" for each in _TEMPLATE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +116,10 @@ def read_inventory(file: Path, names: ResourceNames, custom: tuple[CustomCards, 
         raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
     by_node = {report.node: report for report in reports}
     return Inventory(
-        [_with_agent(node, by_node) for node in nodes] if reports else nodes, pods, offers, claims
+        [_with_agent(node, by_node.get(node.name)) for node in nodes] if reports else nodes,
+        pods,
+        offers,
+        claims,
     )
 
 
@@ -141,12 +130,13 @@ def _read_by(kind: str, custom: tuple[CustomCards, ...], found: dict[str, Any]) 
 
 @lru_cache(maxsize=2)
 def _reader(kind: str, custom: tuple[CustomCards, ...]) -> ObjectReader[Any, Any]:
-    from controller.watch.card_claims import card_claims  # noqa: PLC0415 see _report
+    # Here and not above: a webhook with an inventory must run without the Kubernetes client.
+    from controller.watch.card_claims import card_claims  # noqa: PLC0415
     from controller.watch.claim_cards import offered_slices  # noqa: PLC0415
 
-    if kind == "ResourceSlice":
-        return offered_slices(custom, _refuse).reader
-    return card_claims(custom, _refuse).reader
+    read: Any = offered_slices if kind == "ResourceSlice" else card_claims
+    reader: ObjectReader[Any, Any] = read(custom, _refuse).reader
+    return reader
 
 
 def _refuse(_name: str, why: str) -> NoReturn:
@@ -154,20 +144,17 @@ def _refuse(_name: str, why: str) -> NoReturn:
 
 
 def _report(found: dict[str, Any]) -> AgentReport:
-    # Here and not above: a webhook with an inventory must run without the Kubernetes client.
-    from controller.watch.gpu_node import report_from_object  # noqa: PLC0415
+    from controller.watch.gpu_node import report_from_object  # noqa: PLC0415 as above
 
     return report_from_object(found)
 
 
-def _with_agent(node: NodeFact, reports: Mapping[str, AgentReport]) -> NodeFact:
-    from controller.watch.gpu_node import with_report  # noqa: PLC0415
+def _with_agent(node: NodeFact, report: AgentReport | None) -> NodeFact:
+    from controller.watch.gpu_node import with_report  # noqa: PLC0415 as above
 
-    report = reports.get(node.name)
-    agent: NodeAgent = "missing"
-    if report is not None:
-        agent = "serving" if report.is_registered else "away"
-    return with_report(node, report, agent)
+    if report is None:
+        return with_report(node, None, "missing")
+    return with_report(node, report, "serving" if report.is_registered else "away")
 
 
 def _content(file: Path) -> bytes:
@@ -203,7 +190,8 @@ def _check_shape(document: dict[str, Any], file: Path) -> None:
     Raises:
         ManifestError: one of them is neither missing nor of its kind.
     """
-    for path, kind, called in _SHAPE:
+    shape: list[tuple[str, type, str]] = [(path, str, "text") for path in _TEXTS]
+    for path, kind, called in [*shape, *[(path, dict, "an object") for path in _OBJECTS]]:
         value: Any = document
         for key in path.split("."):
             value = value.get(key) if isinstance(value, dict) else None

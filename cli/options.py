@@ -68,6 +68,15 @@ ContextOption = Annotated[
     typer.Option(metavar="NAME", show_default="the current one", help="Context of the kubeconfig."),
 ]
 
+CHART_NAME = "fraction-injector"
+CHART_NAMESPACE = "gpu-fraction-injector"
+
+NameOption = Annotated[
+    str,
+    typer.Option("--name", help="Name of the installation, which is that of its webhook configuration."),
+]
+NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the release.")]
+
 
 class OutputFormat(StrEnum):
     """How a command prints its answer."""

@@ -36,9 +36,9 @@ def facts(value: object) -> Any:
     """Return a value as in JSON: fields of structs and dataclasses in camelCase, mappings unchanged."""
     if isinstance(value, msgspec.Struct):
         named = [(each.encode_name, each.name) for each in msgspec.structs.fields(value)]
-        return {_camel(shown): facts(getattr(value, name)) for shown, name in named}
+        return {camel(shown): facts(getattr(value, name)) for shown, name in named}
     if is_dataclass(value):
-        return {_camel(field.name): facts(getattr(value, field.name)) for field in fields(value)}
+        return {camel(field.name): facts(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): facts(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
@@ -46,7 +46,8 @@ def facts(value: object) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
+    """Return the key in JSON of a field."""
     first, *rest = name.split("_")
     return first + "".join("MiB" if each == "mib" else each[:1].upper() + each[1:] for each in rest)
 

@@ -70,21 +70,17 @@ def _report(
         lines.append(f"  limits that will be replaced: {limits}")
     if queue.instances:
         lines.append(f"  taken as asked for: {_named(queue)}")
-        return [
-            *lines,
-            *_capacity_of_instances(queue, partial(_fit_of_named, queue, policy, fraction), nodes),
-        ]
-    if policy.instance_mode is None:
-        return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
-    return [*lines, *_capacity_of_instances(queue, partial(_fit_of_both, policy, fraction), nodes)]
+        return [*lines, _capacity(queue, partial(_fit_of_named, queue, policy, fraction), nodes)]
+    slices = (fraction, policy.mode) if policy.instance_mode is None and not fraction.mib else None
+    return [*lines, _capacity(queue, partial(_fit_of_both, policy, fraction), nodes, slices)]
 
 
 def _report_unlabelled(queue: ChartQueue, head: str, nodes: Sequence[NodeFact] | None) -> list[str]:
     said = f"{head}: no fraction label, its pods are not changed"
     if not queue.instances:
         return [said]
-    capacity = _capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes)
-    return [f"{said}; counted are {_named(queue)}", *capacity]
+    capacity = _capacity(queue, partial(_as_named, queue), nodes)
+    return [f"{said}; counted are {_named(queue)}", capacity]
 
 
 def _is_taken(node: NodeFact, kinds: GpuKinds) -> bool:
@@ -122,21 +118,30 @@ def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction
 
 
 def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
-    """Return how many pods an empty node holds, in instances and in slices, if the policy allows both."""
+    """Return how many pods an empty node holds, in instances and in slices as the policy allows them."""
     fit = policy.instance_mode.fit(node, fraction) if policy.instance_mode is not None else 0
     on_card = fraction.on_card(node.gpu_mib) if node.gpu_mib is not None else None
     if policy.mode.takes is Profile or (fraction.mib and on_card is None):
         return fit
-    return fit + policy.mode.fit(node, on_card or fraction)
+    return fit + policy.mode.fit(node, on_card if on_card is not None and fraction.mib else fraction)
 
 
-def _capacity_of_instances(
-    queue: ChartQueue, fit: Callable[[NodeFact], int], nodes: Sequence[NodeFact] | None
-) -> list[str]:
+def _capacity(
+    queue: ChartQueue,
+    fit: Callable[[NodeFact], int],
+    nodes: Sequence[NodeFact] | None,
+    slices: tuple[Fraction, Mode] | None = None,
+) -> str:
+    """Return how many pods a queue has, and how many fit; in slices of a fraction and mode, if given."""
     text = "no maxPods" if queue.max_pods is None else f"maxPods {queue.max_pods}"
+    if slices is not None and queue.max_pods is not None:
+        text += f" x {slices[0].slices} = {queue.max_pods * slices[0].slices} slices"
     if nodes is None:
-        return [f"  {text}"]
-    return [f"  {text}; of the inventory: {_fit(queue, sum(map(fit, nodes)))}"]
+        return f"  {text}"
+    held = f" of {sum(map(slices[1].slices, nodes))} in the inventory;" if slices else "; of the inventory:"
+    found = sum(map(fit, nodes))
+    short = "; the rest will wait" if queue.max_pods is not None and queue.max_pods > found else ""
+    return f"  {text}{held} {found} such pods fit into it when it is empty{short}"
 
 
 def _share(fraction: Fraction, mode: Mode) -> str:
@@ -159,33 +164,3 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
         return f"limiter {policy.limiter.name}"
     to = ", to the slices and not to the MiB" if fraction.mib else ""
     return f"limits from the agent of its node{to}"
-
-
-def _capacity(
-    queue: ChartQueue, fraction: Fraction, mode: Mode, nodes: Sequence[NodeFact] | None
-) -> list[str]:
-    if fraction.mib:
-        return _capacity_for_memory(queue, fraction, mode, nodes)
-    asked = None if queue.max_pods is None else queue.max_pods * fraction.slices
-    text = "no maxPods" if asked is None else f"maxPods {queue.max_pods} x {fraction.slices} = {asked} slices"
-    if nodes is None:
-        return [f"  {text}"]
-    held = sum(mode.slices(node) for node in nodes)
-    fit = sum(mode.fit(node, fraction) for node in nodes)
-    return [f"  {text} of {held} in the inventory; {_fit(queue, fit)}"]
-
-
-def _capacity_for_memory(
-    queue: ChartQueue, fraction: Fraction, mode: Mode, nodes: Sequence[NodeFact] | None
-) -> list[str]:
-    text = "no maxPods" if queue.max_pods is None else f"maxPods {queue.max_pods}"
-    if nodes is None:
-        return [f"  {text}"]
-    sized = [(node, fraction.on_card(node.gpu_mib)) for node in nodes if node.gpu_mib is not None]
-    fit = sum(mode.fit(node, on_card) for node, on_card in sized if on_card is not None)
-    return [f"  {text}; of the inventory: {_fit(queue, fit)}"]
-
-
-def _fit(queue: ChartQueue, fit: int) -> str:
-    short = queue.max_pods is not None and queue.max_pods > fit
-    return f"{fit} such pods fit into it when it is empty{'; the rest will wait' if short else ''}"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from cli.printing import table
+from cli.printing import camel, table
 from ledger.use import time_text
 
 if TYPE_CHECKING:
-    from ledger.use import UsedShare
+    from ledger.use import GpuSize, UsedShare
 
 HEADINGS = ("NODE", "GPU", "POD", "SHARE", "MIB USED", "PEAK", "P95", "GPU TIME")
 _UNKNOWN = "-"
@@ -42,21 +42,20 @@ def _row(held: UsedShare, now: datetime) -> tuple[str, ...]:
 
 def use_as_json(held: UsedShare) -> dict[str, Any]:
     """Return a share for `-o json`; the figures are null if they are not measured."""
-    use = held.use
+    whose = {name: getattr(held, name) for name in ("node", "gpu", "namespace", "pod", "queue")}
+    figures = ("memory_mib", "used_mib", "peak_mib", "p95_mib", "busy_percent", "since")
+    return (
+        whose
+        | size_as_json(held.size, held.held)
+        | {camel(name): getattr(held.use, name, None) for name in figures}
+    )
+
+
+def size_as_json(size: GpuSize, held: int) -> dict[str, Any]:
+    """Return a part of a GPU for `-o json`, in slices or in MiB; the others are null."""
     return {
-        "node": held.node,
-        "gpu": held.gpu,
-        "namespace": held.namespace,
-        "pod": held.pod,
-        "queue": held.queue,
-        "slices": held.size.slices(held.held),
-        "slicesPerGpu": held.size.slices(held.size.amount),
-        "claimedMiB": held.size.mib(held.held),
-        "cardMiB": held.size.mib(held.size.amount),
-        "memoryMiB": use.memory_mib if use is not None else None,
-        "usedMiB": use.used_mib if use is not None else None,
-        "peakMiB": use.peak_mib if use is not None else None,
-        "p95MiB": use.p95_mib if use is not None else None,
-        "busyPercent": use.busy_percent if use is not None else None,
-        "since": use.since if use is not None else None,
+        "slices": size.slices(held),
+        "slicesPerGpu": size.slices(size.amount),
+        "claimedMiB": size.mib(held),
+        "cardMiB": size.mib(size.amount),
     }

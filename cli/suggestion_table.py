@@ -13,22 +13,13 @@ import typer
 from cli.cluster import ask
 from cli.options import fail, use_config_map_of
 from cli.printing import say, say_json, table
+from cli.share_use_table import size_as_json
 
 if TYPE_CHECKING:
     from describe.suggestions import Suggestion
 
-HEADINGS = (
-    "NAMESPACE",
-    "QUEUE",
-    "OWNER",
-    "PODS",
-    "HOLD",
-    "PEAK MIB",
-    "P95 MIB",
-    "GPU TIME",
-    "ENOUGH",
-    "MEASURED",
-)
+_OWNER = ("NAMESPACE", "QUEUE", "OWNER", "PODS")
+HEADINGS = (*_OWNER, "HOLD", "PEAK MIB", "P95 MIB", "GPU TIME", "ENOUGH", "MEASURED")
 _NONE = "-"
 
 
@@ -90,10 +81,7 @@ def _as_json(found: Suggestion) -> dict[str, Any]:
         "owner": found.owner,
         "pods": found.pods,
         "unmeasuredPods": found.unmeasured,
-        "slices": found.size.slices(found.held),
-        "slicesPerGpu": found.size.slices(found.size.amount),
-        "claimedMiB": found.size.mib(found.held),
-        "cardMiB": found.size.mib(found.size.amount),
+        **size_as_json(found.size, found.held),
         "peakMiB": found.peak_mib,
         "p95MiB": found.p95_mib,
         "busyPercent": found.busy_percent,

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from certs.observation import Observation
+from certs.observation import Authority, Observation
 from certs.rotation import Phase, RotationSettings, Wait, decide, phase
+from certs.values import LeafFacts
 from cli.cluster import ask
 from cli.options import (
+    CHART_NAME,
+    CHART_NAMESPACE,
     POD_NAMESPACE,
     ContextOption,
     KubeconfigOption,
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from cluster.kube_client import ApiServer
 
 certs_app = typer.Typer(help="Show and renew an installation's certificates.", no_args_is_help=True)
-CHART_NAMESPACE = "gpu-fraction-injector"
 UNDER_WAY = 1
 """Exit status while a rotation is in progress."""
 
@@ -53,7 +56,7 @@ NamespaceOption = Annotated[
 
 @certs_app.command()
 def status(  # noqa: PLR0913 each is an option of the command
-    name: NameArgument = "fraction-injector",
+    name: NameArgument = CHART_NAME,
     *,
     namespace: NamespaceOption = None,
     webhook_endpoint: Annotated[
@@ -77,7 +80,7 @@ def status(  # noqa: PLR0913 each is an option of the command
     step = "" if isinstance(action, Wait) else type(action).__name__
     rows = list(_rows(seen, now))
     if output is OutputFormat.JSON:
-        say_json([{"kind": "rotation", "phase": where.value, "waits": what, "next": step}, *map(_item, rows)])
+        say_json([{"kind": "rotation", "phase": where.value, "waits": what, "next": step}, *rows])
     else:
         say(f"phase: {where.value}\n{f'waits: {what}' if what or not step else f'next: {step}'}")
         say(table([("CERTIFICATE", "SHA-256", "ENDS", "DAYS", "KNOWN TO"), *map(_cells, rows)]))
@@ -86,7 +89,7 @@ def status(  # noqa: PLR0913 each is an option of the command
 
 @certs_app.command()
 def rotate(  # noqa: PLR0913 each is an option of the command
-    name: NameArgument = "fraction-injector",
+    name: NameArgument = CHART_NAME,
     *,
     authority: Annotated[
         bool, typer.Option("--authority", help="Also renew the CA; the old one stays trusted for a day.")
@@ -128,14 +131,10 @@ def rotate(  # noqa: PLR0913 each is an option of the command
 
 
 def _namespace(given: str | None, kubeconfig: Path | None) -> str:
-    return given or (_own_namespace() if kubeconfig_of(kubeconfig) is None else CHART_NAMESPACE)
-
-
-def _own_namespace() -> str:
-    try:
-        return POD_NAMESPACE.read_text().strip()
-    except OSError:
-        return CHART_NAMESPACE
+    if given is None and kubeconfig_of(kubeconfig) is None:
+        with contextlib.suppress(OSError):
+            return POD_NAMESPACE.read_text().strip()
+    return given or CHART_NAMESPACE
 
 
 async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[str]) -> Observation:
@@ -150,51 +149,32 @@ async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[s
     return (await read_state(store, ())).seen
 
 
-class _Row(NamedTuple):
-    """A certificate, or what an endpoint serves."""
-
-    name: str
-    sha256: str
-    ends: datetime | None
-    days: int | None
-    known_to: str
-
-
-def _rows(seen: Observation, now: datetime) -> Iterator[_Row]:
+def _rows(seen: Observation, now: datetime) -> Iterator[dict[str, Any]]:
+    """Yield each certificate, and what each endpoint serves."""
     own, leaf = seen.authorities, seen.tls.leaf
     named = [("CA", own.current), ("next CA", own.coming), *(("previous CA", ca) for ca in own.previous)]
     for title, authority in named:
         if authority is not None:
-            known = [
-                ("caBundle", authority in (seen.bundle or ())),
-                ("ca.crt", authority in seen.tls.trusted),
-            ]
-            known.append(("injected-ca", authority.sha256 in seen.tls.injected))
-            places = ", ".join(place for place, there in known if there)
-            yield _Row(title, authority.sha256[:16], *_end(authority.not_after, now), places)
+            known = {
+                "caBundle": authority in (seen.bundle or ()),
+                "ca.crt": authority in seen.tls.trusted,
+                "injected-ca": authority.sha256 in seen.tls.injected,
+            }
+            yield _row(title, authority, ", ".join(place for place, there in known.items() if there), now)
     if leaf is not None:
-        served = f"issued by {leaf.issuer_sha256[:16]}"
-        yield _Row("leaf", leaf.sha256[:16], *_end(leaf.not_after, now), served)
+        yield _row("leaf", leaf, f"issued by {leaf.issuer_sha256[:16]}", now)
     for endpoint, maker in seen.served.items():
         said = f"issued by {maker[:16]}" if maker else "no answer"
-        yield _Row(f"served by {endpoint}", "", None, None, said)
+        yield _row(f"served by {endpoint}", None, said, now)
 
 
-def _end(moment: datetime, now: datetime) -> tuple[datetime, int]:
-    return moment, (moment - now).days
+def _row(name: str, found: Authority | LeafFacts | None, known_to: str, now: datetime) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": "certificate", "name": name, "sha256": "", "ends": None, "days": None}
+    if found is not None:
+        row |= {"sha256": found.sha256[:16], "ends": found.not_after, "days": (found.not_after - now).days}
+    return {**row, "knownTo": known_to}
 
 
-def _cells(row: _Row) -> tuple[str, ...]:
-    ends = row.ends.strftime("%Y-%m-%d %H:%M") if row.ends is not None else ""
-    return row.name, row.sha256, ends, str(row.days) if row.days is not None else "", row.known_to
-
-
-def _item(row: _Row) -> dict[str, object]:
-    return {
-        "kind": "certificate",
-        "name": row.name,
-        "sha256": row.sha256,
-        "ends": row.ends,
-        "days": row.days,
-        "knownTo": row.known_to,
-    }
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    ends = f"{row['ends']:%Y-%m-%d %H:%M}" if row["ends"] is not None else ""
+    return row["name"], row["sha256"], ends, str("" if row["days"] is None else row["days"]), row["knownTo"]

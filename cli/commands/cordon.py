@@ -40,36 +40,6 @@ _CARD = re.compile(r"gpu-([0-9]{1,3})", re.ASCII)
 """Devices of the agent (agent/dra/resource_slice.py)."""
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] = {}
-
-
-class _Status(msgspec.Struct):
-    capacity: dict[str, Any] = {}
-
-
-class _Device(msgspec.Struct):
-    name: str
-
-
-class _SliceSpec(msgspec.Struct):
-    devices: list[_Device] = []
-
-
-class _Slice(msgspec.Struct):
-    spec: _SliceSpec
-
-
-class _Slices(msgspec.Struct):
-    items: list[_Slice]
-
-
-class _Node(msgspec.Struct):
-    metadata: _Metadata
-    status: _Status
-
-
 def cordon(
     node: NodeArgument,
     gpus: GpuArgument = None,
@@ -115,7 +85,10 @@ def _change(
 
 
 async def _write(
-    api: ApiServer, node: str, names: ResourceNames, change: Callable[[_Node, set[int]], frozenset[int]]
+    api: ApiServer,
+    node: str,
+    names: ResourceNames,
+    change: Callable[[dict[str, Any], set[int]], frozenset[int]],
 ) -> frozenset[int]:
     """Update the node's cordoned GPUs, based on its current annotation, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
@@ -123,8 +96,8 @@ async def _write(
 
     path = f"/api/v1/nodes/{quote(node, safe='')}"
     for attempt in range(ATTEMPTS):
-        found = msgspec.json.decode(await api.request("GET", path), type=_Node)
-        there = {index for index, _ in slices_by_index(found.status.capacity, names)}
+        found = msgspec.json.decode(await api.request("GET", path), type=dict[str, Any])
+        there = {index for index, _ in slices_by_index(found["status"].get("capacity") or {}, names)}
         after = change(found, there or await _numbers_of_cards(api, node))
         try:
             await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
@@ -140,14 +113,18 @@ async def _write(
 async def _numbers_of_cards(api: ApiServer, node: str) -> set[int]:
     """Return the numbers of the cards that the node's agent offers to claims."""
     query = {"fieldSelector": f"spec.nodeName={node},spec.driver={DRIVER}"}
-    found = msgspec.json.decode(await api.request("GET", RESOURCE_SLICES_PATH, query=query), type=_Slices)
-    matches = [_CARD.fullmatch(device.name) for each in found.items for device in each.spec.devices]
+    found = msgspec.json.decode(await api.request("GET", RESOURCE_SLICES_PATH, query=query))
+    devices = [device for each in found["items"] for device in each["spec"].get("devices") or ()]
+    matches = [_CARD.fullmatch(device["name"]) for device in devices]
     return {int(match[1]) for match in matches if match is not None}
 
 
-def _after(found: _Node, gpus: list[int] | None, there: set[int], node: str, *, out: bool) -> frozenset[int]:
+def _after(
+    found: dict[str, Any], gpus: list[int] | None, there: set[int], node: str, *, out: bool
+) -> frozenset[int]:
     """Return the GPUs that are cordoned afterwards, or end the command if the node lacks one."""
-    before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
+    annotations = found["metadata"].get("annotations") or {}
+    before = indices_of(annotations.get(CORDON_ANNOTATION, ""))
     if not out:
         return before - set(gpus) if gpus else frozenset()
     if not there:
@@ -157,7 +134,7 @@ def _after(found: _Node, gpus: list[int] | None, there: set[int], node: str, *, 
     return before | set(gpus or there)
 
 
-def _patch(found: _Node, after: frozenset[int]) -> dict[str, Any]:
+def _patch(found: dict[str, Any], after: frozenset[int]) -> dict[str, Any]:
     value = written(after) if after else None
-    version = found.metadata.resource_version
+    version = found["metadata"].get("resourceVersion", "")
     return {"metadata": {"resourceVersion": version, "annotations": {CORDON_ANNOTATION: value}}}

@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from cli.cluster import ask
-from cli.installation_options import CHART_NAME, CHART_NAMESPACE, NameOption, NamespaceOption
-from cli.options import ContextOption, KubeconfigOption, OutputFormat, OutputOption, fail
+from cli.options import (
+    CHART_NAME,
+    CHART_NAMESPACE,
+    ContextOption,
+    KubeconfigOption,
+    NameOption,
+    NamespaceOption,
+    OutputFormat,
+    OutputOption,
+    fail,
+)
 from cli.printing import say, say_json
 
 if TYPE_CHECKING:

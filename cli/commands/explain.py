@@ -18,6 +18,7 @@ from cli.options import (
     read_ledger,
     read_policies,
 )
+from cli.printing import say, say_json
 from service.options import DEFAULT_POLICIES
 
 SOME_DENIED = 1
@@ -52,16 +53,25 @@ def explain(  # noqa: PLR0913 each is an option of the command
     """
     given = files_of(files, filename)
     # Here and not above: help and usage errors do not wait for the webhook's code.
-    from cli.explain_report import explain_files, print_json, print_text  # noqa: PLC0415
-    from cli.explainer import Explainer  # noqa: PLC0415
+    from cli.explain_report import explain_file, print_text  # noqa: PLC0415
+    from cli.explainer import Explainer, Explanation  # noqa: PLC0415
+    from cli.manifests import ManifestError  # noqa: PLC0415
 
     policy_set = read_policies(policies)
     explainer = Explainer(policy_set, read_ledger(policy_set, inventory), together=together)
-    explanations, all_read = explain_files(explainer, given)
+    explanations: list[Explanation] = []
+    all_read = True
+    for file in given:
+        try:
+            explanations += explain_file(explainer, file)
+        except ManifestError as error:
+            all_read = False
+            say(f"fraction-injector: {error}", err=True)
     if output is OutputFormat.JSON:
-        print_json(explanations)
+        say_json([each.as_json() for each in explanations])
     else:
-        print_text(explanations, patch=patch)
+        for each in explanations:
+            print_text(each, patch=patch)
     if not all_read:
         raise typer.Exit(UNUSABLE)
     if not all(explanation.allowed for explanation in explanations):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -54,11 +54,11 @@ def quota(
         found = ask(kubeconfig, context, question, "the quotas cannot be counted")
     except PolicyError as error:
         fail(f"the policies of ConfigMap {place}/{name} are broken\n{error}")
-    found = [each for each in found if namespace is None or _counts_in(each.quota, namespace)]
+    counted = [_as_json(each) for each in found if namespace is None or _counts_in(each.quota, namespace)]
     if output is OutputFormat.JSON:
-        say_json([_as_json(each) for each in found])
-    elif found:
-        say(table([("OF", "NAME", "SLICES", "PODS", "MIB", "WAITING"), *map(_row, found)]))
+        say_json(counted)
+    elif counted:
+        say(table([("OF", "NAME", "SLICES", "PODS", "MIB", "WAITING"), *map(_row, counted)]))
     else:
         say("no quota" + (f" holds pods of namespace {namespace}" if namespace is not None else " is given"))
 
@@ -71,10 +71,9 @@ def _counts_in(quota: Quota, namespace: str) -> bool:
     return namespace in quota.namespaces
 
 
-def _row(use: CountedQuota) -> tuple[str, ...]:
-    limits = use.quota
-    amounts = ((use.slices, limits.slices), (use.pods, limits.max_pods), (use.mib, limits.memory_mib))
-    return (limits.scope, limits.name, *(_of(used, limit) for used, limit in amounts), str(use.waiting))
+def _row(use: dict[str, Any]) -> tuple[str, ...]:
+    amounts = (_of(**use[unit]) for unit in ("slices", "pods", "memoryMiB"))
+    return (use["of"], use["name"], *amounts, str(use["waiting"]))
 
 
 def _of(used: int, limit: int | None) -> str:
@@ -83,7 +82,7 @@ def _of(used: int, limit: int | None) -> str:
     return f"{used} of {limit}{' (used up)' if used >= limit else ''}"
 
 
-def _as_json(use: CountedQuota) -> dict[str, object]:
+def _as_json(use: CountedQuota) -> dict[str, Any]:
     limits = use.quota
     return {
         "of": limits.scope,
