@@ -58,8 +58,8 @@ async def try_pod(api: ApiServer, namespace: str, policies: PolicySet | None) ->
         what = f"the API server does not answer the creation of a pod in namespace {namespace}: {why}"
         return NotRead(what, "failed", "see its log: an admission webhook may hang")
     annotations = msgspec.json.decode(data, type=NamedObject).metadata.annotations or {}
-    policy = annotations.get(INJECTED_ANNOTATION)
-    return Read(Trial(namespace, injected=policy, no_share=annotations.get(NO_SHARE_ANNOTATION)))
+    injected = annotations.get(INJECTED_ANNOTATION)
+    return Read(Trial(namespace, injected=injected, no_share=annotations.get(NO_SHARE_ANNOTATION)))
 
 
 async def _may_create(api: ApiServer, namespace: str) -> bool:
