@@ -103,51 +103,32 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_size(text: str) -> None:
-    """Walk the events of a text one by one, before anything is built from them.
+    """Count values and characters, with aliases written out, before anything is built of a text.
 
     Raises:
         UnusableTextError: it is nested too deeply, or its aliases expand to too much.
     """
-    size = _Size()
+    total = aliased = 0
+    of_anchor: dict[str | None, int] = {}
+    opened: list[tuple[str | None, int]] = []
+    """Anchor of each open mapping and list, and the total before it."""
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        size.add(event)
-
-
-class _Size:
-    """Number of values and characters of a text with expanded aliases."""
-
-    def __init__(self) -> None:
-        self._total = 0
-        self._aliased = 0
-        self._of_anchor: dict[str | None, int] = {}
-        self._open: list[tuple[str | None, int]] = []
-        """Anchor of each open mapping and list, and the total before it."""
-
-    def add(self, event: yaml.Event) -> None:
-        """Count one event.
-
-        Raises:
-            UnusableTextError: the text is nested too deeply, or its aliases expand to too much.
-        """
         if isinstance(event, yaml.ScalarEvent):
-            self._of_anchor[event.anchor] = 1 + len(event.value)
-            self._total += 1 + len(event.value)
+            of_anchor[event.anchor] = 1 + len(event.value)
+            total += 1 + len(event.value)
         elif isinstance(event, yaml.CollectionStartEvent):
-            if len(self._open) >= MAX_DEPTH:
+            if len(opened) >= MAX_DEPTH:
                 raise UnusableTextError(f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is")
-            self._open.append((event.anchor, self._total))
-            self._total += 1
+            opened.append((event.anchor, total))
+            total += 1
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = self._open.pop()
-            self._of_anchor[anchor] = self._total - before
+            anchor, before = opened.pop()
+            of_anchor[anchor] = total - before
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(event.anchor)
-
-    def _alias(self, anchor: str | None) -> None:
-        if any(anchor == name for name, _ in self._open):
-            raise UnusableTextError(f"holds *{anchor} within &{anchor}, which has no end: write it out")
-        weight = self._of_anchor.get(anchor, 0)
-        self._total += weight
-        self._aliased += weight
-        if self._aliased > MAX_ALIASED:
+            if any(event.anchor == name for name, _ in opened):
+                rule = f"holds *{event.anchor} within &{event.anchor}, which has no end: write it out"
+                raise UnusableTextError(rule)
+            total += of_anchor.get(event.anchor, 0)
+            aliased += of_anchor.get(event.anchor, 0)
+        if aliased > MAX_ALIASED:
             raise UnusableTextError("has aliases that expand to more than 3 MiB: write the values out")

@@ -121,17 +121,8 @@ def files_of(given: list[Path] | None, named: list[Path] | None) -> list[Path]:
     return files or fail("no file: name one, or - for standard input")
 
 
-def config_map_of(given: str | None) -> tuple[str, str]:
-    """Return namespace and name of the policies' ConfigMap, or end the command if the text is invalid."""
-    return _namespace_and_name("--policies-config-map", given, CONFIG_MAP)
-
-
-def use_config_map_of(given: str | None) -> tuple[str, str]:
-    """Return the same of the ConfigMap that keeps what pods used."""
-    return _namespace_and_name("--use-config-map", given, USE_CONFIG_MAP)
-
-
-def _namespace_and_name(option: str, given: str | None, default: str) -> tuple[str, str]:
+def config_map_of(option: str, given: str | None, default: str) -> tuple[str, str]:
+    """Return namespace and name of an option's ConfigMap, or end the command if the text is invalid."""
     text = default if given is None else given
     namespace, _, name = text.partition("/")
     if not namespace or not name:

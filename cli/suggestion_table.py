@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from cli.cluster import ask
-from cli.options import fail, use_config_map_of
+from cli.options import USE_CONFIG_MAP, config_map_of, fail
 from cli.printing import say, say_json, table
 from cli.share_use_table import size_as_json
 
@@ -38,7 +38,7 @@ def print_suggestions(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.suggestions import read_suggestions  # noqa: PLC0415
 
-    place = use_config_map_of(use_config_map)
+    place = config_map_of("--use-config-map", use_config_map, USE_CONFIG_MAP)
     question = partial(read_suggestions, namespace=namespace, now=datetime.now(UTC), config_map=place)
     try:
         answer = ask(kubeconfig, context, question, "no GpuLedgers, GpuNodes and pods")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -50,13 +51,7 @@ class CheckLine:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What values of queues are compared with."""
-
-    policies: PolicySet
-    namespace: str
-    nodes: Sequence[NodeFact] | None
+QueueReport = Callable[[Path, Sequence[Document]], Iterator[CheckLine]]
 
 
 def check(  # noqa: PLR0913 each is an option of the command
@@ -88,9 +83,10 @@ def check(  # noqa: PLR0913 each is an option of the command
     Exit status: 0 fine, 1 mistakes, 2 something cannot be read.
     """
     policy_set = read_policies(policies)
-    context = _Context(policy_set, namespace, _nodes(inventory, policy_set))
+    nodes = _nodes(inventory, policy_set)
+    report = partial(_of_queues, policy_set=policy_set, namespace=namespace, nodes=nodes)
     lines: list[CheckLine] = []
-    unreadable = [path for path in files_of(paths, filename) if not _check(path, context, lines)]
+    unreadable = [path for path in files_of(paths, filename) if not _check(path, report, lines)]
     if output is OutputFormat.JSON:
         say_json(lines)
     else:
@@ -108,10 +104,10 @@ def _nodes(inventory: Path | None, policy_set: PolicySet) -> list[NodeFact] | No
         fail(str(error))
 
 
-def _check(path: Path, context: _Context, lines: list[CheckLine]) -> bool:
+def _check(path: Path, report: QueueReport, lines: list[CheckLine]) -> bool:
     """Add the results of a path; return False if it cannot be read."""
     try:
-        for line in _of_folder(path) if path.is_dir() else _of_file(path, context):
+        for line in _fine(path, path, load_policies(path)) if path.is_dir() else _of_file(path, report):
             lines.append(line)  # noqa: PERF402 what was found before an error counts
     except OSError as error:
         problem = Problem(path.name, 0, "", f"cannot be read: {error.strerror}")
@@ -124,11 +120,7 @@ def _check(path: Path, context: _Context, lines: list[CheckLine]) -> bool:
     return True
 
 
-def _of_folder(path: Path) -> Iterator[CheckLine]:
-    yield from _fine(path, path, load_policies(path))
-
-
-def _of_file(path: Path, context: _Context) -> Iterator[CheckLine]:
+def _of_file(path: Path, report: QueueReport) -> Iterator[CheckLine]:
     content, name = _content(path), path.name
     documents = read_documents(name, content)
     if any(isinstance(each.data, dict) and each.data.get("kind") in KINDS for each in documents):
@@ -140,7 +132,7 @@ def _of_file(path: Path, context: _Context) -> Iterator[CheckLine]:
     own = [each for each in parts if are_values(each)]
     others = [each for each in parts if each not in own]
     if others or not (own or foreign):
-        yield from _of_queues(path, others, context)
+        yield from report(path, others)
     if own:
         yield from _fine(path, path.parent, policies_of_values(own))
         newer = (replace(each, rule=f"{each.rule} ({FROM_1_36})") for each in problems_from_1_36(own))
@@ -178,12 +170,18 @@ def _default(documents: Sequence[Document]) -> dict[str, bytes]:
     return {} if DEFAULT in named else {"(default).yaml": (DEFAULT_POLICIES / "default.yaml").read_bytes()}
 
 
-def _of_queues(path: Path, documents: Sequence[Document], context: _Context) -> Iterator[CheckLine]:
+def _of_queues(
+    path: Path,
+    documents: Sequence[Document],
+    policy_set: PolicySet,
+    namespace: str,
+    nodes: Sequence[NodeFact] | None,
+) -> Iterator[CheckLine]:
     # Here and not above: help and usage errors do not wait for the webhook's code.
     from cli.queue_report import report_queues  # noqa: PLC0415
 
     found = read_chart_values(path.name, documents)
-    reported, problems = report_queues(found, context.policies, context.namespace, context.nodes)
+    reported, problems = report_queues(found, policy_set, namespace, nodes)
     yield from (CheckLine("ok", str(path), text=line) for line in reported)
     yield from (_line(path.parent, problem, "error") for problem in problems)
 

@@ -9,6 +9,7 @@ import typer
 
 from cli.cluster import ask
 from cli.options import (
+    CONFIG_MAP,
     ContextOption,
     KubeconfigOption,
     OutputFormat,
@@ -48,7 +49,7 @@ def quota(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from describe.quota_report import read_quotas  # noqa: PLC0415
 
-    place, name = config_map_of(policies_config_map)
+    place, name = config_map_of("--policies-config-map", policies_config_map, CONFIG_MAP)
     try:
         question = partial(read_quotas, namespace=place, config_map=name)
         found = ask(kubeconfig, context, question, "the quotas cannot be counted")

@@ -65,20 +65,23 @@ class LivePolicies:
     ) -> None:
         self.directory = directory
         self._clock = clock
-        self._since: float | None = None
+        self.since: float | None = None
+        """When the set in force came into force, in Unix seconds; None if there is none."""
         self._observe = observe
         self._files: Mapping[str, bytes] | None = None
         """Contents at the last reading; None if they could not be read."""
         self._current: PolicySet | None = None
-        self._good_files: Mapping[str, bytes] | None = None
+        self.good_files: Mapping[str, bytes] | None = None
+        """The files of the last good set in the directory; None if there was none."""
         self._adopted = False
         self._waiting: PolicySet | None = None
         self._readings_left = 0
-        self._last = self._read()
-        if self._last.error is not None:
+        self.last = self._read()
+        """The result of the last reading, for /readyz and the metric."""
+        if self.last.error is not None:
             if not may_wait:
-                raise self._last.error
-            self._observe(self._last)
+                raise self.last.error
+            self._observe(self.last)
 
     @property
     def current(self) -> PolicySet:
@@ -94,22 +97,7 @@ class LivePolicies:
     @property
     def missing(self) -> str | None:
         """Why no set is in force; None if one is."""
-        return str(self._last.error) if self._current is None else None
-
-    @property
-    def last(self) -> Reload:
-        """The result of the last reading, for /readyz and the metric."""
-        return self._last
-
-    @property
-    def since(self) -> float | None:
-        """When the set in force came into force, in Unix seconds; None if there is none."""
-        return self._since
-
-    @property
-    def good_files(self) -> Mapping[str, bytes] | None:
-        """The files of the last good set in the directory; None if there was none."""
-        return self._good_files
+        return str(self.last.error) if self._current is None else None
 
     def adopt(self, files: Mapping[str, bytes]) -> None:
         """Put a set into force that another process read, if the directory has had no good one yet.
@@ -121,15 +109,15 @@ class LivePolicies:
         """
         if self._current is not None:
             return
-        self._current, self._since = parse_adopted(files), self._clock()
+        self._current, self.since = parse_adopted(files), self._clock()
         self._adopted = True
-        self._last = Reload(self._current.digest, self._last.error, changed=True, adopted=True)
-        self._observe(self._last)
+        self.last = Reload(self._current.digest, self.last.error, changed=True, adopted=True)
+        self._observe(self.last)
 
     def reload(self) -> Reload:
         """Read the directory. If its set is broken, the last good one stays in force."""
-        before = self._last
-        self._last = result = self._read()
+        before = self.last
+        self.last = result = self._read()
         if result.changed or str(result.error) != str(before.error):
             self._observe(result)
         return result
@@ -162,7 +150,7 @@ class LivePolicies:
     def _after_wait(self) -> Reload:
         """Put the waiting set into force when its wait is over; without one, change nothing."""
         if self._waiting is None or self._files is None:
-            return self._kept(self._last.error)
+            return self._kept(self.last.error)
         if self._readings_left:
             self._readings_left -= 1
             return self._kept(None)
@@ -170,10 +158,10 @@ class LivePolicies:
         return self._taken(fresh, self._files)
 
     def _taken(self, fresh: PolicySet, files: Mapping[str, bytes]) -> Reload:
-        self._good_files, self._adopted = files, False
+        self.good_files, self._adopted = files, False
         if self._current is not None and fresh.digest == self._current.digest:
             return Reload(fresh.digest)
-        self._current, self._since = fresh, self._clock()
+        self._current, self.since = fresh, self._clock()
         return Reload(fresh.digest, changed=True)
 
     def _kept(self, error: PolicyError | None) -> Reload:

@@ -30,58 +30,30 @@ class Sidecar(msgspec.Struct, frozen=True, gc=False):
 
 KNOWN_SIDECARS = (
     # Service meshes.
-    Sidecar("istio-proxy"),
-    Sidecar(image="*istio/proxyv2*"),
-    Sidecar("linkerd-proxy"),
-    Sidecar("consul-dataplane"),
-    Sidecar("envoy", "*envoy*"),
+    *map(Sidecar, ("istio-proxy", "linkerd-proxy", "consul-dataplane")),
+    *(Sidecar(image="*istio/proxyv2*"), Sidecar("envoy", "*envoy*")),
     # Secrets and identities.
-    Sidecar("vault-agent"),
-    Sidecar("bao-agent"),
-    Sidecar("spiffe-helper"),
+    *map(Sidecar, ("vault-agent", "bao-agent", "spiffe-helper")),
     # Workflows and builds.
-    Sidecar(image="*argoexec*"),
-    Sidecar(image="*gitlab-runner-helper*"),
-    Sidecar("svc-[0-9]*"),
-    Sidecar("jnlp"),
-    Sidecar("dind"),
+    *map(Sidecar, ("svc-[0-9]*", "jnlp", "dind", "flyte-copilot-*", "git-sync")),
+    *(Sidecar(image=image) for image in ("*argoexec*", "*gitlab-runner-helper*")),
     Sidecar("agent", "*buildkite/agent*"),
-    Sidecar("flyte-copilot-*"),
-    Sidecar("git-sync"),
     # Serving, training and notebooks.
-    Sidecar("queue-proxy"),
+    *map(Sidecar, ("queue-proxy", "seldon-container-engine", "routing-proxy", "autoscaler")),
+    *map(Sidecar, ("metrics-logger-and-collector", "tensorboard")),
     Sidecar("agent", "*kserve/agent*"),
-    Sidecar("seldon-container-engine"),
-    Sidecar("routing-proxy"),
-    Sidecar("autoscaler"),
-    Sidecar("metrics-logger-and-collector"),
-    Sidecar("tensorboard"),
     # Applications' own runtimes and gateways.
-    Sidecar("daprd"),
-    Sidecar("kube-rbac-proxy"),
-    Sidecar("oauth-proxy"),
-    Sidecar("oauth2-proxy"),
-    Sidecar("cloud-sql-proxy"),
-    Sidecar("cloudsql-proxy"),
+    *map(Sidecar, ("daprd", "kube-rbac-proxy", "oauth-proxy", "oauth2-proxy", "cloud-sql-proxy")),
+    *map(Sidecar, ("cloudsql-proxy", "fluid-fuse*")),
     Sidecar("tailscale", "*tailscale*"),
-    Sidecar("fluid-fuse*"),
     # Telemetry.
-    Sidecar("otc-container"),
-    Sidecar(image="*opentelemetry-collector*"),
-    Sidecar("jaeger-agent"),
-    Sidecar("xray-daemon"),
-    Sidecar("datadog-agent"),
-    Sidecar("fluent-bit"),
-    Sidecar("fluentbit"),
-    Sidecar("fluentd"),
-    Sidecar("filebeat"),
-    Sidecar("promtail"),
-    Sidecar("vector", "*/vector:*"),
-    Sidecar("config-reloader"),
+    *map(
+        Sidecar, ("otc-container", "jaeger-agent", "xray-daemon", "datadog-agent", "fluent-bit", "fluentbit")
+    ),
+    *map(Sidecar, ("fluentbit", "fluentd", "filebeat", "promtail", "config-reloader")),
+    *(Sidecar(image="*opentelemetry-collector*"), Sidecar("vector", "*/vector:*")),
     # Generic names: Airflow's, Kuma's, Tekton's, GKE's for Cloud Storage.
-    Sidecar("sidecar"),
-    Sidecar("*-sidecar"),
-    Sidecar("sidecar-*"),
+    *map(Sidecar, ("sidecar", "*-sidecar", "sidecar-*")),
 )
 
 

@@ -150,14 +150,6 @@ def test_for_the_agents_nodes_the_operators_pods_tolerate_its_taint_and_its_plug
     assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false --overwrite" in out
 
 
-def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
-    _, k3s = operator_values("--gpus", "1", "--agent", "--platform", "k3s")
-    assert env(yaml.safe_load(k3s)["toolkit"]) == {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}
-    _, openshift = operator_values("--gpus", "1", "--agent", "--platform", "openshift")
-    _, plain = operator_values("--gpus", "1", "--agent")
-    assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}
-
-
 def test_the_pages_command_prints_values_and_its_label_is_the_one_that_they_name():
     [command] = re.findall(r"fraction-injector gpu-operator-values ([^)]+)\)", PAGE.read_text())
     code, out = operator_values(*shlex.split(command))

@@ -51,15 +51,6 @@ def test_pods_of_an_owner_and_queue_are_compared_together():
     assert (second.owner, second.enough) == ("", 1)
 
 
-def test_who_holds_most_beyond_the_need_comes_first_and_what_was_not_measured_last():
-    shares = [
-        share("unknown", namespace="a"),
-        share("fits", 20000, namespace="b"),
-        share("idle", 0, namespace="c"),
-    ]
-    assert [each.namespace for each in suggest(shares, {}, NOW)] == ["c", "a", "b"]
-
-
 def suggested(monkeypatch, found, *arguments):
     monkeypatch.setattr("cli.suggestion_table.ask", lambda *_: Suggestions(found))
     ended = run("ledger", "--suggest", *arguments)

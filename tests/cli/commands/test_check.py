@@ -89,12 +89,6 @@ def test_the_values_of_the_chart_itself_are_fine():
         assert " is fine (policies: " in out
 
 
-def test_values_without_policies_have_the_charts_default(tmp_path):
-    file = tmp_path / "values.yaml"
-    file.write_text("agent: {enabled: true}\n")
-    assert "is fine (policies: 1," in run("check", file)[1]
-
-
 FOR_DRA = (
     "note: {}:2: place: the scheduler chooses node and card: leave it out (for Kubernetes 1.36 and newer"
 )
@@ -163,8 +157,3 @@ def test_json_lists_notes_and_mistakes_with_their_place(tmp_path):
     code, out, _ = run("check", tmp_path, "-o", "json")
     [error] = json.loads(out)
     assert (code, error["level"], error["line"], error["path"]) == (1, "error", 3, "limitr")
-
-
-def test_standard_input_is_a_file_too():
-    ended = run("check", "-", text="kind: Policy\nname: default\n")
-    assert (ended.returncode, ended.stdout.partition(" is fine")[0]) == (0, "-")

@@ -67,26 +67,6 @@ def test_the_index_of_whole_gpus_is_a_list(whole_gpus, fraction, index):
     assert (facts["index"], facts["memoryMiB"], facts["slices"]) == (index, None, 8 * len(index))
 
 
-def test_requests_are_filled_from_limits_as_the_api_server_does():
-    found = pod()
-    found["spec"]["containers"][0]["resources"] = {"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}}
-    requests = facts_of(as_yaml(found))["pod"]["spec"]["containers"][0]["resources"]["requests"]
-    assert requests == {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu-0": "4"}
-
-
-def test_an_alias_of_yaml_stands_for_a_copy():
-    text = """
-kind: Pod
-metadata: {name: task, labels: {clearml-injector/fraction: "0.500"}}
-spec:
-  initContainers: [{name: warm, resources: &gpu {limits: {nvidia.com/gpu: 1}}}]
-  containers: [{name: train, resources: *gpu}]
-"""
-    facts = facts_of(text)
-    for one in (facts["pod"]["spec"]["initContainers"][1], facts["pod"]["spec"]["containers"][0]):
-        assert one["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
-
-
 def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():
     found = {"kind": "List", "items": [pod(), {"kind": "PodList", "items": [pod(fraction="0.5")]}]}
     result = explain("-", "--output", "json", text=json.dumps(found))

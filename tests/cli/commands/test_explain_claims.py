@@ -78,17 +78,6 @@ def test_the_cards_that_a_claim_may_take_are_those_of_its_driver_and_never_those
     assert "a node has room for it now" in lines
 
 
-def test_a_model_and_mib_leave_out_the_cards_that_do_not_match(explain):
-    of_model = pod(metadata={"annotations": {"clearml-injector/gpu-model": "A100-40"}})
-    assert [each["model"] for each in facts_of(explain(*SLICES, found=of_model, output="json"))["kinds"]] == [
-        A40
-    ]
-    large = pod(fraction=None, labels={"clearml-injector/gpu-memory": "60Gi"})
-    assert [each["model"] for each in facts_of(explain(*SLICES, found=large, output="json"))["kinds"]] == [
-        A80
-    ]
-
-
 def test_a_pod_waits_if_claims_hold_too_much_of_all_its_cards(explain):
     claims = [held("gpu-0", "600k"), held("gpu-1", "1M")]
     on_b = pod(nodeSelector={"kubernetes.io/hostname": "b"})
@@ -122,18 +111,6 @@ def test_cards_of_a_custom_driver_are_read_by_the_names_of_the_policy(explain):
     assert facts["kinds"] == [{"model": A40, "memoryMiB": 40960, "cards": 1}]
     assert facts["hasRoom"] is True
     assert facts["memoryMiB"] == 20480
-
-
-def test_of_containers_that_may_part_it_is_not_known_whether_there_is_room(explain):
-    names = [{"name": name, "image": "i"} for name in ("one", "two")]
-    annotations = {"clearml-injector/containers": "one=0.500,two=0.250"}
-    found = pod(fraction="0.750", containers=names, metadata={"annotations": annotations})
-    assert facts_of(explain(*SLICES, found=found, output="json"))["hasRoom"] is True
-    apart = facts_of(
-        explain(*SLICES, found=found, resources="{mode: dra}\ncontainers: any-gpu", output="json")
-    )
-    assert apart["hasRoom"] is None
-    assert [each["cards"] for each in apart["kinds"]] == [1, 2]
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,16 @@ from unittest.mock import patch
 import pytest
 from rich.console import ConsoleDimensions
 
-from cli.commands.ledger import LedgerOutput, Shown, _print, _shown
+from cli.commands.ledger import LedgerOutput, Shown, _print
 from cli.ledger_filter import Filter
-from cli.ledger_table import lines, total
+from cli.ledger_table import lines
 from cli.terminal import Terminal
 from cluster.kube_client import ApiError
 from controller.publish.gpu_ledger import status_manifest, status_of
 from kube.dra import DRIVER
 from kube.names import GPU_LEDGERS_PATH as LEDGERS
 from kube.names import RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
-from ledger.view import GpuView, LedgerView
+from ledger.view import LedgerView
 from tests.cli.commands.test_why_claims import HELD, OFFERED
 from tests.cli.commands.why_api import Api
 from tests.cli.ledger_views import SOME, node, shown
@@ -73,14 +73,6 @@ def test_what_is_longer_than_the_screen_is_shown_by_node(height, by_node):
     ]
     assert found[:-1] == (whole if by_node else shown(SOME))
     assert found[-1].startswith("total: ")
-
-
-def test_instances_of_a_divided_card_are_summed_apart():
-    from modes.units import index_of, profile_of_resource  # noqa: PLC0415 beside its use
-
-    profile = index_of(profile_of_resource("nvidia.com/mig-1g.10gb"))
-    view = LedgerView((node("mig", GpuView(profile, 7, ()), GpuView(0, 8, ())),), ())
-    assert total(view).plain == "total: 8 of 8 slices free and 7 of 7 MIG instances free, on 1 GPUs of 1 node"
 
 
 def test_json_is_the_whole_ledger_and_one_line_a_change_when_watched():
@@ -214,8 +206,3 @@ def test_cards_of_gpu_ledgers_need_no_further_right(of_cluster):
     code, out, err = of_cluster({LEDGERS: {"items": [stored]}}, "-o", "json")
     assert (code, err) == (0, "")
     assert json.loads(out) == json.loads(asked("-o", "json", "--node", "a", cards=CARDS))
-
-
-def test_nodes_with_cards_only_are_not_shown_as_nodes():
-    found = _shown(LedgerView((*SOME.nodes, CARD_VIEW), SOME.backlog))
-    assert (found.view, found.cards) == (SOME, list(CARD_VIEW.cards))

@@ -96,13 +96,6 @@ def test_tasks_are_listed_with_the_use_of_the_machine(call, store):
     ]
 
 
-def test_a_runner_that_works_is_not_said_to_be_away(call, store, tmp_path):
-    lock = NodeLock(tmp_path, LOCK)
-    lock.take()
-    assert call("tasks") == (0, "no tasks\n")
-    lock.release()
-
-
 def test_tasks_as_json_hold_no_variables(call, store, monkeypatch):
     monkeypatch.setenv("SECRET", "of-the-user")
     call("submit", "--queue", "half", "true")
@@ -121,14 +114,6 @@ def test_the_log_of_the_latest_attempt_is_printed_as_it_is_with_the_note_behind_
     assert call("logs", "1") == (0, "one\ntwo")
     store.update(1, state="lost", ended_at=9.0, note="why")
     assert call("logs", "--follow", "1") == (0, "one\ntwotask 1: why\n")
-
-
-def test_a_log_that_cannot_be_read_is_named_in_one_line(call, store, tmp_path):
-    call("submit", "--queue", "half", "true")
-    begin(store, 1)
-    log = tmp_path / "private" / TASKS / "1" / "1" / "log"
-    log.mkdir(parents=True)
-    assert call("logs", "1") == (2, f"fraction-injector: {log} cannot be read: Is a directory\n")
 
 
 def test_cancelling_a_waiting_task_ends_it_and_a_running_one_is_for_the_runner(call, store):

@@ -7,7 +7,7 @@ from cli.options import namespace_of
 from cluster.kube_client import ApiError
 from cluster.listing import PAGE
 from describe.why import MAX_PAGES, is_of
-from tests.cli.commands.why_api import NAMESPACE, SAYS, ago, event, ledger, waiting
+from tests.cli.commands.why_api import NAMESPACE, ago, event, ledger, waiting
 
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 REPORTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
@@ -186,33 +186,6 @@ def test_a_refusal_that_a_custom_controller_tells_by_a_reason_of_its_own_is_foun
 
 def report(name, *, registered):
     return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
-
-
-def test_a_plain_user_gets_the_same_from_the_pod_and_learns_what_could_not_be_read(ask):
-    ended = ask({f"{NAMESPACE}/pods/train": waiting()})
-    assert ended.returncode == 0
-    assert SAYS in ended.stdout
-    assert ended.stderr.startswith("Not read: GpuLedgers, which show where slices are free: ")
-
-
-@pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])
-def test_who_waits_for_a_card_to_be_divided_learns_why_it_is_not(ask, labels):
-    found = waiting()
-    amounts = {"nvidia.com/mig-3g.40gb": "1"}
-    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
-    found["metadata"]["labels"] = labels
-    says = "0/1 nodes are available: 1 Insufficient nvidia.com/mig-3g.40gb."
-    found["status"]["conditions"][0]["message"] = says
-    waits = event("Pod", "train", "MigWaits", "node gpu-1 can be divided for it after a pause")
-    of_another = {**event("Pod", "train", "MigNeverFits", "no card has it"), "lastTimestamp": ago(700)}
-    scheduler = {**event("Pod", "train", "FailedScheduling", says), "lastTimestamp": ago(1)}
-    events = {"items": [of_another, scheduler, waits]}
-    ended = ask({f"{NAMESPACE}/pods/train": found, f"{NAMESPACE}/events?involvedObject.name=train": events})
-    said = (
-        "About dividing a card for it, the injector reports: node gpu-1 can be divided for it after a pause."
-    )
-    assert said in ended.stdout
-    assert "no card has it" not in ended.stdout
 
 
 def test_a_refused_job_is_explained_by_its_event(ask):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cluster.kube_client import ApiError
-from kube.dra import CLAIM_NAME, DRIVER, NVIDIA_DRIVER, ClaimNames
+from kube.dra import CLAIM_NAME, DRIVER, ClaimNames
 from kube.names import GPU_NODES_PATH, RESOURCE_CLAIMS_PATH, RESOURCE_SLICES_PATH
 from modes.claim import ClaimedShare, template_name, template_spec
 from modes.fraction import Fraction
@@ -115,26 +115,6 @@ def test_nodes_that_the_pod_cannot_use_are_left_out(ask):
     assert "Left out: a (cordoned or not ready), b (excluded by the pod's own nodeSelector" in said
 
 
-def test_model_and_memory_that_the_pod_asks_for_narrow_the_cards(ask):
-    kinds = {"clearml-injector/gpu-model": "H100"}
-    assert "No such card is offered" in ask({**KNOWN, POD: claiming(**kinds)}).stdout
-
-
-def test_nvidias_driver(ask):
-    share = ClaimedShare(NVIDIA_DRIVER, Fraction(4, 8), (81920,))
-    found = {
-        POD: claiming(template=template_name(share)),
-        CLAIM: claim(name="train-x") | {"spec": template_spec(share)["spec"]},
-        f"{RESOURCE_SLICES_PATH}?spec.driver={NVIDIA_DRIVER}": slices(
-            resource_slice("n", card("gpu-0", 81920, NVIDIA_DRIVER), driver=NVIDIA_DRIVER)
-        ),
-        RESOURCE_CLAIMS_PATH: slices(),
-    }
-    said = ask(found).stdout
-    assert f"40960 MiB of a card with 81920 MiB, offered by driver {NVIDIA_DRIVER}." in said
-    assert "Cards with 81920 MiB: 1; 1 has enough room, the most free is 81920 of 81920 MiB on a." in said
-
-
 def test_a_custom_driver_is_known_by_its_claim(ask):
     names = ClaimNames("cards.example.com", "vram", "model")
     share = ClaimedShare("gpu.example.com", Fraction(4, 8), (81920,), custom=names)
@@ -166,13 +146,6 @@ def test_containers_that_share_a_card_need_room_for_all_of_them(ask):
     parts = [Fraction.of_memory(mib, 8) for mib in (4096, 1431)]
     memory = ClaimedShare(DRIVER, Fraction.of_memory(5527, 8).shared_by(parts), (40960, 81920))
     assert "a claim of 5527 MiB of a card, offered" in ask(of_several(memory)).stdout
-
-
-def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
-    share = ClaimedShare(DRIVER, SHARED, any_card=True)
-    said = ask(of_several(share)).stdout
-    assert f"gives it a claim by template {template_name(share)}. " in said
-    assert "of a card" not in said
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "forbidden"), ApiError(404, "not served")])
