@@ -159,3 +159,11 @@ def test_the_pages_command_prints_values_and_its_label_is_the_one_that_they_name
     values = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)[0])
     key, _, value = label.partition("=")
     assert values["agent"]["nodeSelector"] == {key: value}
+
+
+def test_for_the_agents_nodes_a_distribution_brings_its_paths_too():
+    _, k3s = operator_values("--gpus", "1", "--agent", "--platform", "k3s")
+    assert env(yaml.safe_load(k3s)["toolkit"]) == {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}
+    _, openshift = operator_values("--gpus", "1", "--agent", "--platform", "openshift")
+    _, plain = operator_values("--gpus", "1", "--agent")
+    assert yaml.safe_load(openshift) == {"spec": yaml.safe_load(plain)}

@@ -74,15 +74,6 @@ def test_annotations_of_a_template_count_for_what_is_asked_and_for_what_fits(tmp
     ]
 
 
-def test_only_nodes_of_the_policys_mode_are_counted(tmp_path):
-    values, policies = tmp_path / "values.yaml", tmp_path / "policies"
-    values.write_text(VALUES)
-    policies.mkdir()
-    (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: pooled}\n")
-    _, out, _ = run("check", values, "--policies", policies, "--inventory", INVENTORY)
-    assert "  maxPods 40 x 4 = 160 slices of 0 in the inventory; 0 such pods fit into it" in out
-
-
 @pytest.mark.parametrize(
     ("content", "inventory", "code", "expected"),
     [
@@ -147,19 +138,6 @@ def test_a_queue_that_asks_for_memory_in_another_unit_learns_what_to_write(check
     assert 'use a value such as "3814Mi"' in err
 
 
-def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(
-    check_memory, tmp_path
-):
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    text = "kind: Policy\nname: default\nlimits: {from: agent}\nmemory: {decimal: true}\n"
-    (policies / "default.yaml").write_text(text)
-    code, out, _ = check_memory("4G", "--policies", policies)
-    assert code == 0
-    assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
-    assert "limits from the agent of its node, to the slices and not to the MiB" in out
-
-
 def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
     policies = tmp_path / "policies"
     policies.mkdir()
@@ -195,3 +173,16 @@ def test_a_key_of_ours_in_the_wrong_place_of_a_template_is_a_mistake_with_its_li
             f'{values}:6: {at}.labels."clearml-injector/gpu-modell": {meant}',
         ],
     )
+
+
+def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(
+    check_memory, tmp_path
+):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    text = "kind: Policy\nname: default\nlimits: {from: agent}\nmemory: {decimal: true}\n"
+    (policies / "default.yaml").write_text(text)
+    code, out, _ = check_memory("4G", "--policies", policies)
+    assert code == 0
+    assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
+    assert "limits from the agent of its node, to the slices and not to the MiB" in out

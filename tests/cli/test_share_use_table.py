@@ -44,3 +44,7 @@ def test_json_has_null_for_what_is_not_measured():
     assert second.keys() == first.keys()
     unmeasured = [key for key, value in second.items() if value is None and first[key] is not None]
     assert unmeasured == list(first)[-6:]
+
+
+def test_without_shares_it_says_so():
+    assert use_lines([], NOW) == "no pod holds a share of a GPU"

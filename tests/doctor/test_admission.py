@@ -155,3 +155,9 @@ def test_a_namespace_that_a_policy_closes_is_no_failure():
 def test_a_pod_that_is_unchanged_where_failures_are_hidden_says_so():
     [(_, text)] = lines("trial", trial=Trial("team"), webhook=WebhookEntry("Ignore", MADE.certificate_pem))
     assert "or it failed, which failurePolicy hides" in text
+
+
+def test_a_service_without_endpoints_fails():
+    [(level, text)] = lines("endpoints", endpoints=())
+    assert level == "failed"
+    assert text.startswith("Service fraction-injector-webhook has no ready endpoint -- kubectl")

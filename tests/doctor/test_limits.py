@@ -85,3 +85,8 @@ def test_a_division_that_is_pending_or_failed_is_named(state, level, what):
     assert seen_level == level
     assert what in text
     assert lines("mig-state", nodes=(node(labels=labels),), node="gpu-2")[0][0] == "ok"
+
+
+def test_of_more_than_a_gpu_node_names_the_number_is_said():
+    found = lines("unlimited", reports={"gpu-1": says(unlimited=(TRAIN,), unlimited_count=40)})
+    assert found[1][1].startswith("node gpu-1: 39 more containers run without their limiter")

@@ -47,3 +47,9 @@ def test_what_is_unlimited_and_queues_that_nobody_serves_are_warnings():
         ("warning", "there is no library: a process can use all memory of its GPU"),
         ("warning", f'queue "gone" is not served, and 2 tasks wait in it -- {advice}'),
     ]
+
+
+def test_a_machine_without_a_runner_fails_that_check():
+    start = "no runner works -- start fraction-injector machine run, or its service"
+    assert said(None) == [("failed", start)]
+    assert said(WELL, runs=False)[0] == ("failed", start)

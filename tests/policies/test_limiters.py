@@ -19,17 +19,6 @@ def test_hami_core_limits_device_zero_per_gpu_and_every_device_pooled():
     )
 
 
-def test_hami_core_brings_library_cache_and_an_init_container_that_sees_no_gpu():
-    hami = limiter("hami-core")
-    assert hami.preload == f"{hami.library.mount_path}/libvgpu.so"
-    assert (hami.cache.mount_path, hami.cache.size_limit) == ("/usr/local/vgpu-cache", "8Mi")
-    init = hami.init_container
-    assert init.image == "docker.io/projecthami/hamicore:v2.10.0"
-    assert init.command == ("sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so")
-    assert init.env == (EnvVar("NVIDIA_VISIBLE_DEVICES", "void"),)
-    assert init.run_as_user == 65534
-
-
 def test_nvidia_driver_says_the_limit_in_plain_mib_and_requests_nothing_that_would_stay_behind():
     assert limiter("nvidia-driver").env == (
         EnvVar("NVIDIA_GPU_MEMORY_REQUEST", "0"),

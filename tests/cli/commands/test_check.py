@@ -157,3 +157,8 @@ def test_json_lists_notes_and_mistakes_with_their_place(tmp_path):
     code, out, _ = run("check", tmp_path, "-o", "json")
     [error] = json.loads(out)
     assert (code, error["level"], error["line"], error["path"]) == (1, "error", 3, "limitr")
+
+
+def test_standard_input_is_a_file_too():
+    ended = run("check", "-", text="kind: Policy\nname: default\n")
+    assert (ended.returncode, ended.stdout.partition(" is fine")[0]) == (0, "-")

@@ -94,3 +94,10 @@ def test_what_cannot_be_done_is_said(monkeypatch, api, arguments, said):
     ended = called(monkeypatch, api, "cordon", *arguments)
     assert ended.returncode == 2
     assert ended.stderr.startswith(f"fraction-injector: {said}")
+
+
+@pytest.mark.parametrize("command", ["cordon", "uncordon"])
+def test_a_resource_name_without_an_index_is_refused_before_the_cluster_is_asked(command):
+    result = run(command, "gpu-0", "--gpu-resource", "nvidia.com/gpu")
+    assert result.returncode == 2
+    assert '--gpu-resource "nvidia.com/gpu" must end in {index}' in result.stderr

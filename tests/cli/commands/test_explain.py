@@ -8,7 +8,7 @@ import pytest
 
 from testbed.gpu_nodes import GpuNode
 from tests.cli.running import FIXTURES, MANIFESTS, all_facts, as_yaml, explain, facts_of, run
-from tests.webhook.support import LABEL, container, fixture_review, pod
+from tests.webhook.support import LABEL, container, pod
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 ROOM_OF_INVENTORY = 15
@@ -53,66 +53,6 @@ def test_an_injected_pod_is_printed_as_it_would_be_stored():
     assert jsonpatch.apply_patch(sent, facts["patch"]) == facts["pod"]
     assert facts["pod"]["metadata"]["annotations"]["clearml-injector/gpu-index"] == str(facts["index"])
     assert (facts["policy"], facts["queue"], facts["limiter"]) == ("default", None, "hami-core")
-
-
-@pytest.fixture
-def whole_gpus(tmp_path):
-    (tmp_path / "default.yaml").write_text('kind: Policy\nname: default\nfractions: {"1.000": 8, "2": 16}\n')
-    return tmp_path
-
-
-@pytest.mark.parametrize(("fraction", "index"), [("1.000", [0]), ("2", [0, 1])])
-def test_the_index_of_whole_gpus_is_a_list(whole_gpus, fraction, index):
-    facts = facts_of(as_yaml(pod(fraction=fraction)), "--policies", whole_gpus)
-    assert (facts["index"], facts["memoryMiB"], facts["slices"]) == (index, None, 8 * len(index))
-
-
-def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():
-    found = {"kind": "List", "items": [pod(), {"kind": "PodList", "items": [pod(fraction="0.5")]}]}
-    result = explain("-", "--output", "json", text=json.dumps(found))
-    assert result.returncode == 1
-    assert [facts["allowed"] for facts in json.loads(result.stdout)] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("clearml-half.create", "injected"),
-        ("bad-label-nan.create", "label-not-allowed"),
-        ("label-update.update", "not-handled"),
-        ("ephemeral.ephemeralcontainers.update", "not-handled"),
-    ],
-)
-def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
-    [facts] = all_facts(FIXTURES / "admission-reviews" / f"{name}.json")
-    assert facts["code"] == code
-    if code != "injected":
-        assert facts["pod"] == fixture_review(name)["request"]["object"]
-
-
-def test_what_changes_is_a_diff_of_the_pods_yaml():
-    result = explain("-f", MANIFESTS / "bare.yaml")
-    changed = [line[2:] for line in result.stdout.splitlines()[3:]]
-    assert {line[:1] for line in changed} <= {"+", "-", " ", "."}
-    [facts] = all_facts(MANIFESTS / "bare.yaml")
-    whole = as_yaml(facts["pod"]).splitlines()
-    added = [line[1:] for line in changed if line.startswith("+")]
-    assert set(added) <= set(whole)
-    assert f"        nvidia.com/gpu-{facts['index']}: '{facts['slices']}'" in added
-
-
-def indices(*arguments):
-    text = "---\n".join(as_yaml(pod(fraction="0.750")) for _ in range(3))
-    found = all_facts("-", *arguments, text=text)
-    return [facts["pod"]["spec"]["containers"][0]["resources"]["limits"] for facts in found]
-
-
-def test_each_is_decided_alone_or_all_in_one_ledger():
-    one, *others = indices()
-    assert [one, *others] == [one, one, one]
-    decided = indices("--together")
-    assert decided[0] == one
-    assert len({str(limits) for limits in decided}) > 1
 
 
 def test_pods_for_which_nothing_is_left_are_said_to_wait():
@@ -271,3 +211,9 @@ def test_of_a_pod_that_was_injected_before_it_is_not_said_that_no_node_has_room(
     stored = facts_of(as_yaml(pod()))["pod"]
     again = facts_of(as_yaml(stored))
     assert (again["code"], again["hasRoom"]) == ("unchanged", None)
+
+
+def test_a_pod_that_stands_alone_learns_that_it_is_packed(spreading):
+    out = explain("-", "--policies", spreading, text=as_yaml(pod())).stdout
+    assert "  place pack: neither controller, generateName nor queue name the pod's owner" in out
+    assert "place" not in explain("-", text=as_yaml(pod())).stdout

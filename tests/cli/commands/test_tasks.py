@@ -202,6 +202,14 @@ def test_what_is_no_text_is_refused_in_one_line(call, store, monkeypatch):
     assert call("submit", "--queue", "half", "\udcff")[0] == 2
 
 
+def test_a_log_that_cannot_be_read_is_named_in_one_line(call, store, tmp_path):
+    call("submit", "--queue", "half", "true")
+    begin(store, 1)
+    log = tmp_path / "private" / TASKS / "1" / "1" / "log"
+    log.mkdir(parents=True)
+    assert call("logs", "1") == (2, f"fraction-injector: {log} cannot be read: Is a directory\n")
+
+
 def test_a_folder_that_is_gone_is_refused_in_one_line(call, store, tmp_path, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")

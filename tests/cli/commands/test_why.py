@@ -285,3 +285,61 @@ def test_the_namespace_is_that_of_the_context(tmp_path):
     assert namespace_of(file, "other") == "default"
     assert namespace_of(tmp_path / "missing") == "default"
     assert namespace_of(None) == "default"
+
+
+def test_a_gpu_node_that_could_not_be_read_is_named(ask):
+    ended = ask({**running(), f"{REPORTS}/gpu-0": ApiError(500, "no")})
+    assert "Not read: the GpuNode, which shows what it uses" in ended.stderr
+
+
+@pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])
+def test_who_waits_for_a_card_to_be_divided_learns_why_it_is_not(ask, labels):
+    found = waiting()
+    amounts = {"nvidia.com/mig-3g.40gb": "1"}
+    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    found["metadata"]["labels"] = labels
+    says = "0/1 nodes are available: 1 Insufficient nvidia.com/mig-3g.40gb."
+    found["status"]["conditions"][0]["message"] = says
+    waits = event("Pod", "train", "MigWaits", "node gpu-1 can be divided for it after a pause")
+    of_another = {**event("Pod", "train", "MigNeverFits", "no card has it"), "lastTimestamp": ago(700)}
+    scheduler = {**event("Pod", "train", "FailedScheduling", says), "lastTimestamp": ago(1)}
+    events = {"items": [of_another, scheduler, waits]}
+    ended = ask({f"{NAMESPACE}/pods/train": found, f"{NAMESPACE}/events?involvedObject.name=train": events})
+    said = (
+        "About dividing a card for it, the injector reports: node gpu-1 can be divided for it after a pause."
+    )
+    assert said in ended.stdout
+    assert "no card has it" not in ended.stdout
+
+
+def test_a_refusal_behind_a_page_that_cannot_be_read_is_found_by_the_very_name(ask):
+    name = f"{REFUSALS},involvedObject.name=train"
+    broken = {REFUSALS: [OTHERS, ApiError(410, "expired")]}
+    ended = ask({**broken, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
+    assert "The injector denied it: use 0.500." in ended.stdout
+    ended = ask(broken)
+    assert "could not be read" not in ended.stdout
+    assert "Not read: Events: the API server answered 410: expired" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "fragment"),
+    [
+        (
+            {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"},
+            "Error: no devices",
+        ),
+        (
+            {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
+            "container a: ImagePullBackOff",
+        ),
+        (
+            {"initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 3}}}]},
+            "container i: exit status 3",
+        ),
+    ],
+)
+def test_what_keeps_the_containers_from_running_is_reported(ask, status, fragment):
+    pod = waiting(status=status)
+    pod["spec"]["nodeName"] = "gpu-0"
+    assert fragment in ask({f"{NAMESPACE}/pods/train": pod}).stdout

@@ -158,14 +158,6 @@ def test_what_cannot_be_read_is_said_once(ask, error):
     assert without_claims.stderr.startswith("Not read: ResourceClaims of all namespaces, which show what is")
 
 
-def test_a_claim_that_cannot_be_read(ask):
-    for wrong in (ApiError(403, "forbidden"), {"metadata": {"name": "c"}, "spec": {"devices": 5}}):
-        ended = ask({**KNOWN, CLAIM: wrong})
-        assert f"gives it a claim by template {TEMPLATE}. " in ended.stdout
-        assert "Its ResourceClaim could not be read" in ended.stdout
-        assert ended.stderr.startswith("Not read: the pod's ResourceClaim: ")
-
-
 def test_a_claim_that_was_deleted(ask):
     assert "Its ResourceClaim train-x was deleted" in ask({**KNOWN, CLAIM: ApiError(404, "gone")}).stdout
 
@@ -226,3 +218,23 @@ def test_hostile_texts_in_a_claim_do_not_reach_the_terminal(ask):
     assert ended.returncode == 0
     assert "\x1b" not in ended.stdout
     assert len(ended.stdout) < 2000
+
+
+def test_model_and_memory_that_the_pod_asks_for_narrow_the_cards(ask):
+    kinds = {"clearml-injector/gpu-model": "H100"}
+    assert "No such card is offered" in ask({**KNOWN, POD: claiming(**kinds)}).stdout
+
+
+def test_of_containers_that_may_part_no_amount_of_one_card_is_said(ask):
+    share = ClaimedShare(DRIVER, SHARED, any_card=True)
+    said = ask(of_several(share)).stdout
+    assert f"gives it a claim by template {template_name(share)}. " in said
+    assert "of a card" not in said
+
+
+def test_a_claim_that_cannot_be_read(ask):
+    for wrong in (ApiError(403, "forbidden"), {"metadata": {"name": "c"}, "spec": {"devices": 5}}):
+        ended = ask({**KNOWN, CLAIM: wrong})
+        assert f"gives it a claim by template {TEMPLATE}. " in ended.stdout
+        assert "Its ResourceClaim could not be read" in ended.stdout
+        assert ended.stderr.startswith("Not read: the pod's ResourceClaim: ")

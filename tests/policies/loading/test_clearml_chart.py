@@ -61,16 +61,6 @@ def test_the_documented_example_is_read_as_it_stands():
     assert problems(DOCUMENTED) == []
 
 
-@pytest.mark.parametrize(
-    "limits", ["{}", "{nvidia.com/gpu: 1}", "{nvidia.com/gpu: '4'}", "{nvidia.com/gpu.shared: 4}"]
-)
-@pytest.mark.parametrize("fraction", [None, '"0.5"', "0.5", "500m"])
-def test_amounts_that_mean_the_label_are_fine(limits, fraction):
-    if fraction is not None:
-        limits = limits.replace("}", f", clear.ml/fraction-1: {fraction}}}").replace("{,", "{")
-    assert problems(template('"0.500"', limits)) == []
-
-
 def annotated(annotations, limits="{}"):
     """Values of one queue of half GPUs, with annotations in its template."""
     labels = '{clearml-injector/fraction: "0.500"}'

@@ -21,20 +21,6 @@ def test_mistakes_of_queues_are_found(queues, expected):
     assert expected in "\n".join(problems(q=f"kind: Queues\nqueues: {queues}\n"))
 
 
-def test_the_chart_agents_template_is_taken_as_it_is():
-    text = """
-kind: Queues
-queues:
-  default0500:
-    templateOverrides:
-      labels: {required-resources: "0.5", clearml-injector/fraction: "0.500"}
-      resources: {limits: {nvidia.com/gpu: 1, clear.ml/fraction-1: "0.5"}}
-      nodeSelector: {pool: gpu}
-    queueSettings: {maxPods: 10, other: x}
-"""
-    assert problems(q=text) == []
-
-
 def test_the_digest_follows_the_content_and_nothing_else():
     digest = policy_set(a="kind: Policy\nname: a\n").digest
     assert len(digest) == 12

@@ -1,6 +1,5 @@
 """A directory in, a checked set out, or every mistake with its place."""
 
-import errno
 import os
 from pathlib import Path
 
@@ -49,17 +48,6 @@ def test_unreadable_files_are_named_all_of_them(tmp_path):
         "folder.yaml: cannot be read: Is a directory",
         "pipe.yaml: cannot be read: is not a regular file",
     ]
-
-
-def test_a_file_without_read_permission_is_named(tmp_path, monkeypatch):
-    (tmp_path / "default.yaml").write_bytes(DEFAULT)
-
-    def refuse(*args):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(UnreadableError, match=r"^default\.yaml: cannot be read: Permission denied$"):
-        load_policies(tmp_path)
 
 
 def test_a_set_without_a_default_policy_is_refused():

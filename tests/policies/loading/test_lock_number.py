@@ -70,17 +70,6 @@ def test_a_lock_that_comes_or_goes_is_not_waited_for(mount, before, after):
     assert live.reload().changed is True
 
 
-def test_the_newest_of_several_changes_waits_again(mount):
-    write(mount, "00000001")
-    live = LivePolicies(mount.folder)
-    for number in ("00000002", "00000003"):
-        write(mount, number)
-        for _ in range(LOCK_WAIT_READINGS):
-            assert live.reload().changed is False
-    assert live.reload().changed is True
-    assert live.current.digest.endswith(".00000003")
-
-
 def test_a_broken_set_meanwhile_is_reported_and_ends_the_wait(mount):
     write(mount, "00000001")
     live = LivePolicies(mount.folder)

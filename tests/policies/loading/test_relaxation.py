@@ -64,13 +64,6 @@ def test_an_entry_for_all_namespaces_may_tighten(entry):
     assert problems(tight=tight, queues=f"kind: Queues\nqueues:\n  q:\n    {entry}\n") == []
 
 
-def test_an_entry_may_allow_less_for_every_namespace():
-    default = "kind: Policy\nname: default\nallow: {hostPaths: [/etc/containerd, /etc/kubernetes]}\n"
-    less = "kind: Policy\nname: less\nallow: {hostPaths: [/etc/kubernetes]}\n"
-    queues = "kind: Queues\nqueues: {q: {policy: less}}\n"
-    assert problems(default=default, less=less, queues=queues) == []
-
-
 def test_a_policy_of_another_mode_with_the_same_limiter_relaxes_nothing():
     pooled = "kind: Policy\nname: pooled\nresources: {mode: pooled}\n"
     assert problems(pooled=pooled, queues="kind: Queues\nqueues: {q: {policy: pooled}}\n") == []

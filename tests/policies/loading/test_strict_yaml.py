@@ -27,7 +27,8 @@ def problem_of(text):
 
 
 def test_plain_values_keep_their_type_and_numbers_their_digits():
-    text = "a: 1\nb: 0.500\nc: 'x'\nd: true\ne: ~\nf: [1, {g: -2}]\nh: yes\ni: 010\nj: 1_000\nk: 0x10\nl: .5"
+    text = "a: 1\nb: 0.500\nc: 'x'\nd: true\ne: ~\nf: [1, {g: -2}]\nh: yes\ni: 010\nj: 1_000\nk: 0x10\n"
+    text += "l: .5\nm: '1'\n"
     assert read(text) == [
         {
             "a": 1,
@@ -41,13 +42,10 @@ def test_plain_values_keep_their_type_and_numbers_their_digits():
             "j": "1_000",
             "k": "0x10",
             "l": Decimal("0.5"),
+            "m": "1",
         }
     ]
     assert str(read("b: 0.500")[0]["b"]) == "0.500"
-
-
-def test_quoted_numbers_are_text():
-    assert read("a: \"1\"\nb: '0.5'\nc: |\n  7") == [{"a": "1", "b": "0.5", "c": "7"}]
 
 
 def test_every_key_and_item_knows_its_line():
