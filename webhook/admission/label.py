@@ -9,8 +9,7 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
 from modes.memory_text import memory_mib, memory_rule
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import fraction_on_gpus
-from policies.model.label_advice import label_advice, memory_problem
+from policies.model.label_advice import fraction_on_gpus, label_advice, memory_problem
 from policies.model.pod_keys import misplaced_keys
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
