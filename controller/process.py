@@ -25,7 +25,7 @@ from controller.claims.template_objects import templates
 from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
-from controller.pods.pod_demands import PodClaims, PodDemands
+from controller.pods.pod_demands import DemandsReader
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.publish import gpu_metrics, node_problems, page
 from controller.publish.gpu_metrics import GpuMetrics
@@ -308,8 +308,8 @@ class ControllerProcess:
     def _shown(self) -> Page:
         """Create the page, which only this machine can reach."""
         names, denials = self._options.names, self._served.denials
-        demands, claims = PodDemands(self._api).of, PodClaims(self._api).of
-        reasons = page.WaitingReasons(self._state, names, demands, claims, self._policies)
+        demands = DemandsReader(self._api).of
+        reasons = page.WaitingReasons(self._state, names, demands, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         return Page(self._state, facts)

@@ -138,14 +138,15 @@ class StoredLedger(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, ledger: GpuLedger) -> StoredLedger:
         """Return the remembered part of a GpuLedger that was read."""
-        owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
-        return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
+        owners, status = tuple([owner.uid for owner in ledger.metadata.owner_references]), ledger.status
+        if status is None:
+            return cls(owners)
+        return cls(owners, digest_of(status), status.conditions, status.lease_transition)
 
-    @classmethod
-    def with_status(cls, owners: tuple[str, ...], status: Status) -> StoredLedger:
-        """Return the remembered part of a GpuLedger with these owners and this status."""
-        digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
-        return cls(owners, digest, status.conditions, status.lease_transition)
+
+def digest_of(status: Status) -> bytes:
+    """Return the digest by which equal statuses are recognised."""
+    return hashlib.blake2b(_encode(status), digest_size=16).digest()
 
 
 def gpu_ledgers() -> Resource[GpuLedger]:
