@@ -27,7 +27,7 @@ from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
 from controller.pods.pod_demands import DemandsReader
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
-from controller.publish import gpu_metrics, node_problems, page
+from controller.publish import gpu_metrics, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.usage_metrics import UsageCollector
@@ -36,7 +36,6 @@ from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
-from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
@@ -246,7 +245,6 @@ class ControllerProcess:
         """Run for leader once the ledger is complete; run the leader's tasks while leading."""
         await self._state.synced.wait()
         await self._wait_for_slices()
-        await self._log_nodes()
         keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
             group.create_task(keep(BackgroundTask.beating("election", self._leadership.run, period)))
@@ -262,15 +260,6 @@ class ControllerProcess:
                 await self._state.claims_listed.wait()
         except TimeoutError:
             self._log.warning("ResourceSlices and ResourceClaims are not listed yet: they do not count")
-
-    async def _log_nodes(self) -> None:
-        nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
-        async for some in self._state.yielding.batches(nodes):
-            with_gpus += sum(node.fact.has_gpus for node in some)
-            lacking += [node.fact for node in some if node_problems.of_fact(node.fact) is not None]
-        self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
-        for fields in node_problems.lacking(lacking):
-            self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:
         """Run the leader's loops, term after term."""

@@ -17,12 +17,10 @@ from controller.publish.gpu_ledger import (
     status_of,
     view_of,
 )
-from controller.publish.node_problems import lacking
 from kube.dra import DRIVER
 from ledger.card_view import CardShare, CardView
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Holding, NodeView, Unlisted
-from modes.facts import NodeFact
 from modes.units import profile_of_resource
 from testbed.controller_process import CRD
 from tests.ledger.cluster import gpu_node, holder
@@ -199,20 +197,6 @@ def test_a_node_that_takes_no_fractions_says_what_it_lacks_and_what_to_run(chang
     assert (condition.type, condition.status) == ("TakesFractions", str(reason == "Sliced"))
     assert condition.reason == reason
     assert message in condition.message
-
-
-def test_the_start_names_nodes_that_take_no_fractions():
-    nodes = [
-        NodeFact(name="sound", gpus=((0, 8),), slices_per_gpu=8, gpu_mib=81920),
-        NodeFact(name="cpu"),
-        *(NodeFact(name=name, gpus=((0, 8),), slices_per_gpu=8) for name in "dcba"),
-        NodeFact(name="whole", pooled=8, pooled_gpus=8, gpu_mib=81920),
-        NodeFact(name="pool", pooled=64, pooled_gpus=8, gpu_mib=81920),
-    ]
-    first, second = lacking(nodes)
-    assert (first["reason"], first["count"], first["nodes"]) == ("NoMemoryLabel", 4, "a, b, c")
-    assert "kubectl label node d nvidia.com/gpu.memory=" in first["what"]
-    assert (second["reason"], second["count"], second["nodes"]) == ("WholeGpus", 1, "whole")
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 64])
