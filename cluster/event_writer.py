@@ -13,6 +13,7 @@ from service.turns import TurnQueue
 EVENT_SECONDS = 3.0
 """Timeout of a request."""
 MAX_WAITING = 1000
+MAX_KNOWN = 10_000
 Manifest = Mapping[str, Any]
 
 
@@ -33,6 +34,8 @@ class _Waiting(NamedTuple):
 class EventWriter:
     """Writes Events one after the other, in a task of its own, so that slow ones delay nothing else.
 
+    An Event's name says what it is about: of one name, only the first is written.
+
     Args:
         api: the API server.
         lost: called for each Event that is lost.
@@ -42,15 +45,25 @@ class EventWriter:
         self._api = api
         self._lost = lost
         self._waiting: TurnQueue[_Waiting] = TurnQueue(MAX_WAITING, lambda each: each.namespace)
+        self._known: dict[str, None] = {}
+        """Names of Events, the oldest first."""
         self._log = get_logger("events")
 
-    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> None:
-        """Write an Event soon; `written` is called if there was none of its name.
+    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> bool:
+        """Write an Event soon, and return True, unless one of its name was given before.
 
-        If too many wait, the newest one of the namespace with most is lost.
+        `written` is called if the API server had none of its name. If too many wait, the newest one of the
+        namespace with most is lost.
         """
-        if self._waiting.put(_Waiting(manifest, written)) is not None:
+        if (name := manifest["metadata"]["name"]) in self._known:
+            return False
+        self._known[name] = None
+        if len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+        if (lost := self._waiting.put(_Waiting(manifest, written))) is not None:
+            self._known.pop(lost.manifest["metadata"]["name"], None)
             self._lost()
+        return True
 
     async def run(self) -> None:
         """Write Events until cancelled; those that still wait then are left out."""

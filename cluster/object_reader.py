@@ -46,18 +46,21 @@ class _Event(msgspec.Struct, Generic[Object]):
     object: Object
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class ObjectMetadata(msgspec.Struct, rename="camel", gc=False):
+    """What says which object it is, and in which version."""
+
     name: str = ""
     namespace: str = ""
     resource_version: str = ""
 
     @property
     def key(self) -> ObjectKey:
+        """Namespace and name."""
         return self.namespace, self.name
 
 
 class _Named(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 class _Status(msgspec.Struct):

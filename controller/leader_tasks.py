@@ -210,5 +210,5 @@ class LeaderTasks:
             keep_previous=timedelta(seconds=options.ca_keep),
             retry=timedelta(seconds=options.ca_retry),
         )
-        loop = CertificateLoop(store, leadership, metrics, names, rotation)
+        loop = CertificateLoop(store, leadership, metrics, names, rotation, events=self._event_writer)
         yield BackgroundTask.beating("certificates", loop.run, STEP_SECONDS + options.ca_retry)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader, refuse
+from cluster.object_reader import ObjectMetadata, ObjectReader, refuse
 
 
 class _Claim(msgspec.Struct, rename="camel", gc=False):
@@ -16,14 +16,8 @@ class _Spec(msgspec.Struct, rename="camel", frozen=True, gc=False):
     resource_claims: list[_Claim] | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class _Pod(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec = _Spec()
 
 

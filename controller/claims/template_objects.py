@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader
 from kube.dra import TEMPLATE_LABEL
 from modes.claim_name import sizes_of_name
 from service.log import get_logger
@@ -26,14 +26,8 @@ class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
     """Its `spec`, as decoded JSON; None if it is larger than any of ours."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class _Template(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: Any = None
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader
 from controller.watch.claim_cards import cards_by_driver
 from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
 from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
@@ -47,14 +47,8 @@ class _Status(msgspec.Struct, rename="camel", gc=False):
     reserved_for: list[_Consumer] | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class _ResourceClaim(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     status: _Status = msgspec.field(default_factory=_Status)
 
 

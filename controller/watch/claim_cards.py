@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader
 from kube.dra import DRIVER, MEMORY_ATTRIBUTE, NVIDIA_DRIVER, SHARE_CAPACITY, CustomCards
 from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
@@ -71,13 +71,8 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     devices: list[_Device] | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    resource_version: str = ""
-
-
 class _ResourceSlice(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader
 from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.use import PodUses, by_pod
 from modes.facts import NodeAgent, NodeFact
@@ -128,13 +128,8 @@ class _Status(msgspec.Struct, gc=False):
     offer: str = ""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    resource_version: str = ""
-
-
 class _GpuNode(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     status: _Status | None = None
 
 

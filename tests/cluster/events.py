@@ -10,8 +10,11 @@ class KeptEvents:
         self.bodies = []
 
     def write(self, manifest, written=lambda: None):
+        if manifest["metadata"]["name"] in [each["metadata"]["name"] for each in self.bodies]:
+            return False
         self.bodies.append(manifest)
         written()
+        return True
 
 
 class EventsOfSteps(EventWriter):

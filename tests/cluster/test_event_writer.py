@@ -42,7 +42,8 @@ def test_nobody_waits_for_an_event_and_namespaces_take_turns():
         events = EventWriter(api, lambda: lost.append(1))
         for number in range(3):
             events.write(an_event("many", f"m{number}"), lambda: counted.append(1))
-        events.write(an_event("few", "f0"))
+        assert events.write(an_event("few", "f0"))
+        assert not events.write(an_event("few", "f0"))
         assert api.names == []
         await written(events, 4, api)
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from certs.observation import SecretContent
-from controller.certificates.delivery import CertificateDelivery
+from controller.certificates.store import CertificateStore, Installation
 from kube.names import CERTIFICATE_ANNOTATION
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 
@@ -23,7 +23,7 @@ def asked(*replies, content=CONTENT):
 
     async def main():
         async with talking_to(fake) as api:
-            await CertificateDelivery(api, "own", "x-tls").trigger(content)
+            await CertificateStore(api, Installation("own", "x")).deliver(content)
 
     asyncio.run(main())
     return fake.asked
