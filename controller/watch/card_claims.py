@@ -17,6 +17,8 @@ from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
 from service.log import get_logger
 
 _MIB = 1024 * 1024
+MAX_AMOUNT = 2**40
+"""More than any card has, so that sums of all claims stay integers of 64 bits."""
 _log = get_logger("watch")
 
 
@@ -89,7 +91,7 @@ def _part(names: CustomCards, result: _Result) -> ClaimedPart:
     if max(map(len, (result.pool, result.device, result.request))) > MAX_NAME:
         raise ValueError(f"a name has more than {MAX_NAME} characters")
     card, consumed = CardKey(result.driver, result.pool, result.device), result.consumed_capacity or {}
-    amount = whole(consumed[names.capacity]) if names.capacity in consumed else None
+    amount = min(whole(consumed[names.capacity]), MAX_AMOUNT) if names.capacity in consumed else None
     if amount is None or names.driver == DRIVER:
         return ClaimedPart(card, 0, SHARES_OF_CARD if amount is None else amount, result.request)
     return ClaimedPart(card, -(-amount // _MIB), 0, result.request)

@@ -111,13 +111,12 @@ def test_what_is_written_reads_back_as_the_same_view():
 
 
 def test_sums_beyond_what_the_resource_can_hold_are_published_as_the_most_that_it_can():
-    card = dataclasses.replace(CARD, memory_mib=2**64, claimed_mib=2**65, free_mib=2**64)
     huge = [Holding("team", name, "holder", 9 * 10**18) for name in "ab"]
     rest = Unlisted(2, 18 * 10**18, 18 * 10**18)
     one_pod = GpuView(1, 8, (Holding("team", "c", "holder", 18 * 10**18),))
     pooled = GpuView(None, 8, (), unlisted=rest)
     original = view(GpuView(0, 8, tuple(huge)), one_pod, pooled)
-    original = dataclasses.replace(original, unlisted=rest, cards=(card,))
+    original = dataclasses.replace(original, unlisted=rest)
     status = status_of(original, 1, NOW, ())
     assert (status.used, status.over, status.gpus[0].used) == (2**63 - 1,) * 3
     numbers = list(integers_in(status_manifest("gpu-0", status)))
