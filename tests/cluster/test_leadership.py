@@ -38,11 +38,6 @@ class LeaseApi(FakeApi):
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 async def stand():
     """The Lease, the clock, and two candidates."""
     fake, clock = LeaseApi(), Clock()
