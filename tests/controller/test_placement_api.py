@@ -39,6 +39,7 @@ from tests.controller.claims.test_claim_templates import CLAIMED, Api
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from tests.ledger.cluster import changed, request_of
 
+pytestmark = pytest.mark.anyio
 EIGHTH = Fraction(1, 8)
 
 
@@ -340,23 +341,19 @@ def test_the_ledger_comes_with_leader_and_term():
     assert reply.ledger == state.ledger.view()
 
 
-def test_a_stream_begins_with_everything_and_goes_on_with_what_changes():
-    async def main():
-        state, _ = ready_state("a", "b")
-        served = api(state)
-        events = read(served._events())
-        beginning = [await anext(events) for _ in range(4)]
-        state.set_pod(seen_pod("x", node="b"))
-        changed = await anext(events)
-        state.remove_node("a")
-        gone = await anext(events)
-        state.set_pod(seen_pod("w"))
-        backlog = await anext(events)
-        served.stop_streams()
-        rest = [event async for event in events]
-        return beginning, changed, gone, backlog, rest, state
-
-    beginning, changed, gone, backlog, rest, state = asyncio.run(main())
+async def test_a_stream_begins_with_everything_and_goes_on_with_what_changes():
+    state, _ = ready_state("a", "b")
+    served = api(state)
+    events = read(served._events())
+    beginning = [await anext(events) for _ in range(4)]
+    state.set_pod(seen_pod("x", node="b"))
+    changed = await anext(events)
+    state.remove_node("a")
+    gone = await anext(events)
+    state.set_pod(seen_pod("w"))
+    backlog = await anext(events)
+    served.stop_streams()
+    rest = [event async for event in events]
     assert [describe(event) for event in beginning] == ["backlog of 0", "a: 0", "b: 0", "synced"]
     assert [describe(event) for event in (changed, gone, backlog)] == ["b: 4", "a is gone", "backlog of 1"]
     assert rest == []

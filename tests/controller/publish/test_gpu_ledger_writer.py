@@ -15,6 +15,7 @@ from tests.cluster.objects import event
 from tests.controller.replicas import until
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 
+pytestmark = pytest.mark.anyio
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 LEDGER = f"{LEDGERS}/a"
 
@@ -118,56 +119,44 @@ def used(fake):
     return [body["status"]["used"] for _, path, _, body in fake.asked if path.endswith("/status")]
 
 
-def test_changes_of_one_round_are_one_write():
-    async def main():
-        state, _ = ready_state("a")
-        fake = LedgersApi()
-        async with publishing(fake, state):
-            await until(lambda: len(used(fake)) == 1)
-            for name in ("x", "y"):
-                state.set_pod(seen_pod(name, node="a"))
-            await until(lambda: len(used(fake)) == 2)
-        return used(fake), fake.writes
-
+async def test_changes_of_one_round_are_one_write():
     status = ("PATCH", f"{LEDGER}/status")
-    assert asyncio.run(main()) == ([0, 8], [("PATCH", LEDGER), status, status])
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    async with publishing(fake, state):
+        await until(lambda: len(used(fake)) == 1)
+        for name in ("x", "y"):
+            state.set_pod(seen_pod(name, node="a"))
+        await until(lambda: len(used(fake)) == 2)
+    assert (used(fake), fake.writes) == ([0, 8], [("PATCH", LEDGER), status, status])
 
 
-def test_a_write_that_failed_is_made_again():
-    async def main():
-        state, _ = ready_state("a")
-        fake = LedgersApi()
-        fake.refusals = 1
-        async with publishing(fake, state):
-            await until(lambda: used(fake))
-        return used(fake)
-
-    assert asyncio.run(main()) == [0]
+async def test_a_write_that_failed_is_made_again():
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    fake.refusals = 1
+    async with publishing(fake, state):
+        await until(lambda: used(fake))
+    assert used(fake) == [0]
 
 
-def test_what_no_longer_leads_writes_nothing():
-    async def main():
-        state, _ = ready_state("a")
-        leadership = Leadership()
-        leadership.leads = False
-        fake = LedgersApi()
-        async with publishing(fake, state, leadership) as writer:
-            await writer.run()
-        return fake.writes
-
-    assert asyncio.run(main()) == []
+async def test_what_no_longer_leads_writes_nothing():
+    state, _ = ready_state("a")
+    leadership = Leadership()
+    leadership.leads = False
+    fake = LedgersApi()
+    async with publishing(fake, state, leadership) as writer:
+        await writer.run()
+    assert fake.writes == []
 
 
-def test_a_ledger_of_a_higher_term_raises_ours_and_one_without_a_node_is_deleted():
-    async def main():
-        state, _ = ready_state()
-        fake = LedgersApi({"metadata": {"name": "gone"}, "status": {"leaseTransition": 9}})
-        leadership = Leadership()
-        async with publishing(fake, state, leadership):
-            await until(lambda: not fake.stored)
-        return leadership.raised, fake.writes
-
-    assert asyncio.run(main()) == ([10], [("DELETE", f"{LEDGERS}/gone")])
+async def test_a_ledger_of_a_higher_term_raises_ours_and_one_without_a_node_is_deleted():
+    state, _ = ready_state()
+    fake = LedgersApi({"metadata": {"name": "gone"}, "status": {"leaseTransition": 9}})
+    leadership = Leadership()
+    async with publishing(fake, state, leadership):
+        await until(lambda: not fake.stored)
+    assert (leadership.raised, fake.writes) == ([10], [("DELETE", f"{LEDGERS}/gone")])
 
 
 def test_what_somebody_deletes_edits_or_disowns_is_written_again():
@@ -211,51 +200,42 @@ async def rounds(writer):
         await asyncio.sleep(3 * publishing_module.SECONDS_BETWEEN_ROUNDS)
 
 
-def test_slow_writes_hold_up_nobody_else():
-    async def main():
-        names = [f"n{number}" for number in range(3 * WRITES_AT_ONCE)]
-        state, _ = ready_state(*names)
-        fake = LedgersApi()
-        fake.slow = set(names[: WRITES_AT_ONCE - 1])
-        async with publishing(fake, state):
-            await until(lambda: len(fake.stored) == len(names) - len(fake.slow))
-        return fake.slow.isdisjoint(fake.stored)
-
-    assert asyncio.run(main())
+async def test_slow_writes_hold_up_nobody_else():
+    names = [f"n{number}" for number in range(3 * WRITES_AT_ONCE)]
+    state, _ = ready_state(*names)
+    fake = LedgersApi()
+    fake.slow = set(names[: WRITES_AT_ONCE - 1])
+    async with publishing(fake, state):
+        await until(lambda: len(fake.stored) == len(names) - len(fake.slow))
+    assert fake.slow.isdisjoint(fake.stored)
 
 
-def test_a_write_that_is_never_answered_ends_and_is_made_again(monkeypatch):
+async def test_a_write_that_is_never_answered_ends_and_is_made_again(monkeypatch):
     monkeypatch.setattr(publishing_module, "WRITE_SECONDS", 0.05)
 
-    async def main():
-        state, _ = ready_state("a")
-        fake = LedgersApi()
-        fake.slow = {"a"}
-        async with publishing(fake, state):
-            await until(lambda: fake.writes)
-            fake.slow.clear()
-            await until(lambda: used(fake) == [0])
-
-    asyncio.run(main())
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    fake.slow = {"a"}
+    async with publishing(fake, state):
+        await until(lambda: fake.writes)
+        fake.slow.clear()
+        await until(lambda: used(fake) == [0])
 
 
-def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
-    async def main():
-        state, _ = ready_state("a", "b")
-        fake = LedgersApi()
-        async with publishing(fake, state) as writer:
-            await until(lambda: len(used(fake)) == 2)
-            for name in ("a", "b"):
-                found = fake.stored[name]
-                fake.put({**found, "status": {**found["status"], "leaseTransition": 8}})
-            await until(lambda: writer.behind)
-            count = len(fake.writes)
-            state.set_pod(seen_pod("x", node="a"))
-            await rounds(writer)
-            behind = writer._metrics.terms_behind._value.get()
-            return writer.behind, len(fake.writes) - count, behind
-
-    text, writes, behind = asyncio.run(main())
+async def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
+    state, _ = ready_state("a", "b")
+    fake = LedgersApi()
+    async with publishing(fake, state) as writer:
+        await until(lambda: len(used(fake)) == 2)
+        for name in ("a", "b"):
+            found = fake.stored[name]
+            fake.put({**found, "status": {**found["status"], "leaseTransition": 8}})
+        await until(lambda: writer.behind)
+        count = len(fake.writes)
+        state.set_pod(seen_pod("x", node="a"))
+        await rounds(writer)
+        text, writes = writer.behind, len(fake.writes) - count
+        behind = writer._metrics.terms_behind._value.get()
     assert text == (
         "GpuLedgers are written in term 8 by another controller, this one leads in term 3: uninstall one of "
         "two installations, then restart this controller"

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
 from controller.pods.pod_demands import PodDemands
 from controller.policies.watched_policies import WatchedPolicies
@@ -24,6 +25,8 @@ from modes.units import Gpu
 from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
+
+pytestmark = pytest.mark.anyio
 
 
 async def nothing(_pod):
@@ -78,7 +81,7 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command():
     assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
 
 
-def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
+async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
     state, clock = ready_state("a")
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
@@ -91,12 +94,9 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
     async def why(name):
         return await made.of(pending[name])
 
-    async def main():
-        first = [await why(name) for name in ("w4", "v4", "w5")]
-        clock.now += page.SECONDS_BETWEEN_WALKS
-        return first, await why("w5")
-
-    first, later = asyncio.run(main())
+    first = [await why(name) for name in ("w4", "v4", "w5")]
+    clock.now += page.SECONDS_BETWEEN_WALKS
+    later = await why("w5")
     assert first[0] == first[1]
     assert first[0].text == later.text.replace("5 slices", "4 slices")
     assert first[0].cause == "needs 4 slices of GPU 0"
