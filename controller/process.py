@@ -7,10 +7,9 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from anyio.lowlevel import checkpoint
 from fastapi import FastAPI, Response
@@ -19,7 +18,9 @@ from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from cluster.informer import Timing, Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
+from cluster.listing import Resource
 from cluster.watch_health import WatchHealth
+from cluster.watched_resource import WatchedResource
 from controller.claims.claim_templates import ClaimTemplates
 from controller.claims.template_objects import templates
 from controller.leader_tasks import LeaderContext, LeaderTasks
@@ -48,6 +49,7 @@ from service.served_certificate import ServedCertificate
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 
+Item = TypeVar("Item")
 EXPIRY_SECONDS = 1.0
 SLICES_SECONDS = 5.0
 """How long a replica that has just started waits for ResourceSlices before it may lead."""
@@ -72,7 +74,6 @@ Task = Literal[
     "quota gates",
     "policy events",
     "policy delivery",
-    "policies in force",
     "MIG geometry",
     "node holding",
     "audit",
@@ -153,7 +154,7 @@ class ControllerProcess:
             ledger=lambda: self._state.missing,
         )
         for name, health in self._watches.items():
-            self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
+            self._metrics.watch_well.labels(name).set_function(lambda health=health: health.fault is None)
 
     def _register_policies(self) -> None:
         """Register metrics of the policies' quotas and their usage."""
@@ -202,44 +203,37 @@ class ControllerProcess:
         )
 
     def _tasks(self) -> list[BackgroundTask]:
-        names, timing = self._options.names, self._watch_timing
-        api, state, metrics, health = self._api, self._state, self._metrics, self._watches
-        of_nodes = Watcher(
-            api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
-        )
+        names, state, health = self._options.names, self._state, self._watches
         seen_pods = pods(names, with_mig=self._options.mig_config_map is not None)
-        of_pods = Watcher(api, seen_pods, state.watched_pods, metrics, timing=timing, health=health["pods"])
-        of_cards = Watcher(
-            api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
-        )
         tasks = [
-            *self._watch_of_claims(),
-            BackgroundTask.without_period("watch of nodes", of_nodes.run),
-            BackgroundTask.without_period("watch of pods", of_pods.run),
-            BackgroundTask.without_period("watch of cards", of_cards.run),
+            self._watch("watch of nodes", nodes(names), state.watched_nodes, health["nodes"]),
+            self._watch("watch of pods", seen_pods, state.watched_pods, health["pods"]),
+            self._watch("watch of cards", gpu_nodes(), state.watched_cards, self._watch_of_cards),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
             BackgroundTask("mounted certificate", self._certificate.follow, POLL_SECONDS),
             BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
         ]
+        if self._templates is not None:
+            custom = self._options.custom_drivers
+            tasks += [
+                self._watch("watch of claimable cards", offered_slices(custom), state.watched_offers),
+                self._watch("watch of claims", card_claims(custom), state.watched_claims),
+                self._watch("watch of claim templates", templates(), self._templates.watched),
+            ]
         if self._policies is not None:
             tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
         return tasks
 
-    @property
-    def _watch_timing(self) -> Timing:
-        return Timing(silence_seconds=self._options.watch_silence)
-
-    def _watch_of_claims(self) -> Iterator[BackgroundTask]:
-        if self._templates is None:
-            return
-        api, metrics, timing = self._api, self._metrics, self._watch_timing
-        custom, state = self._options.custom_drivers, self._state
-        cards = Watcher(api, offered_slices(custom), state.watched_offers, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claimable cards", cards.run)
-        claims = Watcher(api, card_claims(custom), state.watched_claims, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claims", claims.run)
-        watched = Watcher(api, templates(), self._templates.watched, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claim templates", watched.run)
+    def _watch(
+        self,
+        name: str,
+        resource: Resource[Item],
+        watched: WatchedResource[Item],
+        health: WatchHealth | None = None,
+    ) -> BackgroundTask:
+        timing = Timing(silence_seconds=self._options.watch_silence)
+        watcher = Watcher(self._api, resource, watched, self._metrics, timing=timing, health=health)
+        return BackgroundTask.without_period(name, watcher.run)
 
     async def _stand_for_election(self) -> None:
         """Run for leader once the ledger is complete; run the leader's tasks while leading."""
@@ -344,7 +338,3 @@ class ControllerProcess:
 
     async def _withdrawn(self) -> None:
         await (self._withdrawal or self._leadership.withdraw())
-
-
-def _is_well(health: WatchHealth) -> bool:
-    return health.fault is None
