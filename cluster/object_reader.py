@@ -14,6 +14,7 @@ import msgspec
 
 from cluster.watched_resource import ObjectKey
 from kube.objects import ListMeta
+from service.log import get_logger
 
 Object = TypeVar("Object")
 Item = TypeVar("Item")
@@ -69,6 +70,12 @@ class _Status(msgspec.Struct):
 _event = msgspec.json.Decoder(_Event)
 _list = msgspec.json.Decoder(_List)
 _named = msgspec.json.Decoder(_Named)
+
+
+def logged(message: str) -> Callable[[str, str], None]:
+    """Return what logs the name of an unreadable object, and the reason."""
+    log = get_logger("watch")
+    return lambda name, reason: log.error(message, name=name, error=reason)
 
 
 def refuse(name: str, why: str) -> None:

@@ -6,14 +6,11 @@ import msgspec
 
 from cluster.listing import Resource
 from cluster.object_reader import ObjectMetadata, ObjectReader, refuse
-
-
-class _Claim(msgspec.Struct, rename="camel", gc=False):
-    resource_claim_template_name: str | None = None
+from kube.objects import PodClaim
 
 
 class _Spec(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    resource_claims: list[_Claim] | None = None
+    resource_claims: list[PodClaim] | None = None
 
 
 class _Pod(msgspec.Struct, gc=False):

@@ -7,16 +7,14 @@ from typing import Any
 import msgspec
 
 from cluster.kube_client import REQUEST_SECONDS, ApiServer
-from kube.objects import Affinity
+from kube.objects import Affinity, PodClaim
 from kube.scheduling import Constraints, Toleration
 from modes.facts import PodKey
 
 
-class PodClaim(msgspec.Struct, rename="camel"):
+class NamedClaim(PodClaim, rename="camel", frozen=True, gc=False):
     """A claim of a pod, in its `spec` and in its `status`."""
 
-    name: str = ""
-    resource_claim_template_name: str | None = None
     resource_claim_name: str | None = None
 
 
@@ -32,12 +30,12 @@ class _Spec(msgspec.Struct, rename="camel"):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     scheduling_gates: list[Any] | None = None
-    resource_claims: list[PodClaim] | None = None
+    resource_claims: list[NamedClaim] | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
     phase: str = "Pending"
-    resource_claim_statuses: list[PodClaim] | None = None
+    resource_claim_statuses: list[NamedClaim] | None = None
 
 
 class StoredPod(msgspec.Struct):

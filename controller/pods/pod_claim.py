@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pods.pending_pod import PodClaim, StoredPod
+from controller.pods.pending_pod import NamedClaim, StoredPod
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import DRIVERS, cards_by_driver
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD, CustomCards
@@ -118,7 +118,7 @@ async def read_claim_of_pod(api: ApiServer, namespace: str, pod: StoredPod, note
         return found
 
 
-def _named(claims: Iterable[PodClaim] | None) -> PodClaim | None:
+def _named(claims: Iterable[NamedClaim] | None) -> NamedClaim | None:
     return next((each for each in claims or () if each.name == CLAIM_NAME), None)
 
 

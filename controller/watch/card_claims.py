@@ -8,18 +8,17 @@ from functools import partial
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectMetadata, ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from controller.watch.claim_cards import cards_by_driver
 from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
 from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
-from service.log import get_logger
 
 _MIB = 1024 * 1024
 MAX_AMOUNT = 2**40
 """More than any card has, so that sums of all claims stay integers of 64 bits."""
-_log = get_logger("watch")
+_UNREADABLE = logged("a ResourceClaim cannot be read: what it holds does not count")
 
 
 class _Result(msgspec.Struct, rename="camel", gc=False):
@@ -54,12 +53,8 @@ class _ResourceClaim(msgspec.Struct, gc=False):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceClaim cannot be read: what it holds does not count", name=name, error=reason)
-
-
 def card_claims(
-    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _log_unreadable
+    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _UNREADABLE
 ) -> Resource[CardClaim]:
     """All ResourceClaims, in clusters that serve them; those without cards of known drivers have no parts."""
     return Resource(
