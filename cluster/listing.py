@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from cluster.kube_client import MAX_ANSWER_BYTES, METADATA_LIST, ApiServer, TooLargeError
-from cluster.object_reader import ObjectMetadata, ObjectReader, refuse
+from cluster.object_reader import ObjectReader, StoredObject, refuse
 from kube.objects import ListMeta
 from service.yielding import TimeSlice
 
@@ -97,13 +97,9 @@ async def _decoded(resource: Resource[Item], data: bytes) -> tuple[list[Item], L
     return items, metadata
 
 
-class _Named(msgspec.Struct):
-    metadata: ObjectMetadata
-
-
 class _Names(msgspec.Struct):
     metadata: ListMeta
-    items: list[_Named]
+    items: list[StoredObject]
 
 
 async def _pass_over(

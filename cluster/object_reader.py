@@ -51,6 +51,7 @@ class ObjectMetadata(msgspec.Struct, rename="camel", gc=False):
 
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     resource_version: str = ""
 
     @property
@@ -59,8 +60,17 @@ class ObjectMetadata(msgspec.Struct, rename="camel", gc=False):
         return self.namespace, self.name
 
 
-class _Named(msgspec.Struct):
+class StoredObject(msgspec.Struct):
+    """Any object, of which only the metadata matter."""
+
     metadata: ObjectMetadata
+
+
+class ConfigMap(msgspec.Struct):
+    """A ConfigMap."""
+
+    metadata: ObjectMetadata = msgspec.field(default_factory=ObjectMetadata)
+    data: dict[str, str] | None = None
 
 
 class _Status(msgspec.Struct):
@@ -69,7 +79,7 @@ class _Status(msgspec.Struct):
 
 _event = msgspec.json.Decoder(_Event)
 _list = msgspec.json.Decoder(_List)
-_named = msgspec.json.Decoder(_Named)
+_named = msgspec.json.Decoder(StoredObject)
 
 
 def logged(message: str) -> Callable[[str, str], None]:

@@ -9,6 +9,7 @@ import msgspec
 
 from cluster.event_writer import post_event
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.object_reader import StoredObject
 from controller.policies.watched_policies import WatchedPolicies
 from kube.events import event, event_name
 from service.log import get_logger
@@ -44,7 +45,7 @@ class PolicyEvents:
             found = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
             known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
             # Without the uid, `kubectl describe` would not show the Event.
-            involved = {**known, "uid": msgspec.json.decode(found, type=_ConfigMap).metadata.uid}
+            involved = {**known, "uid": msgspec.json.decode(found, type=StoredObject).metadata.uid}
             shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
             message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
             await post_event(self._api, event(involved, REASON, message, name=name, now=now))
@@ -57,14 +58,6 @@ class PolicyEvents:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
             return
         self._reported = name
-
-
-class _Metadata(msgspec.Struct):
-    uid: str
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Metadata
 
 
 def _name(config_map: str, problem: str, now: datetime) -> str:
