@@ -25,4 +25,4 @@ class EventsOfSteps(EventWriter):
 
     async def write_all(self):
         while self._waiting._length:
-            await self._write(await self._waiting.get())
+            await self._write(*await self._waiting.get())

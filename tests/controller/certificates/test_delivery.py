@@ -43,15 +43,6 @@ def test_pods_that_mount_the_secret_are_touched_through_their_status():
     assert touched[3] == {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark_of(CONTENT)}}}
 
 
-def test_a_pod_is_touched_once_for_a_certificate():
-    pods = [
-        pod("one", MOUNTED, **{CERTIFICATE_ANNOTATION: mark_of(CONTENT)}),
-        pod("two", MOUNTED, **{CERTIFICATE_ANNOTATION: "older"}),
-    ]
-    [_, touched] = asked(reply({"items": pods}), reply({}))
-    assert touched[1] == "/api/v1/namespaces/own/pods/two/status"
-
-
 def test_the_mark_changes_with_what_is_served_and_tells_nothing_of_the_key():
     assert mark_of(SecretContent({**CONTENT.data, "tls.crt": b"new"}, {})) != mark_of(CONTENT)
     assert mark_of(SecretContent({**CONTENT.data, "injected-ca": b"new"}, {})) != mark_of(CONTENT)
