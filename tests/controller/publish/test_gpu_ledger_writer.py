@@ -145,8 +145,8 @@ async def test_what_no_longer_leads_writes_nothing():
     leadership = Leadership()
     leadership.leads = False
     fake = LedgersApi()
-    async with publishing(fake, state, leadership) as writer:
-        await writer.run()
+    async with publishing(fake, state, leadership):
+        await until(lambda: not state._readers)
     assert fake.writes == []
 
 
