@@ -1,4 +1,9 @@
-"""Templates of mode dra that come late, or cannot be made."""
+"""Templates of mode dra that come late, are deleted, or cannot be made."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from controller.claims.claim_templates import GATE_IS_OFF
 from testbed import components
@@ -8,7 +13,7 @@ from testbed.controller_process import SHORT_LEASE, Controller, registered_webho
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane import test_claims_of_shares
-from tests.control_plane.test_claims_of_shares import create, running, templates
+from tests.control_plane.test_claims_of_shares import API, create, running, templates
 
 device_class, offer = test_claims_of_shares.device_class, test_claims_of_shares.offer
 start, webhook = test_claims_of_shares.start, test_claims_of_shares.webhook
@@ -16,6 +21,34 @@ more_options, policies = test_claims_of_shares.more_options, test_claims_of_shar
 pytestmark = test_claims_of_shares.pytestmark
 LARGE = 81920
 AWAY = ("try again", "offers no card yet", "failed calling webhook")
+
+
+def test_a_pod_whose_template_is_deleted_before_its_claim_is_made_runs(
+    control_plane, namespace, offer, webhook
+):
+    offer([LARGE])
+    create(control_plane, namespace, ["first"])
+    eventually(lambda: running(control_plane, namespace) == {"first"}, "the first has its claim")
+    [manager] = [each for each in control_plane.processes if each.log.stem == "kube-controller-manager"]
+    with paused(manager.pid):
+        create(control_plane, namespace, ["second"])
+        [template] = templates(control_plane, namespace)
+        uid, name = template["metadata"]["uid"], template["metadata"]["name"]
+        control_plane.api.delete("ResourceClaimTemplate", name, namespace, API)
+        assert len(control_plane.api.list("ResourceClaim", namespace, API)) == 1, "it has no claim"
+    eventually(lambda: running(control_plane, namespace) == {"first", "second"}, "both run")
+    [again] = templates(control_plane, namespace)
+    assert (again["metadata"]["name"], again["metadata"]["uid"] != uid) == (name, True)
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """Stop a process for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def test_the_first_pods_of_a_namespace_that_is_made_later_run(control_plane, namespace, offer, webhook):
