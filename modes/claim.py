@@ -165,6 +165,11 @@ def template_name(share: ClaimedShare) -> str:
     return "-".join([CLAIM_NAME, asked, *several, *parts, *sizes, digest])
 
 
+def is_named_after(name: str, spec: Any) -> bool:
+    """Whether a template's name ends with the digest of its `spec`, as those that the controller makes."""
+    return name.endswith(f"-{_digest(spec)}")
+
+
 def _digest(spec: Any) -> str:
     return hashlib.sha256(_encode(spec)).hexdigest()[:16]
 

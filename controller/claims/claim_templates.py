@@ -21,7 +21,7 @@ from controller.claims.pods_waiting import template_users
 from controller.claims.template_objects import SeenTemplate, manifest, path_of, read_template
 from kube.names import is_namespace
 from ledger.placement_request import Placement, PlacementRequest
-from modes.claim import ClaimedShare, template_name, template_spec
+from modes.claim import ClaimedShare, is_named_after, template_name, template_spec
 from service.log import get_logger
 from service.yielding import CooperativeYield
 
@@ -52,6 +52,14 @@ class _Known(msgspec.Struct):
     """When a pod last got it."""
 
 
+class _Lost(msgspec.Struct, frozen=True):
+    """A template that was deleted while pods may wait for it."""
+
+    spec: Any
+    until: float
+    """When it is given up."""
+
+
 class ClaimTemplates:
     """The templates of all namespaces, as watched; made and collected by the leader.
 
@@ -67,6 +75,7 @@ class ClaimTemplates:
         self._clock = clock
         self._known: dict[ObjectKey, _Known] = {}
         self._in_namespace: Counter[str] = Counter()
+        self._lost: dict[ObjectKey, _Lost] = {}
         self._making: dict[ObjectKey, asyncio.Task[str | None]] = {}
         self._deleting: dict[ObjectKey, asyncio.Task[None]] = {}
         """Deletions that the API server has not answered: such a template may still be there."""
@@ -77,7 +86,7 @@ class ClaimTemplates:
             key_of=lambda found: (found.namespace, found.name),
             keys=lambda: self._known,
             set=self._seen,
-            remove=self._forget,
+            remove=self._gone,
             listed=self._is_listed,
             yielding=CooperativeYield(),
         )
@@ -103,7 +112,15 @@ class ClaimTemplates:
             known.used = now
 
     async def collect(self) -> None:
-        """Delete templates that no pod got for an hour, and that no pod without a node names."""
+        """Delete templates that no pod got for an hour, and that no pod without a node names.
+
+        Templates that were deleted in use are made again.
+        """
+        if self._leads():
+            now = self._clock()
+            self._lost = {key: lost for key, lost in self._lost.items() if lost.until > now}
+            for key in self._lost:
+                self._heal(key)
         before = self._clock() - UNUSED_SECONDS
         unused = [key for key, known in self._known.items() if known.used <= before]
         users = {namespace: await self._users(namespace) for namespace in {key[0] for key in unused}}
@@ -111,6 +128,10 @@ class ClaimTemplates:
             known, named = self._known.get(key), users[key[0]]
             if known is not None and known.used <= before and self._leads() and key[1] not in named:
                 await self._collect_one(key)
+
+    async def settled(self) -> None:
+        """Wait until every template that is being made is made, or has failed."""
+        await asyncio.gather(*self._making.values())
 
     async def _collect_one(self, key: ObjectKey) -> None:
         """Delete a template; a pod that needs it meanwhile waits for the end, and makes another one."""
@@ -219,8 +240,41 @@ class ClaimTemplates:
         else:
             known.spec = found.spec
 
+    def _gone(self, key: ObjectKey) -> None:
+        """Forget a template that was deleted; make it again if pods got it: they may still wait for it.
+
+        Not one without the content that its name says: its amount was dropped, or it is somebody else's.
+        """
+        known = self._known.get(key)
+        self._forget(key)
+        if (
+            known is not None
+            and known.spec is not None
+            and is_named_after(key[1], known.spec)
+            and self._leads()
+            and known.used > self._clock() - UNUSED_SECONDS
+        ):
+            self._log.warning("a template in use was deleted and is made again", name="/".join(key))
+            self._lost[key] = _Lost(known.spec, self._clock() + UNUSED_SECONDS)
+            self._heal(key)
+
+    def _heal(self, key: ObjectKey) -> None:
+        """Make a lost template again, and keep it among the lost ones if that fails."""
+        if key not in self._making:
+            self._making[key] = healing = asyncio.ensure_future(self._made_again(key, self._lost[key].spec))
+            healing.add_done_callback(lambda _: self._making.pop(key, None))
+
+    async def _made_again(self, key: ObjectKey, spec: Any) -> str | None:
+        problem = await self._make(key, spec)
+        if problem is None:
+            self._lost.pop(key, None)
+        else:
+            self._log.warning("a lost template is not made again yet", name="/".join(key), error=problem)
+        return problem
+
     def _remember(self, key: ObjectKey, spec: Any) -> None:
         """Add a template; the inverse of `_forget`."""
+        self._lost.pop(key, None)
         if key not in self._known:
             self._in_namespace[key[0]] += 1
         self._known[key] = _Known(spec, self._clock())

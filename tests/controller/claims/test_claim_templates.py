@@ -135,6 +135,16 @@ def test_a_gate_that_is_off_is_named_and_nothing_stays(api, templates):
     assert ensure(templates, request()) == [GATE_IS_OFF]
     assert api.stored == {}
 
+    async def seen():
+        """The watch shows it late, and then its deletion: it was of no use, so it is not made again."""
+        name = next(path for method, path in api.asked if method == "DELETE").rpartition("/")[2]
+        templates.watched.set(SeenTemplate("a", name, {"spec": {}}))
+        templates.watched.remove(("a", name))
+        await templates.settled()
+
+    asyncio.run(seen())
+    assert api.stored == {}
+
 
 @pytest.mark.parametrize(
     ("error", "said"),
@@ -215,6 +225,42 @@ def test_only_what_nobody_used_for_an_hour_is_collected(api, templates, now):
     api.pods = []
     asyncio.run(templates.collect())
     assert [path.rpartition("/")[2] for path in api.stored] == names[1:2]
+
+
+def test_one_that_is_deleted_in_use_is_made_again_by_the_leader_alone(api, now):
+    leads = [True]
+    templates = ClaimTemplates(api, lambda: leads[0], lambda: now[0])
+    ensure(templates, request())
+    [path] = api.stored
+
+    async def deleted():
+        del api.stored[path]
+        templates.watched.remove(("a", path.rpartition("/")[2]))
+        await templates.settled()
+
+    asyncio.run(deleted())
+    assert list(api.stored) == [path]
+    leads[0] = False
+    asyncio.run(deleted())
+    assert api.stored == {}
+
+
+def test_one_that_cannot_be_made_again_at_once_is_tried_until_an_hour_is_over(api, templates, now):
+    ensure(templates, request())
+    [path] = api.stored
+
+    async def deleted():
+        del api.stored[path]
+        api.error = ApiError(500, "etcd is away")
+        templates.watched.remove(("a", path.rpartition("/")[2]))
+        await templates.settled()
+        assert api.stored == {}
+        api.error = None
+        await templates.collect()
+        await templates.settled()
+
+    asyncio.run(deleted())
+    assert list(api.stored) == [path]
 
 
 def test_what_is_kept_of_templates_that_others_write_is_bounded():
