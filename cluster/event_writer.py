@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from service.log import get_logger
@@ -13,25 +13,20 @@ from service.turns import TurnQueue
 EVENT_SECONDS = 3.0
 """Timeout of a request."""
 MAX_WAITING = 1000
+MAX_KNOWN = 10_000
 Manifest = Mapping[str, Any]
+Waiting = tuple[Manifest, Callable[[], object]]
+"""An Event, and what is called if there was none of its name."""
 
 
 def _nothing() -> None:
     """Do nothing: most Events are not counted."""
 
 
-class _Waiting(NamedTuple):
-    manifest: Manifest
-    written: Callable[[], object]
-
-    @property
-    def namespace(self) -> str:
-        namespace: str = self.manifest["metadata"]["namespace"]
-        return namespace
-
-
 class EventWriter:
     """Writes Events one after the other, in a task of its own, so that slow ones delay nothing else.
+
+    An Event's name says what it is about: of one name, only the first is written.
 
     Args:
         api: the API server.
@@ -41,32 +36,44 @@ class EventWriter:
     def __init__(self, api: ApiServer, lost: Callable[[], object]) -> None:
         self._api = api
         self._lost = lost
-        self._waiting: TurnQueue[_Waiting] = TurnQueue(MAX_WAITING, lambda each: each.namespace)
+        self._waiting: TurnQueue[Waiting] = TurnQueue(
+            MAX_WAITING, lambda each: each[0]["metadata"]["namespace"]
+        )
+        self._known: dict[str, None] = {}
+        """Names of Events, the oldest first."""
         self._log = get_logger("events")
 
-    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> None:
-        """Write an Event soon; `written` is called if there was none of its name.
+    def write(self, manifest: Manifest, written: Callable[[], object] = _nothing) -> bool:
+        """Write an Event soon, and return True, unless one of its name was given before.
 
-        If too many wait, the newest one of the namespace with most is lost.
+        `written` is called if the API server had none of its name. If too many wait, the newest one of the
+        namespace with most is lost.
         """
-        if self._waiting.put(_Waiting(manifest, written)) is not None:
+        if (name := manifest["metadata"]["name"]) in self._known:
+            return False
+        self._known[name] = None
+        if len(self._known) > MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+        if (lost := self._waiting.put((manifest, written))) is not None:
+            self._known.pop(lost[0]["metadata"]["name"], None)
             self._lost()
+        return True
 
     async def run(self) -> None:
         """Write Events until cancelled; those that still wait then are left out."""
         try:
             while True:
-                await self._write(await self._waiting.get())
+                await self._write(*await self._waiting.get())
         finally:
             self._waiting.clear()
 
-    async def _write(self, event: _Waiting) -> None:
+    async def _write(self, manifest: Manifest, written: Callable[[], object]) -> None:
         try:
-            if await post_event(self._api, event.manifest):
-                event.written()
+            if await post_event(self._api, manifest):
+                written()
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._lost()
-            self._log.warning("an Event is lost", reason=event.manifest["reason"], error=str(error))
+            self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
 
 
 async def post_event(api: ApiServer, manifest: Manifest) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from cluster.kube_client import MAX_ANSWER_BYTES, METADATA_LIST, ApiServer, TooLargeError
-from cluster.object_reader import ObjectReader, refuse
+from cluster.object_reader import ObjectReader, StoredObject, refuse
 from kube.objects import ListMeta
 from service.yielding import TimeSlice
 
@@ -97,18 +97,9 @@ async def _decoded(resource: Resource[Item], data: bytes) -> tuple[list[Item], L
     return items, metadata
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
-
-
-class _Named(msgspec.Struct):
-    metadata: _Metadata
-
-
 class _Names(msgspec.Struct):
     metadata: ListMeta
-    items: list[_Named]
+    items: list[StoredObject]
 
 
 async def _pass_over(
@@ -124,7 +115,7 @@ async def _pass_over(
     if len(page.items) > 1:
         raise ValueError(f"{path}: the API server ignores `limit`")
     for found in page.items:
-        left_out("/".join(filter(None, (found.metadata.namespace, found.metadata.name))))
+        left_out("/".join(filter(None, found.metadata.key)))
     return page.metadata
 
 

@@ -14,10 +14,10 @@ import msgspec
 
 from cluster.watched_resource import ObjectKey
 from kube.objects import ListMeta
+from service.log import get_logger
 
 Object = TypeVar("Object")
 Item = TypeVar("Item")
-_OBJECT_EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
 MAX_NAME_SHOWN = 253
 
 
@@ -41,32 +41,51 @@ class _List(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
-class _Event(msgspec.Struct, Generic[Object]):
+class _Event(msgspec.Struct):
     type: str
-    object: Object
+    object: msgspec.Raw
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class ObjectMetadata(msgspec.Struct, rename="camel", gc=False):
+    """What says which object it is, and in which version."""
+
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     resource_version: str = ""
 
     @property
     def key(self) -> ObjectKey:
+        """Namespace and name."""
         return self.namespace, self.name
 
 
-class _Named(msgspec.Struct):
-    metadata: _Metadata
+class StoredObject(msgspec.Struct):
+    """Any object, of which only the metadata matter."""
+
+    metadata: ObjectMetadata
+
+
+class ConfigMap(msgspec.Struct):
+    """A ConfigMap."""
+
+    metadata: ObjectMetadata = msgspec.field(default_factory=ObjectMetadata)
+    data: dict[str, str] | None = None
 
 
 class _Status(msgspec.Struct):
     message: str = ""
 
 
-_raw_event = msgspec.json.Decoder(_Event[msgspec.Raw])
+_event = msgspec.json.Decoder(_Event)
 _list = msgspec.json.Decoder(_List)
-_named = msgspec.json.Decoder(_Named)
+_named = msgspec.json.Decoder(StoredObject)
+
+
+def logged(message: str) -> Callable[[str, str], None]:
+    """Return what logs the name of an unreadable object, and the reason."""
+    log = get_logger("watch")
+    return lambda name, reason: log.error(message, name=name, error=reason)
 
 
 def refuse(name: str, why: str) -> None:
@@ -92,7 +111,6 @@ class ObjectReader(Generic[Object, Item]):
         `item_of` may raise ValueError; `on_unreadable` gets the name of an unreadable object, and the reason.
         """
         self._object = msgspec.json.Decoder(struct)
-        self._event = msgspec.json.Decoder(_Event[struct])
         self._item_of = item_of
         self._on_unreadable = on_unreadable
 
@@ -115,19 +133,7 @@ class ObjectReader(Generic[Object, Item]):
             StaleError: it is an ERROR: the API server does not know the watch's version any more.
             msgspec.MsgspecError: it is not an event.
         """
-        try:
-            event = self._event.decode(line)
-        except msgspec.ValidationError:
-            return self._read_event_apart(line)
-        if event.type not in _OBJECT_EVENTS:
-            return self._read_event_apart(line)
-        item = self._item(event.object) if event.type != "DELETED" else None
-        metadata = event.object.metadata
-        return WatchEvent(event.type, metadata.resource_version, _key(metadata), item)
-
-    def _read_event_apart(self, line: bytes) -> WatchEvent[Item]:
-        """Decode an event without an object, or with an unreadable one."""
-        event = _raw_event.decode(line)
+        event = _event.decode(line)
         if event.type == "ERROR":
             raise StaleError(msgspec.json.decode(event.object, type=_Status).message)
         metadata = _named.decode(event.object).metadata
@@ -142,21 +148,10 @@ class ObjectReader(Generic[Object, Item]):
         """
         try:
             found: Object = self._object.decode(data)
-        except msgspec.ValidationError as error:
-            self._on_unreadable(_name(data), str(error))
-            return None
-        return self._item(found)
-
-    def _item(self, found: Any) -> Item | None:
-        try:
             return self._item_of(found)
         except ValueError as error:
-            self._on_unreadable("/".join(filter(None, _key(found.metadata))), str(error))
+            self._on_unreadable(_name(data), str(error))
             return None
-
-
-def _key(metadata: Any) -> ObjectKey:
-    return getattr(metadata, "namespace", ""), metadata.name
 
 
 def _name(data: bytes | msgspec.Raw) -> str:

@@ -8,7 +8,6 @@
 | certificates | issues and renews certificates |
 | geometry | divides MIG cards |
 | node_agents | taints nodes whose agent does not serve |
-| replace | deletes waiting pods that would fit elsewhere |
 | use | keeps what pods used of their shares, and evicts those whose share is idle |
 | publish | GpuLedgers, Events, metrics, and what the page shows besides the ledger |
 | policies | the webhook's policies: watched, delivered, and which are served |

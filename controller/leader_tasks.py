@@ -92,19 +92,13 @@ class LeaderTasks:
             events=self._event_writer,
             quotas_of=quotas_of(policies),
         )
-        self._quota_gates = self._make_quota_gates(policies) if policies is not None else None
+        self._quota_gates: QuotaGateLoop | None = None
+        if policies is not None:
+            # It outlives terms, because it remembers requests without an answer.
+            removal = GateRemoval(context.api, self._event_writer, metrics)
+            given = removal, context.state, context.leadership, policies
+            self._quota_gates = QuotaGateLoop(*given, reason_not_to_lead=context.reason_not_to_lead)
         self._ledger_writer: GpuLedgerWriter | None = None
-
-    def _make_quota_gates(self, policies: WatchedPolicies) -> QuotaGateLoop:
-        """Return the loop that outlives terms, because it remembers requests without an answer."""
-        context = self._context
-        return QuotaGateLoop(
-            GateRemoval(context.api, self._event_writer, self._metrics),
-            context.state,
-            context.leadership,
-            policies,
-            reason_not_to_lead=context.reason_not_to_lead,
-        )
 
     @property
     def behind(self) -> str | None:
@@ -210,5 +204,5 @@ class LeaderTasks:
             keep_previous=timedelta(seconds=options.ca_keep),
             retry=timedelta(seconds=options.ca_retry),
         )
-        loop = CertificateLoop(store, leadership, metrics, names, rotation)
+        loop = CertificateLoop(store, leadership, metrics, names, rotation, events=self._event_writer)
         yield BackgroundTask.beating("certificates", loop.run, STEP_SECONDS + options.ca_retry)

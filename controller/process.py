@@ -7,10 +7,10 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from anyio.lowlevel import checkpoint
 from fastapi import FastAPI, Response
@@ -19,15 +19,17 @@ from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from cluster.informer import Timing, Watcher
 from cluster.kube_client import ApiServer, connected
 from cluster.leadership import Candidate, Leadership, LeaseTiming
+from cluster.listing import Resource
 from cluster.watch_health import WatchHealth
+from cluster.watched_resource import WatchedResource
 from controller.claims.claim_templates import ClaimTemplates
 from controller.claims.template_objects import templates
 from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.options import ControllerOptions
 from controller.placement_api import ControllerApi
-from controller.pods.pod_demands import PodClaims, PodDemands
+from controller.pods.pod_demands import DemandsReader
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
-from controller.publish import gpu_metrics, node_problems, page
+from controller.publish import gpu_metrics, page
 from controller.publish.gpu_metrics import GpuMetrics
 from controller.publish.metrics import ControllerMetrics, LedgerCollector
 from controller.publish.usage_metrics import UsageCollector
@@ -36,7 +38,6 @@ from controller.watch.claim_cards import offered_slices
 from controller.watch.gpu_node import gpu_nodes
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import nodes, pods
-from modes.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
@@ -49,6 +50,7 @@ from service.served_certificate import ServedCertificate
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 
+Item = TypeVar("Item")
 EXPIRY_SECONDS = 1.0
 SLICES_SECONDS = 5.0
 """How long a replica that has just started waits for ResourceSlices before it may lead."""
@@ -73,7 +75,6 @@ Task = Literal[
     "quota gates",
     "policy events",
     "policy delivery",
-    "policies in force",
     "MIG geometry",
     "node holding",
     "audit",
@@ -203,50 +204,42 @@ class ControllerProcess:
         )
 
     def _tasks(self) -> list[BackgroundTask]:
-        names, timing = self._options.names, self._watch_timing
-        api, state, metrics, health = self._api, self._state, self._metrics, self._watches
-        of_nodes = Watcher(
-            api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
-        )
+        names, state, health = self._options.names, self._state, self._watches
         seen_pods = pods(names, with_mig=self._options.mig_config_map is not None)
-        of_pods = Watcher(api, seen_pods, state.watched_pods, metrics, timing=timing, health=health["pods"])
-        of_cards = Watcher(
-            api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
-        )
         tasks = [
-            *self._watch_of_claims(),
-            BackgroundTask.without_period("watch of nodes", of_nodes.run),
-            BackgroundTask.without_period("watch of pods", of_pods.run),
-            BackgroundTask.without_period("watch of cards", of_cards.run),
+            self._watch("watch of nodes", nodes(names), state.watched_nodes, health["nodes"]),
+            self._watch("watch of pods", seen_pods, state.watched_pods, health["pods"]),
+            self._watch("watch of cards", gpu_nodes(), state.watched_cards, self._watch_of_cards),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
             BackgroundTask("mounted certificate", self._certificate.follow, POLL_SECONDS),
             BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
         ]
+        if self._templates is not None:
+            custom = self._options.custom_drivers
+            tasks += [
+                self._watch("watch of claimable cards", offered_slices(custom), state.watched_offers),
+                self._watch("watch of claims", card_claims(custom), state.watched_claims),
+                self._watch("watch of claim templates", templates(), self._templates.watched),
+            ]
         if self._policies is not None:
             tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
         return tasks
 
-    @property
-    def _watch_timing(self) -> Timing:
-        return Timing(silence_seconds=self._options.watch_silence)
-
-    def _watch_of_claims(self) -> Iterator[BackgroundTask]:
-        if self._templates is None:
-            return
-        api, metrics, timing = self._api, self._metrics, self._watch_timing
-        custom, state = self._options.custom_drivers, self._state
-        cards = Watcher(api, offered_slices(custom), state.watched_offers, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claimable cards", cards.run)
-        claims = Watcher(api, card_claims(custom), state.watched_claims, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claims", claims.run)
-        watched = Watcher(api, templates(), self._templates.watched, metrics, timing=timing)
-        yield BackgroundTask.without_period("watch of claim templates", watched.run)
+    def _watch(
+        self,
+        name: str,
+        resource: Resource[Item],
+        watched: WatchedResource[Item],
+        health: WatchHealth | None = None,
+    ) -> BackgroundTask:
+        timing = Timing(silence_seconds=self._options.watch_silence)
+        watcher = Watcher(self._api, resource, watched, self._metrics, timing=timing, health=health)
+        return BackgroundTask.without_period(name, watcher.run)
 
     async def _stand_for_election(self) -> None:
         """Run for leader once the ledger is complete; run the leader's tasks while leading."""
         await self._state.synced.wait()
         await self._wait_for_slices()
-        await self._log_nodes()
         keep, period = self._process.tasks.keep, self._options.lease_duration
         async with asyncio.TaskGroup() as group:
             group.create_task(keep(BackgroundTask.beating("election", self._leadership.run, period)))
@@ -262,15 +255,6 @@ class ControllerProcess:
                 await self._state.claims_listed.wait()
         except TimeoutError:
             self._log.warning("ResourceSlices and ResourceClaims are not listed yet: they do not count")
-
-    async def _log_nodes(self) -> None:
-        nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
-        async for some in self._state.yielding.batches(nodes):
-            with_gpus += sum(node.fact.has_gpus for node in some)
-            lacking += [node.fact for node in some if node_problems.of_fact(node.fact) is not None]
-        self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
-        for fields in node_problems.lacking(lacking):
-            self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:
         """Run the leader's loops, term after term."""
@@ -308,8 +292,8 @@ class ControllerProcess:
     def _shown(self) -> Page:
         """Create the page, which only this machine can reach."""
         names, denials = self._options.names, self._served.denials
-        demands, claims = PodDemands(self._api).of, PodClaims(self._api).of
-        reasons = page.WaitingReasons(self._state, names, demands, claims, self._policies)
+        demands = DemandsReader(self._api).of
+        reasons = page.WaitingReasons(self._state, names, demands, self._policies)
         facts = page.about(self._state, self._role, reasons, self._policies, denials)
         facts = replace(facts, cluster=self._options.cluster_name, links=self._options.page_links)
         return Page(self._state, facts)

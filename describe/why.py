@@ -99,24 +99,25 @@ class WhyQuery:
             text = "The pod exists, but its resources or labels cannot be read, so it is not counted."
             return WhyAnswer(text, is_known=True, unread=self._unread)
         details = details_of(data, self._now)
-        summary = await self._summary(found, details, _constraints(data))
+        stored = _stored(data)
+        summary = await self._summary(found, details, stored.constraints)
         if details.phase == "Running" and found.fact.node is not None and found.fact.counted_slices:
             summary = replace(summary, uses=await self._uses(found.fact))
         if found.fact.node is None:
             summary = replace(summary, group=await self._group(found.fact.namespace, data))
         if found.injected is not None and found.injected.has_claim:
-            summary = replace(summary, claim=await self._claim(found, details, data))
+            summary = replace(summary, claim=await self._claim(found, details, stored))
         return WhyAnswer(why(summary, self._names), is_known=True, unread=self._unread, claim=summary.claim)
 
-    async def _claim(self, pod: SeenPod, details: PodDetails, data: bytes) -> ShareClaim | None:
+    async def _claim(self, pod: SeenPod, details: PodDetails, stored: StoredPod) -> ShareClaim | None:
         """Return the claim of a pod, with the cards that it could take, or what Kubernetes reported of it."""
-        claim = await read_claim_of_pod(self._api, pod.fact.namespace, data, self._note)
+        claim = await read_claim_of_pod(self._api, pod.fact.namespace, stored, self._note)
         if claim is None or pod.fact.is_over or details.is_terminating:
             return claim
         if claim.state == "waiting" and claim.driver and not details.gates:
-            demands = _constraints(data)
+            demands = stored.constraints
             why_not = refusals(await self._nodes(demands), OwnDemands(demands))
-            room = await read_room(self._api, claim, kinds_of(data), why_not, self._note)
+            room = await read_room(self._api, claim, kinds_of(stored), why_not, self._note)
             return replace(claim, room=room)
         is_bound = pod.fact.node is not None
         if claim.state in {"no template", "not created"} or (is_bound and details.phase == "Pending"):
@@ -287,12 +288,12 @@ class WhyQuery:
         self._unread.append(f"{what}: {error}")
 
 
-def _constraints(data: bytes) -> Constraints:
-    """Return a pod's demands on its node; empty if they cannot be read."""
+def _stored(data: bytes) -> StoredPod:
+    """Return what a pod demands; nothing if that cannot be read."""
     try:
-        return msgspec.json.decode(data, type=StoredPod).constraints
+        return msgspec.json.decode(data, type=StoredPod)
     except msgspec.MsgspecError:
-        return Constraints()
+        return msgspec.convert({"metadata": {}, "spec": {}}, StoredPod)
 
 
 def _are_own(demands: Constraints) -> bool:

@@ -16,7 +16,6 @@ PUBLIC = (
     "model.label_advice",
     "model.pod_keys",
     "model.problems",
-    "model.schema",
     "model.sidecars",
 )
 """Modules that other packages import."""

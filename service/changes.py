@@ -26,10 +26,6 @@ class Changes:
             self._names[name] = None
         self._some.set()
 
-    def wake(self) -> None:
-        """End a `wait` without a changed node."""
-        self._some.set()
-
     async def wait(self) -> None:
         """Wait until something has changed."""
         await self._some.wait()

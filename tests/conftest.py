@@ -27,6 +27,13 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run asynchronous tests, which are marked `anyio`, as our processes run."""
+    return "asyncio"
+
+
 Say = Callable[[str], None]
 
 

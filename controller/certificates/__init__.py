@@ -1,5 +1,5 @@
 """CA and serving certificates, which the leader issues and renews in Secrets.
 
-`loop` carries out what certs.rotation decides, with `store` to read and write. `delivery` brings a new leaf
-to running pods at once, `expiry` warns if nobody renews, and `metrics` counts.
+`loop` carries out what certs.rotation decides, with `store` to read and write. `expiry` warns if
+nobody renews, and `metrics` counts.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import assert_never
@@ -27,6 +27,7 @@ from certs.rotation import (
 )
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
 from certs.values import CertificateError
+from cluster.event_writer import EventWriter
 from cluster.kube_client import CHANGED_MEANWHILE, ApiError
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
@@ -123,6 +124,7 @@ class CertificateLoop:
         names: Sequence[str],
         settings: RotationSettings,
         *,
+        events: EventWriter,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`names` are the DNS names that the leaf must cover."""
@@ -131,9 +133,9 @@ class CertificateLoop:
         self._metrics = metrics
         self._names = names
         self._settings = settings
+        self._events = events
         self._clock = clock
         self._phase: Phase | None = None
-        self._warned: dict[str, date] = {}
         self._log = get_logger("certificates")
 
     async def run(self) -> None:
@@ -160,7 +162,7 @@ class CertificateLoop:
         action = decide(found.seen, now, self._settings)
         self._show_phase(found.seen)
         self._metrics.show_configuration(is_there=found.seen.bundle is not None)
-        await self._warn(found.seen, now)
+        self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
         return action
@@ -188,7 +190,7 @@ class CertificateLoop:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
             await asyncio.sleep(0.2)
             return
-        missing = found.missing(self._store.name)
+        missing = found.missing(self._store.installation.name)
         if error.status != HTTPStatus.FORBIDDEN or not missing:
             raise error
         self._metrics.errors.inc()
@@ -215,12 +217,11 @@ class CertificateLoop:
             case _:
                 assert_never(write)
 
-    async def _warn(self, seen: Observation, now: datetime) -> None:
-        for warning in warnings(seen, self._store.name, now):
-            if self._warned.get(warning.sha256) != now.date():
-                self._warned[warning.sha256] = now.date()
+    def _warn(self, seen: Observation, now: datetime) -> None:
+        installation = self._store.installation
+        for warning in warnings(seen, installation.name, now):
+            if self._events.write(warning.event(installation.namespace, now)):
                 self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
-                await self._store.make_event(warning, now)
 
     def _show_phase(self, seen: Observation) -> None:
         now = phase(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -14,36 +15,29 @@ class CertificateMetrics:
     """Expiry, phase and errors; times are Unix seconds, 0 without a certificate."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        expiry = Gauge(
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        expiry = gauge(
             "fraction_injector_issued_certificate_expiry_timestamp_seconds",
             "When the issued leaf and the signing CA expire, in Unix seconds.",
             ["certificate"],
-            registry=registry,
         )
         self._leaf, self._authority = expiry.labels("leaf"), expiry.labels("ca")
-        phases = Gauge(
-            "fraction_injector_rotation_phase",
-            "1 for the phase that the rotation is in.",
-            ["phase"],
-            registry=registry,
+        phases = gauge(
+            "fraction_injector_rotation_phase", "1 for the phase that the rotation is in.", ["phase"]
         )
         self._phases = {phase: phases.labels(phase.value) for phase in Phase}
-        self.errors = Counter(
-            "fraction_injector_certificate_errors",
-            "Certificates that could not be issued or stored.",
-            registry=registry,
+        self.errors = counter(
+            "fraction_injector_certificate_errors", "Certificates that could not be issued or stored."
         )
-        writes = Counter(
+        writes = counter(
             "fraction_injector_certificate_writes",
             "Writes to the certificate Secrets and the caBundle, by action; StoreNewAuthority is a new CA.",
             ["action"],
-            registry=registry,
         )
         self._writes = {action.__name__: writes.labels(action.__name__) for action in get_args(Change)}
-        self._configuration_missing = Gauge(
+        self._configuration_missing = gauge(
             "fraction_injector_webhook_configuration_missing",
             "1 if the leading controller finds no webhook configuration, else 0.",
-            registry=registry,
         )
 
     def written(self, action: str) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
+from cluster.object_reader import StoredObject
 
 
 class _Spec(msgspec.Struct, rename="camel"):
@@ -19,14 +20,6 @@ class _Spec(msgspec.Struct, rename="camel"):
 
 class _Lease(msgspec.Struct):
     spec: _Spec
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str
-
-
-class _Secret(msgspec.Struct):
-    metadata: _Metadata
 
 
 async def has_leader(api: ApiServer, namespace: str, lease: str, now: datetime) -> bool:
@@ -57,6 +50,6 @@ async def drop_key(api: ApiServer, namespace: str, secret: str, key: str) -> Non
         OSError, TimeoutError, aiohttp.ClientError: the API server does not answer.
     """
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets/{quote(secret, safe='')}"
-    version = msgspec.json.decode(await api.request("GET", path), type=_Secret).metadata.resource_version
+    version = msgspec.json.decode(await api.request("GET", path), type=StoredObject).metadata.resource_version
     body = {"metadata": {"resourceVersion": version}, "data": {key: None}}
     await api.request("PATCH", path, body=body, content_type=MERGE_PATCH)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -19,14 +19,16 @@ import msgspec
 
 from certs.leaf import service_names
 from certs.observation import SecretContent
-from cluster.event_writer import post_event
-from cluster.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
+from cluster.kube_client import JSON_PATCH, MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
-from controller.certificates.delivery import CertificateDelivery
-from controller.certificates.expiry import ExpiryWarning
+from cluster.pod_touch import PodTouch
+from kube.names import CERTIFICATE_ANNOTATION
+from service.log import get_logger
 
 FIELD_MANAGER = "fraction-injector-certificates"
 DIAL_SECONDS = 3.0
+_SERVED = ("ca.crt", "tls.crt", "injected-ca")
+"""Data of `-tls` that the annotation of pods is computed from; the private key is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,10 @@ class CertificateStore:
 
     def __init__(self, api: ApiServer, installation: Installation) -> None:
         self._api = api
-        self._installation = installation
-        self._delivery = CertificateDelivery(api, installation.namespace, f"{installation.name}-tls")
+        self.installation = installation
+        mounted = "Secret", f"{installation.name}-tls"
+        self._touch = PodTouch(api, installation.namespace, mounted, CERTIFICATE_ANNOTATION)
+        self._log = get_logger("certificates")
 
     async def read_secret(self, suffix: str) -> tuple[SecretContent | None, Version]:
         """Read `<name>-<suffix>`; None if it does not exist.
@@ -166,7 +170,7 @@ class CertificateStore:
         """
         data = {key: base64.b64encode(value).decode() for key, value in content.data.items()}
         if version.resource_version is None:
-            metadata: dict[str, Any] = {"name": f"{self._installation.name}-{suffix}"}
+            metadata: dict[str, Any] = {"name": f"{self.installation.name}-{suffix}"}
             metadata["annotations"] = dict(content.annotations)
             body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
             await self._api.request("POST", self._secrets, body=body)
@@ -182,8 +186,14 @@ class CertificateStore:
         )
 
     async def deliver(self, content: SecretContent) -> None:
-        """Bring what was written to the pods that mount `-tls` at once."""
-        await self._delivery.trigger(content)
+        """Annotate every pod that mounts `-tls`, so that it gets this content at once."""
+        served = b"\0".join(content.data.get(key, b"") for key in _SERVED)
+        try:
+            await self._touch.mark(hashlib.sha256(served).hexdigest()[:16])
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._log.warning(
+                "pods are not annotated: they get the certificate in a minute or two", error=str(error)
+            )
 
     async def read_bundle(self) -> Bundle:
         """Read the caBundle of the configuration's only entry."""
@@ -213,27 +223,14 @@ class CertificateStore:
         query = {"fieldManager": FIELD_MANAGER}
         await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
 
-    async def make_event(self, warning: ExpiryWarning, now: datetime) -> None:
-        """Write an Event for a warning, once a day.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
-        """
-        await post_event(self._api, warning.event(self._installation.namespace, now))
-
-    @property
-    def name(self) -> str:
-        """Name of the installation."""
-        return self._installation.name
-
     async def served(self) -> dict[str, bytes | None]:
         """Dial every webhook that may get requests; None for one that does not answer."""
-        endpoints = self._installation.endpoints or await self._endpoints()
+        endpoints = self.installation.endpoints or await self._endpoints()
         leaves = await asyncio.gather(*map(_dial, endpoints))
         return dict(zip(endpoints, leaves, strict=True))
 
     async def _endpoints(self) -> Sequence[str]:
-        namespace, service = self._installation.namespace, self._installation.webhook_service
+        namespace, service = self.installation.namespace, self.installation.webhook_service
         path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         of_service = {"labelSelector": f"kubernetes.io/service-name={service}"}
         slices = await list_all(self._api, objects_at(path, _Slice, of_service))
@@ -249,15 +246,15 @@ class CertificateStore:
 
     @property
     def _secrets(self) -> str:
-        return f"/api/v1/namespaces/{self._installation.namespace}/secrets"
+        return f"/api/v1/namespaces/{self.installation.namespace}/secrets"
 
     def _secret(self, suffix: str) -> str:
-        return f"{self._secrets}/{self._installation.name}-{suffix}"
+        return f"{self._secrets}/{self.installation.name}-{suffix}"
 
     @property
     def _configuration(self) -> str:
         resource = "mutatingwebhookconfigurations"
-        return f"/apis/admissionregistration.k8s.io/v1/{resource}/{self._installation.name}"
+        return f"/apis/admissionregistration.k8s.io/v1/{resource}/{self.installation.name}"
 
 
 def _addresses(found: _Slice) -> list[str]:

@@ -5,25 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader, refuse
-
-
-class _Claim(msgspec.Struct, rename="camel", gc=False):
-    resource_claim_template_name: str | None = None
+from cluster.object_reader import ObjectMetadata, ObjectReader, refuse
+from kube.objects import PodClaim
 
 
 class _Spec(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    resource_claims: list[_Claim] | None = None
-
-
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
+    resource_claims: list[PodClaim] | None = None
 
 
 class _Pod(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec = _Spec()
 
 

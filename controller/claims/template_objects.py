@@ -7,14 +7,12 @@ from typing import Any
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from kube.dra import TEMPLATE_LABEL
 from modes.claim_name import sizes_of_name
-from service.log import get_logger
 
 API_VERSION = "resource.k8s.io/v1"
 ALL_PATH = f"/apis/{API_VERSION}/resourceclaimtemplates"
-_log = get_logger("claims")
 
 
 class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
@@ -26,14 +24,8 @@ class SeenTemplate(msgspec.Struct, frozen=True, gc=False):
     """Its `spec`, as decoded JSON; None if it is larger than any of ours."""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class _Template(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: Any = None
 
 
@@ -47,7 +39,7 @@ def templates() -> Resource[SeenTemplate]:
     return Resource(
         "resourceclaimtemplates",
         ALL_PATH,
-        ObjectReader(_Template, _watched, _log_unreadable),
+        ObjectReader(_Template, _watched, logged("a ResourceClaimTemplate cannot be read and is ignored")),
         fields={"labelSelector": TEMPLATE_LABEL},
         is_optional=True,
     )
@@ -98,7 +90,3 @@ def _seen(found: _Template) -> SeenTemplate:
     if len(msgspec.json.encode(spec)) > MAX_SPEC:
         spec = None
     return SeenTemplate(found.metadata.namespace, found.metadata.name, spec)
-
-
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceClaimTemplate cannot be read and is ignored", name=name, error=reason)

@@ -7,12 +7,12 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from controller.geometry.model import Amounts, Division, MigRequest
-from controller.geometry.node_view import NodeDivision, view
+from controller.geometry.node_view import view
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.mig_facts import MigNodeFact
 from controller.watch.resources import SeenPod
 from modes.facts import NodeFact
-from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX
+from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX, MigCard
 
 
 @dataclass(slots=True)
@@ -41,8 +41,12 @@ class ClusterNode:
     node: NodeFact
     uid: str
     fact: MigNodeFact
-    view: NodeDivision
     use: NodeUse
+    card: MigCard | None
+    division: Division | None
+    """How it is divided; None if unknown, so that no card can be divided."""
+    problem: str | None
+    """Why the division is unknown, for the admin; None if nothing needs to be done."""
 
     @property
     def name(self) -> str:
@@ -79,8 +83,8 @@ class Cluster:
                 node.fact,
                 node.uid,
                 node.mig,
-                view(node.mig, node.fact.labels, configs, is_empty=not use[name].has_gpus),
                 use[name],
+                *view(node.mig, node.fact.labels, configs, is_empty=not use[name].has_gpus),
             )
             for name, node in state.nodes.items()
             if node.mig is not None

@@ -144,16 +144,14 @@ class GeometryLoop:
         await self._guarded(self._write(cluster, file, plan.divisions))
         self._metrics.show(cluster)
         for node in cluster.nodes:
-            if node.fact.is_ours and node.view.problem is not None:
-                self._reports.not_divided(node, node.view.problem)
+            if node.fact.is_ours and node.problem is not None:
+                self._reports.not_divided(node, node.problem)
         self._reports.waiting(cluster, plan)
 
     def _for_planner(self, node: ClusterNode, file: MigConfigFile) -> MigNode | None:
         """Return a node with its current or coming division; None if it takes no part now."""
-        fact, card, seen, use = node.fact, node.view.card, node.node, node.use
-        division = (
-            file.divisions.get(ends_of(fact.change)[1]) if fact.change is not None else node.view.division
-        )
+        fact, card, seen, use = node.fact, node.card, node.node, node.use
+        division = file.divisions.get(ends_of(fact.change)[1]) if fact.change is not None else node.division
         if card is None or division is None or not fact.is_ours or not (fact.change or seen.usable):
             return None
         return MigNode(
@@ -212,19 +210,14 @@ class GeometryLoop:
         division = file.divisions.get(target)
         if fact.change is None:
             work = self._cordon(node, file, waited)
-        elif (
-            not fact.is_ours
-            or division is None
-            or node.view.card is None
-            or fact.config not in {before, target}
-        ):
+        elif not fact.is_ours or division is None or node.card is None or fact.config not in {before, target}:
             # Somebody else has changed the node.
             work = self._end(node, "abandoned")
         elif fact.config == before:
             work = self._ask(node, target, file) if waited >= self._options.drain_seconds else None
         elif fact.state == "failed":
             work = self._fail(node, target, "the MIG manager says failed: see its log on this node")
-        elif node.view.division is not None:
+        elif node.division is not None:
             work = self._finish(node, division)
         elif waited >= STUCK_SECONDS:
             work = self._fail(node, target, _why_stuck(node))
@@ -248,7 +241,7 @@ class GeometryLoop:
 
     async def _ask(self, node: ClusterNode, target: str, file: MigConfigFile) -> None:
         """Set the label, unless an instance that would be removed is now in use."""
-        card, current, division = node.view.card, node.view.division, file.divisions[target]
+        card, current, division = node.card, node.division, file.divisions[target]
         if current is None and file.divisions.get(node.fact.config) == division:
             current = division  # A failed change is retried; the driver removes no instance in use.
         held = await self._manager.held(node.name)

@@ -11,6 +11,7 @@ import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiError, ApiServer
 from cluster.listing import list_all, objects_at
+from cluster.object_reader import ConfigMap
 from controller.geometry.mig_config import KEY, MigConfigFile
 from controller.watch.mig_facts import HasReason, MigPodSpec, mig_pod
 from kube.names import (
@@ -21,15 +22,6 @@ from kube.names import (
 )
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Metadata
-    data: dict[str, str] = {}
-
-
 class _PodStatus(msgspec.Struct):
     phase: str = ""
 
@@ -37,9 +29,6 @@ class _PodStatus(msgspec.Struct):
 class _Pod(msgspec.Struct):
     spec: MigPodSpec
     status: _PodStatus | None = None
-
-
-_config_map = msgspec.json.Decoder(_ConfigMap)
 
 
 class MigManager:
@@ -73,9 +62,9 @@ class MigManager:
                 raise
             self._version = ""
             return MigConfigFile(None)
-        found = _config_map.decode(reply)
+        found = msgspec.json.decode(reply, type=ConfigMap)
         self._version = found.metadata.resource_version
-        text = found.data.get(KEY)
+        text = (found.data or {}).get(KEY)
         if text != self._known[0]:
             # In a thread, because a file for thousands of nodes would block the event loop for too long.
             self._known = text, await asyncio.to_thread(MigConfigFile, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from controller.geometry.model import Division
@@ -14,17 +13,6 @@ from modes.mig_profiles import MigCard, card_of_product
 
 MAX_GPUS = 16
 _CHANGE_MARK = ">"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDivision:
-    """The division of one node, as far as it is known."""
-
-    card: MigCard | None
-    division: Division | None
-    """How it is divided; None if unknown, so that no card can be divided."""
-    problem: str | None = None
-    """Why the division is unknown, for the admin; None if nothing needs to be done."""
 
 
 def change_text(before: str, after: str) -> str:
@@ -40,29 +28,28 @@ def ends_of(change: str | None) -> tuple[str, str]:
 
 def view(
     fact: MigNodeFact, labels: Mapping[str, str], configs: Mapping[str, Division], *, is_empty: bool
-) -> NodeDivision:
-    """Read a node's division off its labels and its resources.
+) -> tuple[MigCard | None, Division | None, str | None]:
+    """Read a node's cards and their division off its labels and its resources.
 
     A node that others have divided is taken as undivided once it `is_empty`: no pod on it holds a GPU or an
-    instance.
+    instance. The division is None if it is unknown, so that no card can be divided; the last item is the
+    reason for the admin, None if nothing needs to be done.
     """
     product, count = labels.get(GPU_PRODUCT_LABEL), label_number(labels.get(GPU_COUNT_LABEL))
     if product is None or count is None:
-        return NodeDivision(
-            None, None, problem=f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing"
-        )
+        return None, None, f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing"
     card = card_of_product(product)
     if card is None:
-        return NodeDivision(None, None, problem=f'nothing is known of how a "{product[:63]}" can be divided')
+        return None, None, f'nothing is known of how a "{product[:63]}" can be divided'
     ours = configs.get(fact.config)
     if ours is not None:
         is_whole = fact.state == "success" and resources(card, ours) == dict(fact.amounts)
-        return NodeDivision(card, ours if is_whole else None)
+        return card, ours if is_whole else None, None
     if fact.state in ("pending", "rebooting") or not 0 < count <= MAX_GPUS:
-        return NodeDivision(card, None)
+        return card, None, None
     if not is_empty:
-        return NodeDivision(card, None, "others have divided it, and pods use its GPUs: their end is awaited")
-    return NodeDivision(card, ((),) * count)
+        return card, None, "others have divided it, and pods use its GPUs: their end is awaited"
+    return card, ((),) * count, None
 
 
 def resources(card: MigCard, division: Division) -> dict[str, int]:

@@ -15,8 +15,6 @@ from service.turns import in_turn
 
 MAX_NAMED = 100
 """Pods of each kind that one step writes Events on."""
-MAX_WRITTEN = 10_000
-"""Events that are remembered, so that not every step writes them."""
 
 
 class Reports:
@@ -24,7 +22,6 @@ class Reports:
 
     def __init__(self, events: EventWriter) -> None:
         self._events = events
-        self._written: dict[tuple[str, ...], None] = {}
 
     def waiting(self, cluster: Cluster, plan: Plan) -> None:
         """Write on pods why no card is divided for them now, or why they can never run."""
@@ -63,17 +60,10 @@ class Reports:
         message: str,
         kind: Literal["Normal", "Warning"] = "Warning",
     ) -> None:
-        """Write an Event, unless it was written before."""
         # An API server keeps Events for an hour: what is still true is written again every hour.
         now = datetime.now(UTC)
-        identity = involved["uid"], reason, message, f"{now:%Y-%m-%dT%H}"
-        if identity in self._written:
-            return
-        name = event_name(involved["name"], " ".join(identity))
+        name = event_name(involved["name"], f"{involved['uid']} {reason} {message} {now:%Y-%m-%dT%H}")
         self._events.write(event(involved, reason, message, name=name, now=now, kind=kind))
-        self._written[identity] = None
-        if len(self._written) > MAX_WRITTEN:
-            del self._written[next(iter(self._written))]
 
 
 def _involved(node: ClusterNode) -> dict[str, str]:

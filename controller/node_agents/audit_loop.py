@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 
 from cluster.event_writer import EventWriter
 from cluster.leader_loop import while_leading
@@ -35,8 +36,6 @@ class AuditLoop:
         self._leadership = leadership
         self._metrics = metrics
         self._looks = Looks()
-        self._reported: set[str] = set()
-        """Names of the Events on lasting differences."""
         self._log = get_logger("audit")
 
     async def run(self) -> None:
@@ -83,19 +82,15 @@ class AuditLoop:
                         found[name].update({index_of(unit): amount for unit, amount in pod.fact.takes})
         return found
 
-    def _tell(self, lasting: Collection[Difference]) -> None:
+    def _tell(self, lasting: Iterable[Difference]) -> None:
         now = datetime.now(UTC)
-        reported = set[str]()
-        for each in list(lasting)[:MAX_EVENTS]:
+        for each in islice(lasting, MAX_EVENTS):
             node = self._state.nodes.get(each.node)
             if node is None or not self._leadership.leads:
                 continue
             # An API server keeps Events for an hour, so lasting differences are reported again every hour.
             by = each.kubelet - each.ledger
             name = event_name(each.node, f"{node.uid} {REASON} {each.index} {by} {now:%Y-%m-%dT%H}")
-            reported.add(name)
-            if name not in self._reported:
-                involved = {"kind": "Node", "name": each.node, "uid": node.uid}
+            involved = {"kind": "Node", "name": each.node, "uid": node.uid}
+            if self._events.write(event(involved, REASON, each.text, name=name, now=now)):
                 self._log.warning("kubelet and ledger differ", node=each.node, what=each.text)
-                self._events.write(event(involved, REASON, each.text, name=name, now=now))
-        self._reported = reported

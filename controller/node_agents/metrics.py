@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Gauge
 
 
@@ -9,13 +11,11 @@ class NodeAgentMetrics:
     """Metrics of the leader; every series is zero from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.held = Gauge(
-            "fraction_injector_nodes_held",
-            "Nodes with the taint agent-not-ready, as the leader sees them.",
-            registry=registry,
+        gauge = partial(Gauge, registry=registry)
+        self.held = gauge(
+            "fraction_injector_nodes_held", "Nodes with the taint agent-not-ready, as the leader sees them."
         )
-        self.differences = Gauge(
+        self.differences = gauge(
             "fraction_injector_audit_differences",
             "GPUs for which the kubelet and the ledger differed in three checks, by the leader.",
-            registry=registry,
         )

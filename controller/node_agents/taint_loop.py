@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Literal
 
 from cluster.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leader_loop import while_leading
 from cluster.leadership import Leadership
 from cluster.watch_health import WatchHealth
-from controller.node_agents.decision import LEFT, Action, decide, decide_left
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.watch.agent_coverage import AgentPods, Coverage
 from controller.watch.agent_readiness import is_urgent, why_not_ready
@@ -27,6 +27,14 @@ WRITE_SECONDS = 3.0
 STEP_SECONDS = 1.0
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 60.0
 """Until a request for a node that failed is repeated."""
+_LEFT = "its agent left, and pods still use slices of its GPUs"
+GRACE_SECONDS = 30.0
+"""How long an agent that has served since this boot may report that it is not registered.
+
+After a rolling update, a new policy or a restart of the kubelet, it registers again within some five seconds,
+and the kubelet offers no slices meanwhile. A taint would then only stop pods that request no GPU.
+"""
+Action = Literal["hold", "release", "leave"]
 
 
 class TaintLoop:
@@ -95,24 +103,29 @@ class TaintLoop:
         why = why_not_ready(report, node)
         if why is None:
             self._since.pop(name, None)
-            return decide(is_held=is_held, why=None, urgent=False, waited_seconds=0), "its agent serves"
+            return "release" if is_held else "leave", "its agent serves"
         waited = self._clock() - self._since.setdefault(name, self._clock())
-        urgent = is_urgent(report, node)
-        return decide(is_held=is_held, why=why, urgent=urgent, waited_seconds=waited), why
+        is_due = is_urgent(report, node) or waited >= GRACE_SECONDS
+        return "hold" if is_due and not is_held else "leave", why
 
     def _decided_without_agent(self, node: SeenNode, report: AgentReport | None) -> tuple[Action, str]:
-        """Decide on a node that the DaemonSet does not cover."""
+        """Decide on a node that the DaemonSet does not cover.
+
+        If its agent left while pods use slices of its GPUs, the node is held: another device plugin, such as
+        NVIDIA's, does not know of them, and would give their GPUs to other pods.
+        """
         name, is_held = node.fact.name, node.taints.ours is not None
         if self._coverage is None or report is None or not self._uses_slices(node, report):
             self._since.pop(name, None)
             return ("release", "no agent is meant to run there") if is_held else ("leave", "")
         # By its own names: NVIDIA's device plugin may offer the same cards whole meanwhile.
-        may_be_offered = not report.is_registered and any(slices for _, slices in node.fact.gpus)
-        if not may_be_offered:
+        if report.is_registered or not any(slices for _, slices in node.fact.gpus):
             self._since.pop(name, None)
-        waited = self._clock() - self._since.setdefault(name, self._clock()) if may_be_offered else 0.0
-        action = decide_left(is_held=is_held, may_be_offered=may_be_offered, waited_seconds=waited)
-        return action, "another device plugin offers its slices" if action == "release" else LEFT
+            return "leave" if is_held else "hold", _LEFT
+        # Its status is outdated, or another plugin offers the same resources: then the scheduler counts on.
+        waited = self._clock() - self._since.setdefault(name, self._clock())
+        is_over = is_held and waited >= GRACE_SECONDS
+        return "release" if is_over else "leave", "another device plugin offers its slices"
 
     def _uses_slices(self, node: SeenNode, report: AgentReport) -> bool:
         """Whether pods still use slices of the node's agent.

@@ -7,13 +7,20 @@ from typing import Any
 import msgspec
 
 from cluster.kube_client import REQUEST_SECONDS, ApiServer
-from kube.objects import Affinity
+from kube.objects import Affinity, PodClaim
 from kube.scheduling import Constraints, Toleration
 from modes.facts import PodKey
 
 
+class NamedClaim(PodClaim, rename="camel", frozen=True, gc=False):
+    """A claim of a pod, in its `spec` and in its `status`."""
+
+    resource_claim_name: str | None = None
+
+
 class _Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
+    annotations: dict[str, str] | None = None
     deletion_timestamp: str | None = None
 
 
@@ -23,14 +30,16 @@ class _Spec(msgspec.Struct, rename="camel"):
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] | None = None
     scheduling_gates: list[Any] | None = None
+    resource_claims: list[NamedClaim] | None = None
 
 
 class _Status(msgspec.Struct, rename="camel"):
     phase: str = "Pending"
+    resource_claim_statuses: list[NamedClaim] | None = None
 
 
 class StoredPod(msgspec.Struct):
-    """The fields of a pod on its end and its nodes."""
+    """The fields of a pod on its end, its nodes and its claims."""
 
     metadata: _Metadata
     spec: _Spec
@@ -55,11 +64,10 @@ class StoredPod(msgspec.Struct):
 
 
 class _List(msgspec.Struct):
-    items: list[msgspec.Raw]
+    items: list[StoredPod]
 
 
 _list = msgspec.json.Decoder(_List)
-_pod = msgspec.json.Decoder(StoredPod)
 
 
 async def read_pod(
@@ -70,24 +78,9 @@ async def read_pod(
     Raises:
         ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
     """
-    found = await read_pod_json(api, key, uid, seconds=seconds)
-    return found[0] if found is not None else None
-
-
-async def read_pod_json(
-    api: ApiServer, key: PodKey, uid: str | None = None, *, seconds: float = REQUEST_SECONDS
-) -> tuple[StoredPod, bytes] | None:
-    """Return a pod as `read_pod` does, and its JSON.
-
-    Raises:
-        ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read in `seconds`.
-    """
     namespace, name = key
     # A list of one pod: controllers may list pods anyway, and need no further right.
     query = {"fieldSelector": f"metadata.name={name}"}
     data = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query, seconds=seconds)
-    raw = next(iter(_list.decode(data).items), None)
-    if raw is None:
-        return None
-    found = _pod.decode(raw)
-    return (found, bytes(raw)) if uid in {None, found.metadata.uid} else None
+    found = next(iter(_list.decode(data).items), None)
+    return found if found is not None and uid in {None, found.metadata.uid} else None

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.pods.pending_pod import NamedClaim, StoredPod
 from controller.watch.card_claims import card_claims
 from controller.watch.claim_cards import DRIVERS, cards_by_driver
 from kube.dra import CLAIM_NAME, DRIVER, REQUEST_NAME, SHARES_OF_CARD, CustomCards
@@ -92,49 +93,14 @@ class _Template(msgspec.Struct):
     spec: _Claim = msgspec.field(default_factory=_Claim)
 
 
-class _PodClaim(msgspec.Struct, rename="camel"):
-    name: str = ""
-    resource_claim_template_name: str | None = None
-    resource_claim_name: str | None = None
-
-
-class _PodSpec(msgspec.Struct, rename="camel"):
-    resource_claims: list[_PodClaim] | None = None
-
-
-class _PodStatus(msgspec.Struct, rename="camel"):
-    resource_claim_statuses: list[_PodClaim] | None = None
-
-
-class _Metadata(msgspec.Struct):
-    annotations: dict[str, str] | None = None
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
-    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
-
-
-def kinds_of(data: bytes) -> GpuKinds:
+def kinds_of(pod: StoredPod) -> GpuKinds:
     """Return the kinds of GPU that a pod accepts; every kind if its annotations cannot be read."""
-    found = read_gpu_kinds(msgspec.json.decode(data, type=_Pod).metadata.annotations or {})
+    found = read_gpu_kinds(pod.metadata.annotations or {})
     return found if isinstance(found, GpuKinds) else EVERY_KIND
 
 
-async def read_claim_of_pod(api: ApiServer, namespace: str, data: bytes, note: Note) -> ShareClaim | None:
-    """Return the claim of a pod's share; None if the pod has none.
-
-    Args:
-        api: the API server.
-        namespace: namespace of the pod.
-        data: the pod.
-        note: gets what cannot be read.
-
-    Raises:
-        msgspec.MsgspecError: it is not a pod.
-    """
-    pod = msgspec.json.decode(data, type=_Pod)
+async def read_claim_of_pod(api: ApiServer, namespace: str, pod: StoredPod, note: Note) -> ShareClaim | None:
+    """Return the claim of a pod's share; None if the pod has none. `note` gets what cannot be read."""
     template = _named(pod.spec.resource_claims)
     if template is None:
         return None
@@ -152,7 +118,7 @@ async def read_claim_of_pod(api: ApiServer, namespace: str, data: bytes, note: N
         return found
 
 
-def _named(claims: Iterable[_PodClaim] | None) -> _PodClaim | None:
+def _named(claims: Iterable[NamedClaim] | None) -> NamedClaim | None:
     return next((each for each in claims or () if each.name == CLAIM_NAME), None)
 
 

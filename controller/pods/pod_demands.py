@@ -10,18 +10,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, NoReturn, TypeVar
-
-import msgspec
+from typing import Literal, NoReturn
 
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pods.pending_pod import StoredPod, read_pod, read_pod_json
+from controller.pods.pending_pod import read_pod
 from controller.pods.pod_claim import kinds_of, read_claim_of_pod
 from controller.watch.resources import SeenPod
 from kube.scheduling import Constraints
 from ledger.why_claim import ShareClaim
 from modes.facts import PodKey
-from modes.gpu_kinds import GpuKinds
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from service.log import get_logger
 
 KEPT_SECONDS = 60.0
@@ -40,33 +38,49 @@ READ_SECONDS = 2.0
 PAUSE_SECONDS = 10.0
 """Pause without reads after a failed one."""
 _UNSETTLED = frozenset({"not created", "deleted", "no template"})
-_Found = TypeVar("_Found")
-
-
-def demands_of(stored: StoredPod) -> Constraints | TooLong:
-    """Return a pod's demands, if they are not too long to compare."""
-    found = stored.constraints
-    return found if found.size() <= MAX_BYTES else "too long"
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimDemands:
-    """What a pod in mode dra demands."""
+class PodDemands:
+    """What a waiting pod demands."""
 
-    claim: ShareClaim
-    """The claim of its share, without the cards that it could take."""
-    kinds: GpuKinds
-    """Kinds of GPU that the pod accepts."""
     of_node: Constraints | TooLong
+    kinds: GpuKinds = EVERY_KIND
+    """Kinds of GPU that it accepts."""
+    claim: ShareClaim | None = None
+    """The claim of its share, without the cards that it could take; None for a pod without one."""
 
 
-class _PodReads(Generic[_Found]):
-    """Reads pods, at most some per second."""
+async def read_demands(api: ApiServer, pod: SeenPod) -> PodDemands | None:
+    """Return what a waiting pod demands; None if it is gone, or waits no more.
+
+    Raises:
+        ApiError, ValueError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read in READ_SECONDS.
+    """
+    key, injected, claim = pod.fact.key, pod.injected, None
+    async with asyncio.timeout(READ_SECONDS):
+        uid = injected.uid if injected is not None else None
+        stored = await read_pod(api, key, uid, seconds=READ_SECONDS)
+        if stored is None or stored.spec.node_name is not None:
+            return None
+        if pod.fact.claimed or (injected is not None and injected.has_claim):
+            # Anyone can name a template like ours in another claim: then none is found.
+            claim = await read_claim_of_pod(api, key[0], stored, _raise) or ShareClaim(state="unread")
+    demands = stored.constraints
+    return PodDemands(demands if demands.size() <= MAX_BYTES else "too long", kinds_of(stored), claim)
+
+
+def _raise(_what: str, error: Exception) -> NoReturn:
+    raise error
+
+
+class DemandsReader:
+    """Reads what pods demand, at most some per second."""
 
     def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._kept: OrderedDict[PodKey, tuple[float, str, _Found | None]] = OrderedDict()
+        self._kept: OrderedDict[PodKey, tuple[float, str, PodDemands | None]] = OrderedDict()
         """Expiry, uid of the pod, and what was found; None if that could not be decoded."""
         self._second = 0.0
         """End of the current second, or pause."""
@@ -74,7 +88,7 @@ class _PodReads(Generic[_Found]):
         """Reads in the current second."""
         self._log = get_logger("pod demands")
 
-    async def of(self, pod: SeenPod) -> _Found | None:
+    async def of(self, pod: SeenPod) -> PodDemands | None:
         """Return a pod's demands; None if it is gone, cannot be read, or too many were read this second."""
         now, key = self._clock(), pod.fact.key
         uid = pod.injected.uid if pod.injected is not None else ""
@@ -84,24 +98,19 @@ class _PodReads(Generic[_Found]):
         if not self._may_read(now):
             return None
         try:
-            found = await self._read(key, uid or None)
+            found = await read_demands(self._api, pod)
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._second, self._reads = self._clock() + PAUSE_SECONDS, READS_PER_SECOND
             self._log.warning("a waiting pod cannot be read", pod=key[1], error=str(error))
             return None
-        except (ValueError, msgspec.MsgspecError) as error:
+        except ValueError as error:
             self._log.warning("a waiting pod cannot be decoded", pod=key[1], error=str(error))
             self._keep(key, (now + KEPT_SECONDS, uid, None))
             return None
         if found is not None:
-            self._keep(key, (now + self._seconds(found), uid, found))
+            is_settled = found.claim is None or found.claim.state not in _UNSETTLED
+            self._keep(key, (now + (KEPT_SECONDS if is_settled else UNSETTLED_SECONDS), uid, found))
         return found
-
-    async def _read(self, key: PodKey, uid: str | None) -> _Found | None:
-        raise NotImplementedError
-
-    def _seconds(self, _found: _Found) -> float:
-        return KEPT_SECONDS
 
     def _may_read(self, now: float) -> bool:
         if now >= self._second:
@@ -109,38 +118,8 @@ class _PodReads(Generic[_Found]):
         self._reads += 1
         return self._reads <= READS_PER_SECOND
 
-    def _keep(self, key: PodKey, kept: tuple[float, str, _Found | None]) -> None:
+    def _keep(self, key: PodKey, kept: tuple[float, str, PodDemands | None]) -> None:
         self._kept.pop(key, None)
         self._kept[key] = kept
         if len(self._kept) > MAX_KEPT:
             self._kept.popitem(last=False)
-
-
-class PodDemands(_PodReads[Constraints | TooLong]):
-    """Reads the demands of pods on their nodes, at most some per second."""
-
-    async def _read(self, key: PodKey, uid: str | None) -> Constraints | TooLong | None:
-        stored = await read_pod(self._api, key, uid, seconds=READ_SECONDS)
-        return demands_of(stored) if stored is not None else None
-
-
-class PodClaims(_PodReads[ClaimDemands]):
-    """Reads the claims of pods, and what else they demand, at most some per second."""
-
-    async def _read(self, key: PodKey, uid: str | None) -> ClaimDemands | None:
-        async with asyncio.timeout(READ_SECONDS):
-            read = await read_pod_json(self._api, key, uid, seconds=READ_SECONDS)
-            if read is None:
-                return None
-            stored, data = read
-            claim = await read_claim_of_pod(self._api, key[0], data, _raise)
-        # Anyone can name a template like ours in another claim. It is kept, so that it delays no other pod.
-        claim = claim or ShareClaim(state="unread")
-        return ClaimDemands(claim, kinds_of(data), demands_of(stored))
-
-    def _seconds(self, found: ClaimDemands) -> float:
-        return UNSETTLED_SECONDS if found.claim.state in _UNSETTLED else KEPT_SECONDS
-
-
-def _raise(_what: str, error: Exception) -> NoReturn:
-    raise error

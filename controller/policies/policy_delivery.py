@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cluster.kube_client import METADATA_ONLY, TRANSPORT_ERRORS, ApiError, ApiServer
+from cluster.object_reader import StoredObject
 from cluster.pod_touch import PodTouch
 from kube.names import POLICIES_ANNOTATION
 from service.log import get_logger
@@ -46,12 +47,4 @@ class PolicyDelivery:
         reply = await self._api.request(
             "GET", self._path, query={"resourceVersion": "0"}, accept=METADATA_ONLY
         )
-        return msgspec.json.decode(reply, type=_ConfigMap).metadata.resource_version
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    resource_version: str
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Metadata
+        return msgspec.json.decode(reply, type=StoredObject).metadata.resource_version

@@ -10,9 +10,9 @@ from ledger.messages import PoliciesReply
 from ledger.placement_request import Quota
 from ledger.queue_names import names_of_keys
 from ledger.quota_line import QuotasOf, unknown_quotas
+from policies.loading.policy_set import PolicySet
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.effective import IdleRule
-from policies.model.schema import Policy
 from service.log import get_logger
 
 MAX_KINDS_OF_PODS = 2**14
@@ -35,28 +35,25 @@ class WatchedPolicies:
     def __init__(self, directory: Path) -> None:
         self._log = get_logger("policies")
         self._live = LivePolicies(directory, self._reloaded, may_wait=True)
-        self._quotas_of: str | None = None
+        self._digest: str | None = None
+        """Digest of the set that the following are of."""
         self._quotas: tuple[Quota, ...] = ()
         self._of_pods: dict[tuple[str, tuple[str, ...]], _PodRules] = {}
-        self._of_pods_digest: str | None = None
 
-    def of(self, name: str) -> Policy | None:
-        """Return the policy of this name; None if there is none, or no good set yet."""
-        try:
-            found = self._live.current.parts.policies.get(name)
-        except NoPoliciesError:
-            return None
-        return found[0] if found is not None else None
-
-    def quotas(self) -> tuple[Quota, ...]:
-        """Return every quota in force; empty without a good set."""
+    @property
+    def _current(self) -> PolicySet | None:
+        """The set in force; None without a good one."""
         try:
             current = self._live.current
         except NoPoliciesError:
-            return ()
-        if current.digest != self._quotas_of:
-            self._quotas_of, self._quotas = current.digest, current.quotas()
-        return self._quotas
+            return None
+        if current.digest != self._digest:
+            self._digest, self._quotas, self._of_pods = current.digest, current.quotas(), {}
+        return current
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Return every quota in force; empty without a good set."""
+        return self._quotas if self._current is not None else ()
 
     def quotas_of(self, namespace: str, queues: tuple[str, ...]) -> tuple[Quota, ...] | None:
         """Return the quotas of pods by their namespace and queue keys; None without a good set."""
@@ -69,12 +66,11 @@ class WatchedPolicies:
         return rules.idle if rules is not None else None
 
     def _rules_of(self, namespace: str, queues: tuple[str, ...]) -> _PodRules | None:
-        try:
-            current = self._live.current
-        except NoPoliciesError:
+        current = self._current
+        if current is None:
             return None
-        if current.digest != self._of_pods_digest or len(self._of_pods) >= MAX_KINDS_OF_PODS:
-            self._of_pods_digest, self._of_pods = current.digest, {}
+        if len(self._of_pods) >= MAX_KINDS_OF_PODS:
+            self._of_pods.clear()
         key = namespace, queues
         if key not in self._of_pods:
             idle = current.resolve(namespace, *names_of_keys(queues)).idle
@@ -100,10 +96,8 @@ class WatchedPolicies:
 
     def queues(self) -> tuple[Quota, ...]:
         """Return each queue in the policies in force, without its limits."""
-        try:
-            return self._live.current.queues()
-        except NoPoliciesError:
-            return ()
+        current = self._current
+        return current.queues() if current is not None else ()
 
     @property
     def problem(self) -> str | None:

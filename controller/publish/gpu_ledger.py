@@ -138,14 +138,15 @@ class StoredLedger(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, ledger: GpuLedger) -> StoredLedger:
         """Return the remembered part of a GpuLedger that was read."""
-        owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
-        return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
+        owners, status = tuple([owner.uid for owner in ledger.metadata.owner_references]), ledger.status
+        if status is None:
+            return cls(owners)
+        return cls(owners, digest_of(status), status.conditions, status.lease_transition)
 
-    @classmethod
-    def with_status(cls, owners: tuple[str, ...], status: Status) -> StoredLedger:
-        """Return the remembered part of a GpuLedger with these owners and this status."""
-        digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
-        return cls(owners, digest, status.conditions, status.lease_transition)
+
+def digest_of(status: Status) -> bytes:
+    """Return the digest by which equal statuses are recognised."""
+    return hashlib.blake2b(_encode(status), digest_size=16).digest()
 
 
 def gpu_ledgers() -> Resource[GpuLedger]:
@@ -174,35 +175,16 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
         gpus=gpus,
         unlisted=_bounded_rest(view.unlisted),
         claimable=_card_sums(view.cards) if view.cards else None,
-        cards=tuple(map(_card_status, view.cards)),
+        cards=msgspec.convert(view.cards, tuple[CardStatus, ...], from_attributes=True),
     )
 
 
 def _card_sums(cards: Sequence[CardView]) -> CardSums:
     return CardSums(
         len(cards),
-        _bounded(sum([card.memory_mib for card in cards])),
-        _bounded(sum([card.claimed_mib for card in cards])),
-        _bounded(sum([card.free_mib for card in cards])),
-    )
-
-
-def _card_status(card: CardView) -> CardStatus:
-    shares = [
-        CardShareStatus(each.namespace, each.claim, _bounded(each.memory_mib), each.pod, each.queue)
-        for each in card.shares
-    ]
-    return CardStatus(
-        card.driver,
-        card.device,
-        _bounded(card.memory_mib),
-        _bounded(card.claimed_mib),
-        _bounded(card.free_mib),
-        card.claims,
-        card.uuid,
-        card.model,
-        card.taint,
-        tuple(shares),
+        sum([card.memory_mib for card in cards]),
+        sum([card.claimed_mib for card in cards]),
+        sum([card.free_mib for card in cards]),
     )
 
 
@@ -272,24 +254,8 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
 
 
 def _card_view(node: str, card: CardStatus) -> CardView:
-    return CardView(
-        node=node,
-        driver=card.driver,
-        device=card.device,
-        uuid=card.uuid,
-        model=card.model,
-        taint=card.taint,
-        memory_mib=card.memory_mib,
-        claimed_mib=card.claimed_mib,
-        free_mib=card.free_mib,
-        claims=card.claims,
-        shares=tuple(
-            [
-                CardShare(each.namespace, each.claim, each.pod, each.memory_mib, each.queue)
-                for each in card.shares
-            ]
-        ),
-    )
+    shares = tuple([CardShare(**msgspec.structs.asdict(each)) for each in card.shares])
+    return CardView(node=node, **{**msgspec.structs.asdict(card), "shares": shares})
 
 
 def manifest(name: str, node_uid: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -28,9 +29,8 @@ class ControllerMetrics:
     """The controller's metrics; every series is zero from the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        placements = Counter(
-            "fraction_injector_placements", "Requests answered, by result.", ["result"], registry=registry
-        )
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        placements = counter("fraction_injector_placements", "Requests answered, by result.", ["result"])
         self._placements = {kind: placements.labels(result) for kind, result in _RESULTS.items()}
         self.batch_seconds = Histogram(
             "fraction_injector_placement_batch_seconds",
@@ -38,57 +38,41 @@ class ControllerMetrics:
             buckets=BUCKETS,
             registry=registry,
         )
-        self._lists = Counter(
-            "fraction_injector_lists", "Complete lists read, by resource.", ["resource"], registry=registry
-        )
-        self._troubles = Counter(
+        self._lists = counter("fraction_injector_lists", "Complete lists read, by resource.", ["resource"])
+        self._troubles = counter(
             "fraction_injector_watch_errors",
             "Lists and watches that failed, and objects left out as too large, by resource and reason.",
             ["resource", "kind"],
-            registry=registry,
         )
-        self.watch_well = Gauge(
+        self.watch_well = gauge(
             "fraction_injector_watch_well",
             "1 if the watch of a resource works, 0 if it is rejected or silent.",
             ["resource"],
-            registry=registry,
         )
         for resource in ("nodes", "pods", "gpuledgers", "gpunodes", "resourceslices"):
             self._lists.labels(resource)
             for kind in ("list", "watch", "stale", "too large"):
                 self._troubles.labels(resource, kind)
-        self.leading = Gauge(
-            "fraction_injector_leading", "1 if this replica leads, else 0.", registry=registry
+        self.leading = gauge("fraction_injector_leading", "1 if this replica leads, else 0.")
+        self.published = counter("fraction_injector_gpuledger_writes", "GpuLedgers written.")
+        self.publish_errors = counter(
+            "fraction_injector_gpuledger_write_errors", "GpuLedgers that could not be written."
         )
-        self.published = Counter(
-            "fraction_injector_gpuledger_writes", "GpuLedgers written.", registry=registry
-        )
-        self.publish_errors = Counter(
-            "fraction_injector_gpuledger_write_errors",
-            "GpuLedgers that could not be written.",
-            registry=registry,
-        )
-        self.terms_behind = Gauge(
+        self.terms_behind = gauge(
             "fraction_injector_gpuledger_terms_behind",
             "Terms by which another controller that writes the same GpuLedgers is ahead, else 0.",
-            registry=registry,
         )
-        self.events = Counter(
-            "fraction_injector_pod_events",
-            "Events written on pods, by reason.",
-            ["reason"],
-            registry=registry,
+        self.events = counter(
+            "fraction_injector_pod_events", "Events written on pods, by reason.", ["reason"]
         )
-        self.events_lost = Counter(
+        self.events_lost = counter(
             "fraction_injector_events_lost",
             "Events lost because too many waited, or the API server did not take them in 3 s.",
-            registry=registry,
         )
-        self.idle_slices = Gauge(
+        self.idle_slices = gauge(
             "fraction_injector_namespace_slices_idle",
             "Slices of pods without a kernel for longer than idleAfter, as quotas count; by the leader.",
             ["namespace"],
-            registry=registry,
         )
         for reason in get_args(Reason):
             self.events.labels(reason)

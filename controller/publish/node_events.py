@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from cluster.event_writer import EventWriter
 from cluster.leader_loop import while_leading
@@ -16,7 +15,6 @@ from service.log import get_logger
 
 REASON = "BadCordon"
 SECONDS_BETWEEN_CHECKS = 10.0
-MAX_WRITTEN = 10_000
 
 
 class NodeEvents:
@@ -26,7 +24,6 @@ class NodeEvents:
         self._events = events
         self._state = state
         self._leadership = leadership
-        self._written: dict[str, None] = {}
         self._log = get_logger("events")
 
     async def run(self) -> None:
@@ -43,19 +40,9 @@ class NodeEvents:
                     self._write_event(node, wrong)
 
     def _write_event(self, node: SeenNode, message: str) -> None:
-        body = node_event(node, message, datetime.now(UTC))
-        name = body["metadata"]["name"]
-        if name in self._written:
-            return
-        self._log.warning("something is wrong with a node", node=node.fact.name, reason=REASON, error=message)
-        self._events.write(body)
-        self._written[name] = None
-        if len(self._written) > MAX_WRITTEN:
-            del self._written[next(iter(self._written))]
-
-
-def node_event(node: SeenNode, message: str, now: datetime) -> dict[str, Any]:
-    """Return the Event on a node; its name follows from node and message."""
-    name = event_name(node.fact.name, f"{node.uid} {message}")
-    involved = {"kind": "Node", "name": node.fact.name, "uid": node.uid}
-    return event(involved, REASON, message, name=name, now=now)
+        involved = {"kind": "Node", "name": node.fact.name, "uid": node.uid}
+        name = event_name(node.fact.name, f"{node.uid} {message}")
+        if self._events.write(event(involved, REASON, message, name=name, now=datetime.now(UTC))):
+            self._log.warning(
+                "something is wrong with a node", node=node.fact.name, reason=REASON, error=message
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Literal
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -11,7 +11,6 @@ from modes.facts import NodeFact
 from modes.units import profile_of_product
 
 NodeProblem = Literal["NoMemoryLabel", "WholeGpus"]
-MAX_NODES_NAMED = 3
 _MESSAGES: Mapping[NodeProblem, str] = {
     "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or not a number of MiB: install GPU"
     f" feature discovery, or run kubectl label node NAME {GPU_MEMORY_LABEL}=<MiB of one GPU>",
@@ -40,17 +39,6 @@ def of_fact(node: NodeFact) -> NodeProblem | None:
 def message(found: NodeProblem, node: str) -> str:
     """Return the message: what is missing, and what to run."""
     return _MESSAGES[found].replace("NAME", node)
-
-
-def lacking(nodes: Iterable[NodeFact]) -> Iterator[Mapping[str, str | int]]:
-    """Yield the fields of a log line for each thing that nodes with GPUs lack."""
-    found: dict[NodeProblem, list[str]] = {}
-    for node in nodes:
-        if (lacks := of_fact(node)) is not None:
-            found.setdefault(lacks, []).append(node.name)
-    for lacks, names in found.items():
-        named = ", ".join(sorted(names)[:MAX_NODES_NAMED])
-        yield {"reason": lacks, "count": len(names), "nodes": named, "what": message(lacks, names[0])}
 
 
 def _found(*, is_whole: bool, gpu_mib: int | None) -> NodeProblem | None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Generic, TypeVar
 
-from controller.pods.claim_room import ClaimRoomFinder, kind_of_claim
-from controller.pods.free_nodes import FreeNodesFinder, kind_of
-from controller.pods.pod_demands import ClaimDemands, TooLong
+from controller.pods.claim_room import ClaimRoomFinder
+from controller.pods.free_nodes import FreeNodesFinder
+from controller.pods.pod_demands import PodDemands
 from controller.pods.pod_findings import waiting_message
 from controller.pods.pod_summary import summary_of
+from controller.pods.walks import Walks
 from controller.policies.idle_shares import idle_shares
 from controller.policies.watched_policies import WatchedPolicies, quotas_of
 from controller.watch.gpu_node import AgentReport
@@ -21,27 +19,21 @@ from controller.watch.ledger_store import Clock, LedgerStore
 from controller.watch.resources import SeenPod
 from kube.names import AGENT_TAINT, QUOTA_GATE
 from kube.scheduling import Constraints
-from ledger.claim_room import ClaimRoom
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
 from ledger.why import OWN_DEMANDS, TOO_LONG, needs, why
 from ledger.why_claim import ShareClaim, waiting_cause
+from modes.gpu_kinds import GpuKinds
 from modes.resource_names import ResourceNames
 from web.source import About, Denials, NodeNotes, UnlimitedPrograms, WaitingReason, no_denials
 
-KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
-MAX_KEPT = 256
-"""Remembered requests of pods, of slices and of claims each."""
 MAX_CAUSE = 200
 """Characters."""
 MAX_UNLIMITED = 1000
 """Containers without their limiter that the page names."""
-DemandsOf = Callable[[SeenPod], Awaitable[Constraints | TooLong | None]]
-"""Returns a waiting pod's demands on its node; None if they are not known yet."""
-ClaimOf = Callable[[SeenPod], Awaitable[ClaimDemands | None]]
-"""Returns what a waiting pod in mode dra demands; None if that is not known yet."""
-_Found = TypeVar("_Found")
+DemandsOf = Callable[[SeenPod], Awaitable[PodDemands | None]]
+"""Returns what a waiting pod demands; None if that is not known yet."""
 _NO_GPU = "no usable node has such GPUs: they are cordoned, not ready or missing"
 _UNKNOWN_CARDS = "waits for a card; free cards are being searched"
 _HAS_ROOM = "a node has enough free slices: the scheduler has another reason, see kubectl describe pod"
@@ -105,25 +97,21 @@ class WaitingReasons:
     For pods that claim cards, there are at most four more over the nodes with cards.
     """
 
-    def __init__(  # noqa: PLR0913 - what it compares, and who reads what pods demand
+    def __init__(
         self,
         state: LedgerStore,
         names: ResourceNames,
         demands: DemandsOf,
-        claim_of: ClaimOf,
         policies: WatchedPolicies | None = None,
         *,
         clock: Clock = time.monotonic,
     ) -> None:
         self._state = state
         self._demands = demands
-        self._claim_of = claim_of
         self._names = names
         self._policies = policies
-        self._finder = FreeNodesFinder(state)
-        self._rooms = ClaimRoomFinder(state, clock)
-        self._walks: _Walks[FreeNodes] = _Walks(clock)
-        self._walks_of_claims: _Walks[ClaimRoom] = _Walks(clock)
+        self._finder = FreeNodesFinder(state, Walks(clock, SECONDS_BETWEEN_WALKS))
+        self._rooms = ClaimRoomFinder(state, Walks(clock, SECONDS_BETWEEN_WALKS))
 
     async def of(self, waiting: PendingView) -> WaitingReason:
         """Return one paragraph: what the pod requested, what it waits for, and what would help."""
@@ -140,12 +128,12 @@ class WaitingReasons:
         return WaitingReason(self._cause(seen, free)[:MAX_CAUSE], self._text(seen, free))
 
     async def _of_claim(self, seen: SeenPod) -> WaitingReason:
-        asked = await self._claim_of(seen)
-        if asked is None:
+        asked = await self._demands(seen)
+        if asked is None or asked.claim is None:
             return WaitingReason(_UNKNOWN_CARDS)
         if asked.of_node == "too long":
             return WaitingReason(f"its own {OWN_DEMANDS} are too long to compare")
-        claim = await self._with_room(seen, asked, asked.of_node)
+        claim = await self._with_room(seen, asked.claim, asked.kinds, asked.of_node)
         if claim.state == "waiting" and claim.asked is not None and claim.room is None:
             return WaitingReason(_UNKNOWN_CARDS)
         cause, injected = waiting_cause(claim), seen.injected
@@ -153,19 +141,17 @@ class WaitingReasons:
             cause = "the scheduler has not tried yet, or has another reason than cards"
         return WaitingReason(cause[:MAX_CAUSE], self._claim_text(seen, claim))
 
-    async def _with_room(self, seen: SeenPod, asked: ClaimDemands, of_node: Constraints) -> ShareClaim:
+    async def _with_room(
+        self, seen: SeenPod, claim: ShareClaim, kinds: GpuKinds, of_node: Constraints
+    ) -> ShareClaim:
         """Return a claim as it is now, with the cards that it could take while it waits."""
-        claim = asked.claim
         if claim.state not in {"waiting", "allocated"}:
             return claim
         held = self._state.ledger.cards.claim((seen.fact.namespace, claim.name))
         if held is not None:
             return replace(claim, state="allocated", parts=held.parts)
-        if claim.asked is None:
-            return replace(claim, state="waiting", parts=())
-        kind = kind_of_claim(claim, asked.kinds, of_node)
-        walk = partial(self._rooms.find, claim, asked.kinds, of_node)
-        return replace(claim, state="waiting", parts=(), room=await self._walks_of_claims.find(kind, walk))
+        room = await self._rooms.find(claim, kinds, of_node)
+        return replace(claim, state="waiting", parts=(), room=room)
 
     def _claim_text(self, seen: SeenPod, claim: ShareClaim) -> str:
         return why(replace(summary_of(seen, None), claim=claim), self._names)
@@ -194,44 +180,20 @@ class WaitingReasons:
 
     async def _in_line(self, pod: SeenPod) -> str:
         place = self._state.ledger.line.place_text(pod.fact.key, quotas_of(self._policies))
+        claim = None
         if pod.fact.claimed:
-            asked = await self._claim_of(pod)
+            asked = await self._demands(pod)
             if asked is None:
                 return place or ""
-            claims = replace(summary_of(pod, None), claim=asked.claim)
-            return why(replace(claims, quota_line=place, gates=(QUOTA_GATE,)), self._names)
-        return why(replace(summary_of(pod, None), quota_line=place, gates=(QUOTA_GATE,)), self._names)
+            claim = asked.claim
+        summary = replace(summary_of(pod, None), claim=claim, quota_line=place, gates=(QUOTA_GATE,))
+        return why(summary, self._names)
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         """Return nodes with free slices, at most some seconds old; None if this pod has to wait."""
-        fact, by_agent = pod.fact, pod.is_limited_by_agent
-        demands = await self._demands(pod)
-        if demands is None:
+        asked = await self._demands(pod)
+        if asked is None:
             return None
-        if demands == "too long":
+        if asked.of_node == "too long":
             return FreeNodes((), 0, not_compared=1)
-        kind = kind_of(fact, demands, by_agent=by_agent)
-        return await self._walks.find(kind, partial(self._finder.find, fact, demands, by_agent=by_agent))
-
-
-class _Walks(Generic[_Found]):
-    """What walks over nodes have found, at most some seconds old; at most four walks per second."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[Hashable, tuple[float, _Found | None]] = OrderedDict()
-        self._next_walk = 0.0
-
-    async def find(self, kind: Hashable, walk: Callable[[], Awaitable[_Found | None]]) -> _Found | None:
-        """Return what `walk` finds for pods of a kind; None if they have to wait for it."""
-        now = self._clock()
-        kept = self._kept.get(kind)
-        if (kept is None or kept[0] <= now) and now >= self._next_walk:
-            found = await walk()
-            kept = self._kept[kind] = now + KEPT_SECONDS, found
-            # Counted from the end, because a walk over many nodes may itself take that long.
-            self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
-            self._kept.move_to_end(kind)
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        return kept[1] if kept is not None else None
+        return await self._finder.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)

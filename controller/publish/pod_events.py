@@ -7,16 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import msgspec
-
 from cluster.event_writer import EventWriter
 from cluster.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from cluster.leadership import Leadership
 from controller.pods.claim_room import ClaimRoomFinder
 from controller.pods.free_nodes import FreeNodesFinder
-from controller.pods.pending_pod import StoredPod, read_pod_json
-from controller.pods.pod_claim import kinds_of, read_claim_of_pod
-from controller.pods.pod_demands import demands_of
+from controller.pods.pod_demands import read_demands
 from controller.pods.pod_findings import MAX_MESSAGE, Finding, findings, waiting_for_card, waiting_message
 from controller.publish.metrics import ControllerMetrics
 from controller.watch.ledger_store import LedgerStore
@@ -90,8 +86,6 @@ class PodEvents:
     async def _write_event(self, finding: Finding) -> None:
         if finding.reason == "WaitingForQuota":
             message = self._in_line(finding)
-        elif finding.reason == "WaitingForCard":
-            message = await self._waiting_for_card(finding)
         else:
             message = finding.message or await self._waiting(finding)
         if message is None:
@@ -107,48 +101,22 @@ class PodEvents:
         return text[:MAX_MESSAGE] if text is not None else None
 
     async def _waiting(self, finding: Finding) -> str | None:
-        """What a pod waits for now; None if it does not wait any more."""
+        """What a pod waits for now; None if it does not wait any more, or cannot be read."""
         pod = self._state.pods.get((finding.namespace, finding.pod))
-        read = await self._read(finding)
-        if pod is None or read is None:
-            return None
-        demands = demands_of(read[0])
-        if demands == "too long":
-            return None
-        owner = pod.injected.owner if pod.injected is not None else None
-        free = await self._free_nodes.find(pod.fact, demands, by_agent=pod.is_limited_by_agent)
-        return waiting_message(pod.fact, free, self._names, owner)
-
-    async def _waiting_for_card(self, finding: Finding) -> str | None:
-        """What the claim of a pod waits for now; None if it does not wait for cards any more."""
-        read = await self._read(finding)
-        demands = demands_of(read[0]) if read is not None else None
-        if read is None or demands is None or demands == "too long":
+        if pod is None or pod.injected is None or pod.injected.uid != finding.uid:
             return None
         try:
-            claim = await read_claim_of_pod(self._api, finding.namespace, read[1], self._log_unread)
-        except msgspec.MsgspecError as error:
-            self._log_unread(f"the claim of pod {finding.pod}", error)
+            asked = await read_demands(self._api, pod)
+        except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("a waiting pod cannot be explained", pod=finding.pod, error=str(error))
             return None
-        if claim is None or claim.state != "waiting":
+        if asked is None or asked.of_node == "too long":
             return None
-        room = await self._claim_room.find(claim, kinds_of(read[1]), demands)
-        return waiting_for_card(replace(claim, room=room))
-
-    async def _read(self, finding: Finding) -> tuple[StoredPod, bytes] | None:
-        """Return a waiting pod and its JSON; None if it does not wait any more, or cannot be read."""
-        pod = self._state.pods.get((finding.namespace, finding.pod))
-        if pod is None or pod.fact.node is not None:
-            return None
-        try:
-            read = await read_pod_json(self._api, pod.fact.key, finding.uid)
-        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
-            self._log_unread(f"waiting pod {finding.pod}", error)
-            return None
-        return None if read is None or read[0].spec.node_name else read
-
-    def _log_unread(self, what: str, error: Exception) -> None:
-        self._log.warning("a waiting pod cannot be explained", what=what, error=str(error))
+        if finding.reason == "WaitingForCard" and asked.claim is not None:
+            room = await self._claim_room.find(asked.claim, asked.kinds, asked.of_node)
+            return waiting_for_card(replace(asked.claim, room=room))
+        free = await self._free_nodes.find(pod.fact, asked.of_node, by_agent=pod.is_limited_by_agent)
+        return waiting_message(pod.fact, free, self._names, pod.injected.owner) if free is not None else None
 
 
 def pod_event(finding: Finding, message: str, now: datetime, occasion: str = "") -> dict[str, Any]:

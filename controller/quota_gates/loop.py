@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from http import HTTPStatus
-from typing import NamedTuple
 
 import msgspec
 
@@ -48,15 +47,6 @@ namespace's own. Then others may take it, for longer each time until a pod of th
 _UNKNOWN = (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS)
 
 
-class _Unknown(NamedTuple):
-    """A request without an answer."""
-
-    wait: QuotaWait
-    after: float
-    """Seconds until the next attempt, should this one fail."""
-    not_before: float
-
-
 class QuotaGateLoop:
     """Removes the gates of waiting pods while this replica leads.
 
@@ -87,8 +77,9 @@ class QuotaGateLoop:
         self._reason_not_to_lead = reason_not_to_lead
         self._clock = clock
         self._not_before = 0.0
-        self._unknown: dict[PodKey, _Unknown] = {}
+        self._unknown: dict[PodKey, QuotaWait] = {}
         """Pods for which a request had no answer."""
+        self._retries = Turns[PodKey](lambda key: key[0], lambda key: key, RETRY_SECONDS, MOST_RETRY_SECONDS)
         self._held: dict[PodKey, float] = {}
         """Pods whose request was rejected, and when it is their turn again."""
         self._kept_since: dict[str, float] = {}
@@ -103,6 +94,7 @@ class QuotaGateLoop:
             # Of an earlier term: other leaders may have let other pods go since. The watch knows.
             self._state.put_back(key)
         self._unknown.clear()
+        self._retries.keep(())
         self._resume(math.inf)
         try:
             await while_leading(self._leadership, self.step, STEP_SECONDS)
@@ -132,8 +124,8 @@ class QuotaGateLoop:
 
     async def _ask_again(self) -> None:
         """Repeat requests without an answer, until one has none again."""
-        for key, unknown in list(self._unknown.items()):
-            if unknown.not_before <= self._clock() and await self._remove(key, unknown.wait) is None:
+        for key, wait in list(self._unknown.items()):
+            if not self._retries.pauses(key, self._clock()) and await self._remove(key, wait) is None:
                 return
 
     async def _let_due_go(self) -> bool:
@@ -180,22 +172,22 @@ class QuotaGateLoop:
     async def _remove(self, key: PodKey, wait: QuotaWait) -> Outcome | None:
         """Remove the gate of a pod that counts already; return None if no other request is to be sent now."""
         if key not in self._state.lifted:
-            self._unknown.pop(key, None)
+            self._forget(key)
             return "gone"
-        former = self._unknown.get(key)
-        self._unknown[key] = former or _Unknown(wait, RETRY_SECONDS, self._clock() + RETRY_SECONDS)
+        self._unknown[key] = wait
         try:
             outcome = await self._removal.remove(key, wait)
         except _UNKNOWN as error:
-            return self._failed(key, wait, error)
-        del self._unknown[key]
+            return self._failed(key, error)
+        self._forget(key)
         if outcome == "still there":
             self._hold(key)
         else:
-            self._unknown = {each: _Unknown(of.wait, RETRY_SECONDS, 0) for each, of in self._unknown.items()}
+            for each in self._unknown:
+                self._retries.accepted(each)
         return outcome
 
-    def _failed(self, key: PodKey, wait: QuotaWait, error: Exception) -> Outcome | None:
+    def _failed(self, key: PodKey, error: Exception) -> Outcome | None:
         """Log why a gate was not removed, and let the pod wait again if it certainly still has the gate."""
         namespace, name = key
         self._log.warning(
@@ -205,16 +197,19 @@ class QuotaGateLoop:
             error=f"{type(error).__name__}: {error}",
         )
         if not is_rejection(error):
-            after = self._unknown[key].after
-            self._unknown[key] = _Unknown(wait, min(2 * after, MOST_RETRY_SECONDS), self._clock() + after)
+            self._retries.refused(key, self._clock())
             return None
-        del self._unknown[key]
+        self._forget(key)
         if isinstance(error, ApiError) and error.status == HTTPStatus.TOO_MANY_REQUESTS:
             self._not_before = self._clock() + REFUSED_SECONDS
             self._state.put_back(key)
             return None
         self._hold(key)
         return "still there"
+
+    def _forget(self, key: PodKey) -> None:
+        self._unknown.pop(key, None)
+        self._retries.accepted(key)
 
     def _hold(self, key: PodKey) -> None:
         """Let a pod wait again; for some time, others go before it."""

@@ -18,8 +18,6 @@ from ledger.use import idle_text
 from service.log import get_logger
 
 WRITE_SECONDS = 5.0
-MAX_KEPT = 4096
-"""Pods that are remembered because an Event says why they are kept; beyond it, some Events are repeated."""
 
 
 class IdleEviction:
@@ -32,7 +30,6 @@ class IdleEviction:
         self._events = events
         self._leadership = leadership
         self._metrics = metrics
-        self._kept: set[tuple[str, int]] = set()
         self._log = get_logger("idle shares")
 
     def tell(self, pod: IdlePod) -> None:
@@ -88,22 +85,18 @@ class IdleEviction:
 
     def _say_kept(self, pod: IdlePod, error: ApiError) -> None:
         """Say why a pod is not evicted yet, once for each time that it is idle."""
-        if (pod.uid, pod.idle_since) in self._kept:
-            return
-        if len(self._kept) >= MAX_KEPT:
-            self._kept.clear()
-        self._kept.add((pod.uid, pod.idle_since))
-        self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
         message = f"{_idle(pod)}, but it is not evicted yet: {error}"
-        self._write(pod, "IdleShareKept", message, str(pod.idle_since))
+        if self._write(pod, "IdleShareKept", message, str(pod.idle_since)):
+            self._log.info("an idle pod is not evicted yet", pod="/".join(pod.key), error=str(error))
 
     def _report(self, pod: IdlePod) -> None:
         message = f"{_idle(pod)}, even after the warning: the pod is evicted"
         self._log.info("an idle pod is evicted", pod="/".join(pod.key), idle_seconds=pod.seconds)
         self._write(pod, "IdleShareEvicted", message, "")
 
-    def _write(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> None:
-        self._events.write(_event(pod, reason, message, occasion), self._metrics.events.labels(reason).inc)
+    def _write(self, pod: IdlePod, reason: Reason, message: str, occasion: str) -> bool:
+        written = self._metrics.events.labels(reason).inc
+        return self._events.write(_event(pod, reason, message, occasion), written)
 
 
 def _idle(pod: IdlePod) -> str:

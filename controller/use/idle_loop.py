@@ -64,7 +64,6 @@ class IdleLoop:
         self._reason_not_to_lead = reason_not_to_lead
         self._clock = clock
         self._fresh = Freshness()
-        self._told: dict[tuple[str, int], None] = {}
         self._warned: dict[str, Warned] | None = None
         """Each warning by UID, as stored; None until that is read."""
         self._turns: Turns[IdlePod] = Turns(lambda pod: pod.key[0], lambda pod: pod.uid, HELD_SECONDS)
@@ -84,7 +83,9 @@ class IdleLoop:
         if self._reason_not_to_lead() is not None:
             return
         try:
-            self._tell([pod for pod in fresh if not pod.rule.evicts])
+            for pod in fresh:
+                if not pod.rule.evicts:
+                    self._eviction.tell(pod)
             if self._store is not None:
                 await self._reclaim(self._store, [pod for pod in idle if pod.rule.evicts], fresh)
         except _UNKNOWN as error:
@@ -104,14 +105,6 @@ class IdleLoop:
         self._fresh.keep(set(self._state.agents))
         self._metrics.set_idle(_slices_by_namespace(idle))
         return idle, fresh
-
-    def _tell(self, pods: Iterable[IdlePod]) -> None:
-        """Write an Event on each pod that is idle, and may stay so."""
-        for pod in [pod for pod in pods if (pod.uid, pod.idle_since) not in self._told]:
-            self._eviction.tell(pod)
-            self._told[pod.uid, pod.idle_since] = None
-            if len(self._told) > MAX_WARNED:
-                del self._told[next(iter(self._told))]
 
     async def _reclaim(self, store: UseStore, idle: Sequence[IdlePod], fresh: Iterable[IdlePod]) -> None:
         """Warn idle pods, and evict those that were warned long enough ago."""

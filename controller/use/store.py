@@ -5,14 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from cluster.kube_client import MERGE_PATCH, ApiServer
+from cluster.object_reader import ConfigMap
 from kube.names import USE_HISTORY_KEY
 
 HISTORY = USE_HISTORY_KEY
 WARNINGS = "warnings.json"
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] | None = None
 
 
 class UseStore:
@@ -28,7 +25,7 @@ class UseStore:
         Raises:
             ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
         """
-        found = msgspec.json.decode(await self._api.request("GET", self._path), type=_ConfigMap)
+        found = msgspec.json.decode(await self._api.request("GET", self._path), type=ConfigMap)
         return (found.data or {}).get(key, "")
 
     async def write(self, key: str, text: str) -> None:

@@ -8,16 +8,17 @@ from functools import partial
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from controller.watch.claim_cards import cards_by_driver
 from kube.dra import DRIVER, SHARES_OF_CARD, CustomCards
 from kube.names import MAX_NAME, RESOURCE_CLAIMS_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import MAX_PARTS, CardClaim, CardKey, ClaimedPart
-from service.log import get_logger
 
 _MIB = 1024 * 1024
-_log = get_logger("watch")
+MAX_AMOUNT = 2**40
+"""More than any card has, so that sums of all claims stay integers of 64 bits."""
+_UNREADABLE = logged("a ResourceClaim cannot be read: what it holds does not count")
 
 
 class _Result(msgspec.Struct, rename="camel", gc=False):
@@ -47,23 +48,13 @@ class _Status(msgspec.Struct, rename="camel", gc=False):
     reserved_for: list[_Consumer] | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
 class _ResourceClaim(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceClaim cannot be read: what it holds does not count", name=name, error=reason)
-
-
 def card_claims(
-    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _log_unreadable
+    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _UNREADABLE
 ) -> Resource[CardClaim]:
     """All ResourceClaims, in clusters that serve them; those without cards of known drivers have no parts."""
     return Resource(
@@ -95,7 +86,7 @@ def _part(names: CustomCards, result: _Result) -> ClaimedPart:
     if max(map(len, (result.pool, result.device, result.request))) > MAX_NAME:
         raise ValueError(f"a name has more than {MAX_NAME} characters")
     card, consumed = CardKey(result.driver, result.pool, result.device), result.consumed_capacity or {}
-    amount = whole(consumed[names.capacity]) if names.capacity in consumed else None
+    amount = min(whole(consumed[names.capacity]), MAX_AMOUNT) if names.capacity in consumed else None
     if amount is None or names.driver == DRIVER:
         return ClaimedPart(card, 0, SHARES_OF_CARD if amount is None else amount, result.request)
     return ClaimedPart(card, -(-amount // _MIB), 0, result.request)

@@ -11,12 +11,11 @@ from functools import partial
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from kube.dra import DRIVER, MEMORY_ATTRIBUTE, NVIDIA_DRIVER, SHARE_CAPACITY, CustomCards
 from kube.names import MAX_NAME, RESOURCE_SLICES_PATH
 from kube.quantity import whole
 from ledger.claimed_cards import ClaimableCard, OfferedSlice
-from service.log import get_logger
 
 MAX_DEVICES = 128
 """Kubernetes' own maximum of devices in a ResourceSlice."""
@@ -30,7 +29,7 @@ DRIVERS = frozenset({DRIVER, NVIDIA_DRIVER})
 """The drivers whose cards claims of shares may take, without the custom ones of policies."""
 _MIB = 1024 * 1024
 _BLOCKING = frozenset({"NoSchedule", "NoExecute"})
-_log = get_logger("watch")
+_UNREADABLE = logged("a ResourceSlice cannot be read and is ignored")
 
 
 class _Amount(msgspec.Struct, gc=False):
@@ -71,18 +70,9 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     devices: list[_Device] | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    resource_version: str = ""
-
-
 class _ResourceSlice(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     spec: _Spec
-
-
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a ResourceSlice cannot be read and is ignored", name=name, error=reason)
 
 
 def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
@@ -92,7 +82,7 @@ def cards_by_driver(custom: Iterable[CustomCards]) -> dict[str, CustomCards]:
 
 
 def offered_slices(
-    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _log_unreadable
+    custom: Iterable[CustomCards] = (), on_unreadable: Callable[[str, str], None] = _UNREADABLE
 ) -> Resource[OfferedSlice]:
     """All ResourceSlices, in clusters that serve them; those of other drivers have no cards."""
     return Resource(

@@ -10,13 +10,10 @@ from typing import Any
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectMetadata, ObjectReader, logged
 from kube.names import GPU_NODES_PATH, is_label_value
 from ledger.use import MeasuredUse, PodUses, by_pod
 from modes.facts import NodeAgent, NodeFact
-from service.log import get_logger
-
-_log = get_logger("watch")
 
 
 class UnlimitedContainer(msgspec.Struct, frozen=True, gc=False):
@@ -110,19 +107,18 @@ class _Status(msgspec.Struct, gc=False):
     offer: str = ""
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    resource_version: str = ""
-
-
 class _GpuNode(msgspec.Struct, gc=False):
-    metadata: _Metadata
+    metadata: ObjectMetadata
     status: _Status | None = None
 
 
 def gpu_nodes() -> Resource[AgentReport]:
     """All GpuNodes. An unreadable one is ignored: then the node's labels count."""
-    return Resource("gpunodes", GPU_NODES_PATH, ObjectReader(_GpuNode, _report, _log_unreadable))
+    return Resource(
+        "gpunodes",
+        GPU_NODES_PATH,
+        ObjectReader(_GpuNode, _report, logged("a GpuNode cannot be read: the node's labels count")),
+    )
 
 
 def report_from_object(found: Any) -> AgentReport:
@@ -214,7 +210,3 @@ def _as_label(model: str) -> str:
 def _held(cards: list[_Card]) -> tuple[tuple[int, int, int], ...] | None:
     held = [(card.index, card.held_slices, card.held_pods) for card in cards if card.held_slices is not None]
     return tuple(sorted(held)) if len(held) == len(cards) else None
-
-
-def _log_unreadable(name: str, reason: str) -> None:
-    _log.error("a GpuNode cannot be read: the node's labels count", name=name, error=reason)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
 from cluster.listing import Resource
-from cluster.object_reader import ObjectReader
+from cluster.object_reader import ObjectReader, logged
 from controller.watch.agent_taint import NodeTaints, taints_of
 from controller.watch.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from kube.dra import CLAIM_NAME
@@ -40,7 +39,6 @@ from ledger.use_history import workload_text
 from modes.facts import NodeFact, PodFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
-from service.log import get_logger
 
 MAX_CORDON = 4000
 """Characters of the annotation that are read: enough for a thousand GPUs."""
@@ -193,9 +191,6 @@ class _Node(Node, kw_only=True, gc=False):
     status: _NodeStatus | None = None
 
 
-_log = get_logger("watch")
-
-
 def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
     """All pods of the cluster, as any may hold slices; `with_mig` adds their requests for MIG instances."""
 
@@ -207,7 +202,9 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
         return SeenPod(fact, injected, created, _mig(pod) if isinstance(pod, _MigPod) else None)
 
     struct = _MigPod if with_mig else _Pod
-    return Resource("pods", "/api/v1/pods", ObjectReader(struct, seen, partial(_log_unreadable, "pod")))
+    return Resource(
+        "pods", "/api/v1/pods", ObjectReader(struct, seen, logged("a pod cannot be read and is not counted"))
+    )
 
 
 def _mig(pod: _MigPod) -> MigPod | None:
@@ -234,7 +231,11 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
             _offers_nothing(node.status, fact, names),
         )
 
-    return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
+    return Resource(
+        "nodes",
+        "/api/v1/nodes",
+        ObjectReader(_Node, seen, logged("a node cannot be read and is not counted")),
+    )
 
 
 def _boot_id(status: _NodeStatus | None) -> str:
@@ -246,10 +247,6 @@ def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNa
     allocatable = (status.allocatable if status is not None else None) or {}
     is_named = fact.gpus or any(name in allocatable for name in names.pooled)
     return bool(is_named) and not fact.pooled and not any(slices for _, slices in fact.gpus)
-
-
-def _log_unreadable(kind: str, name: str, reason: str) -> None:
-    _log.error(f"a {kind} cannot be read and is not counted", name=name, error=reason)
 
 
 def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | None:

@@ -10,8 +10,11 @@ class KeptEvents:
         self.bodies = []
 
     def write(self, manifest, written=lambda: None):
+        if manifest["metadata"]["name"] in [each["metadata"]["name"] for each in self.bodies]:
+            return False
         self.bodies.append(manifest)
         written()
+        return True
 
 
 class EventsOfSteps(EventWriter):
@@ -22,4 +25,4 @@ class EventsOfSteps(EventWriter):
 
     async def write_all(self):
         while self._waiting._length:
-            await self._write(await self._waiting.get())
+            await self._write(*await self._waiting.get())

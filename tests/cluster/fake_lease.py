@@ -4,8 +4,6 @@ import json
 
 from tests.cluster.fake_api import forever, refusal, reply
 
-PATH = "/apis/coordination.k8s.io/v1/namespaces/own/leases/controller"
-
 
 class FakeLease:
     """Answers for FakeApi's script.

@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from cluster.event_writer import MAX_WAITING, EventWriter
 from cluster.kube_client import ApiError
+
+pytestmark = pytest.mark.anyio
 
 
 def an_event(namespace, name):
@@ -35,47 +39,39 @@ async def written(events, count, api):
     await asyncio.gather(running, return_exceptions=True)
 
 
-def test_nobody_waits_for_an_event_and_namespaces_take_turns():
+async def test_nobody_waits_for_an_event_and_namespaces_take_turns():
     api, lost, counted = Api(), [], []
 
-    async def main():
-        events = EventWriter(api, lambda: lost.append(1))
-        for number in range(3):
-            events.write(an_event("many", f"m{number}"), lambda: counted.append(1))
-        events.write(an_event("few", "f0"))
-        assert api.names == []
-        await written(events, 4, api)
-
-    asyncio.run(main())
+    events = EventWriter(api, lambda: lost.append(1))
+    for number in range(3):
+        events.write(an_event("many", f"m{number}"), lambda: counted.append(1))
+    assert events.write(an_event("few", "f0"))
+    assert not events.write(an_event("few", "f0"))
+    assert api.names == []
+    await written(events, 4, api)
     assert api.names == ["m0", "f0", "m1", "m2"]
     assert api.seconds == {3.0}
     assert (len(counted), lost) == (3, [])
 
 
-def test_an_event_that_is_not_taken_is_lost_and_one_that_exists_is_not_counted():
+async def test_an_event_that_is_not_taken_is_lost_and_one_that_exists_is_not_counted():
     api, lost, counted = Api(TimeoutError(), ApiError(409, "exists"), ApiError(403, "no")), [], []
 
-    async def main():
-        events = EventWriter(api, lambda: lost.append(1))
-        for number in range(4):
-            events.write(an_event("team", f"e{number}"), lambda: counted.append(1))
-        await written(events, 4, api)
-
-    asyncio.run(main())
+    events = EventWriter(api, lambda: lost.append(1))
+    for number in range(4):
+        events.write(an_event("team", f"e{number}"), lambda: counted.append(1))
+    await written(events, 4, api)
     assert (len(lost), len(counted)) == (2, 1)
 
 
-def test_who_fills_the_queue_loses_only_own_events():
+async def test_who_fills_the_queue_loses_only_own_events():
     api, lost = Api(), []
 
-    async def main():
-        events = EventWriter(api, lambda: lost.append(1))
-        events.write(an_event("few", "first"))
-        for number in range(MAX_WAITING + 10):
-            events.write(an_event("many", f"m{number}"))
-        events.write(an_event("few", "second"))
-        await written(events, 4, api)
-
-    asyncio.run(main())
+    events = EventWriter(api, lambda: lost.append(1))
+    events.write(an_event("few", "first"))
+    for number in range(MAX_WAITING + 10):
+        events.write(an_event("many", f"m{number}"))
+    events.write(an_event("few", "second"))
+    await written(events, 4, api)
     assert api.names[:4] == ["first", "m0", "second", "m1"]
     assert len(lost) == 12

@@ -69,6 +69,22 @@ class Counts:
         self.troubles.append(reason)
 
 
+class Health:
+    """What a watch says of itself."""
+
+    def __init__(self):
+        self.said = []
+
+    def answered(self):
+        self.said.append("answered")
+
+    def observed(self):
+        self.said.append("observed")
+
+    def failed(self, reason):
+        self.said.append(reason.partition(":")[0])
+
+
 class Middle:
     """Chance without chance."""
 
@@ -167,9 +183,11 @@ def test_a_connection_that_breaks_within_an_event_loses_nothing():
 def test_silence_ends_a_watch_and_another_goes_on_from_there():
     first = event("ADDED", pod("b", version="11"))
     fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
-    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05)
+    health = Health()
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05, health=health)
     assert fake.queries[1:3] == [watching("10"), watching("11")]
     assert counts.troubles[0] == "watch"
+    assert health.said[:4] == ["answered", "observed", "observed", "SocketTimeoutError"]
 
 
 def test_too_many_requests_are_answered_by_patience():
@@ -192,15 +210,6 @@ def test_a_list_whose_pages_are_forgotten_begins_again():
     assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, FIRST_LIST, watching("10")]
 
 
-def test_an_object_that_cannot_be_read_counts_nothing_and_hides_no_other():
-    broken = pod("a", version="11", slices="lots")
-    fake = FakeApi(
-        reply(listed(pod("a"), pod("z", slices="many"), pod("b"))),
-        watch(event("MODIFIED", broken), event("ADDED", pod("c", version="12")), end=False),
-    )
-    follow(fake, {("team", "b"): 4, ("team", "c"): 4}, asked=2)
-
-
 def test_an_event_of_five_megabytes_is_one_event():
     large = pod("b", version="11", annotations={"large": "x" * 5_000_000})
     fake = FakeApi(reply(listed(pod("a"))), watch(event("ADDED", large), end=False))
@@ -221,22 +230,6 @@ def test_an_event_that_is_too_large_is_listed_again(too_large):
     assert counts.troubles == ["stale"]
 
 
-class Health:
-    """What a watch says of itself."""
-
-    def __init__(self):
-        self.said = []
-
-    def answered(self):
-        self.said.append("answered")
-
-    def observed(self):
-        self.said.append("observed")
-
-    def failed(self, reason):
-        self.said.append(reason.partition(":")[0])
-
-
 def test_a_watch_tells_when_it_gets_events_and_when_it_does_not():
     health = Health()
     fake = FakeApi(
@@ -250,13 +243,6 @@ def test_a_watch_tells_when_it_gets_events_and_when_it_does_not():
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
     failed = ["the watch ended without an event", "ApiError"]
     assert health.said[:7] == ["ApiError", "answered", "observed", "observed", *failed, "observed"]
-
-
-def test_silence_is_reported():
-    health = Health()
-    fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
-    follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)
-    assert health.said[:3] == ["answered", "observed", "SocketTimeoutError"]
 
 
 def resource_slice(name, version="11"):

@@ -1,14 +1,15 @@
 """Who leads, and until when: two candidates, one Lease, clocks in our hands."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-from cluster.kube_client import ApiError
+import pytest
+
 from cluster.leadership import Candidate, Leadership, LeaseTiming
 from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
 from tests.cluster.fake_api import FakeApi, talking_to
-from tests.cluster.fake_lease import PATH, FakeLease
+from tests.cluster.fake_lease import FakeLease
 
+pytestmark = pytest.mark.anyio
 TIMING = LeaseTiming(duration=15, renew_deadline=10, retry=2)
 
 
@@ -36,249 +37,179 @@ class LeaseApi(FakeApi):
         await self.lease.answer(method, body)(writer)
 
 
-@asynccontextmanager
-async def candidates(count):
+@pytest.fixture
+async def stand():
+    """The Lease, the clock, and two candidates."""
     fake, clock = LeaseApi(), Clock()
     async with talking_to(fake) as api:
-        stand = [Candidate("own", "controller", name, f"https://{name}:1") for name in "abc"[:count]]
-        yield fake.lease, clock, *[Leadership(api, candidate, TIMING, clock) for candidate in stand]
+        known = [Candidate("own", "controller", name, f"https://{name}:1") for name in "ab"]
+        yield fake.lease, clock, *[Leadership(api, candidate, TIMING, clock) for candidate in known]
 
 
-def test_the_first_to_come_makes_the_lease_and_leads():
-    async def main():
-        async with candidates(1) as (lease, _, a):
-            await a._attempt()
-            assert (a.leads, a.leader, a.transition, a.gained.is_set()) == (True, "https://a:1", 0, True)
-            assert lease.stored["spec"]["holderIdentity"] == "a"
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
-
-    asyncio.run(main())
+async def test_the_first_to_come_makes_the_lease_and_leads(stand):
+    lease, _, a, _ = stand
+    await a._attempt()
+    assert (a.leads, a.leader, a.transition, a.gained.is_set()) == (True, "https://a:1", 0, True)
+    assert lease.stored["spec"]["holderIdentity"] == "a"
+    assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
 
 
-def test_a_leader_stops_at_its_deadline_and_another_begins_only_after_the_lease_is_over():
-    async def main():
-        async with candidates(2) as (lease, clock, a, b):
-            await a._attempt()
-            await b._attempt()
-            assert (b.leads, b.leader) == (False, "https://a:1")
-            clock.now += 10
-            assert not a.leads
-            clock.now += 4.9
-            await b._attempt()
-            assert not b.leads
-            clock.now += 0.1
-            await b._attempt()
-            assert (b.leads, b.transition, lease.stored["spec"]["leaseTransitions"]) == (True, 1, 1)
-            await a._attempt()
-            assert (a.leads, a.leader) == (False, "https://b:1")
-
-    asyncio.run(main())
+async def test_a_leader_stops_at_its_deadline_and_another_begins_only_after_the_lease_is_over(stand):
+    lease, clock, a, b = stand
+    await a._attempt()
+    await b._attempt()
+    assert (b.leads, b.leader) == (False, "https://a:1")
+    clock.now += 10
+    assert not a.leads
+    clock.now += 4.9
+    await b._attempt()
+    assert not b.leads
+    clock.now += 0.1
+    await b._attempt()
+    assert (b.leads, b.transition, lease.stored["spec"]["leaseTransitions"]) == (True, 1, 1)
+    await a._attempt()
+    assert (a.leads, a.leader) == (False, "https://b:1")
 
 
-def test_renewals_move_the_deadline_and_keep_the_term():
-    async def main():
-        async with candidates(2) as (_, clock, a, b):
-            await a._attempt()
-            for _ in range(10):
-                clock.now += 9
-                await a._attempt()
-                await b._attempt()
-                assert (a.leads, a.transition, b.leads) == (True, 0, False)
-
-    asyncio.run(main())
+async def test_renewals_move_the_deadline_and_keep_the_term(stand):
+    _, clock, a, b = stand
+    await a._attempt()
+    for _ in range(10):
+        clock.now += 9
+        await a._attempt()
+        await b._attempt()
+        assert (a.leads, a.transition, b.leads) == (True, 0, False)
 
 
-def test_a_leader_that_is_cut_off_tries_until_its_deadline_and_no_longer():
-    async def main():
-        async with candidates(1) as (lease, clock, a):
-            await a._attempt()
-            lease.reachable = False
-            clock.now += 9.9
-            await a._attempt()
-            assert a.leads
-            clock.now += 0.1
-            assert not a.leads
-
-    asyncio.run(main())
+async def test_a_leader_that_is_cut_off_tries_until_its_deadline_and_no_longer(stand):
+    lease, clock, a, _ = stand
+    await a._attempt()
+    lease.reachable = False
+    clock.now += 9.9
+    await a._attempt()
+    assert a.leads
+    clock.now += 0.1
+    assert not a.leads
 
 
-def test_a_renewal_whose_answer_got_lost_costs_nothing():
-    async def main():
-        async with candidates(1) as (lease, clock, a):
-            await a._attempt()
-            lease.lose_answer = True
-            await a._attempt()
-            assert a.leads
-            clock.now += 5
-            await a._attempt()
-            clock.now += 9
-            assert (a.leads, a.transition) == (True, 0)
-
-    asyncio.run(main())
+async def test_a_renewal_whose_answer_got_lost_costs_nothing(stand):
+    lease, clock, a, _ = stand
+    await a._attempt()
+    lease.lose_answer = True
+    await a._attempt()
+    assert a.leads
+    clock.now += 5
+    await a._attempt()
+    clock.now += 9
+    assert (a.leads, a.transition) == (True, 0)
 
 
-def test_a_leader_that_finds_another_in_the_lease_stops_at_once():
-    async def main():
-        async with candidates(1) as (lease, _, a):
-            await a._attempt()
-            lease.stored["metadata"]["resourceVersion"] = "99"
-            lease.stored["spec"]["holderIdentity"] = "someone"
-            await a._attempt()
-            assert not a.leads
-
-    asyncio.run(main())
+async def test_a_leader_that_finds_another_in_the_lease_stops_at_once(stand):
+    lease, _, a, _ = stand
+    await a._attempt()
+    lease.stored["metadata"]["resourceVersion"] = "99"
+    lease.stored["spec"]["holderIdentity"] = "someone"
+    await a._attempt()
+    assert not a.leads
 
 
-def test_a_lease_given_up_is_taken_at_once():
-    async def main():
-        async with candidates(2) as (lease, _, a, b):
-            await a._attempt()
-            await b._attempt()
-            await a.withdraw()
-            assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
-            await b._attempt()
-            assert (b.leads, b.transition) == (True, 1)
-
-    asyncio.run(main())
+async def test_a_term_is_raised_above_what_an_earlier_lease_had_come_to(stand):
+    lease, _, a, _ = stand
+    await a._attempt()
+    await a.raise_transition(8)
+    assert (a.transition, lease.stored["spec"]["leaseTransitions"]) == (8, 8)
 
 
-def test_a_term_is_raised_above_what_an_earlier_lease_had_come_to():
-    async def main():
-        async with candidates(1) as (lease, _, a):
-            await a._attempt()
-            await a.raise_transition(8)
-            assert (a.transition, lease.stored["spec"]["leaseTransitions"]) == (8, 8)
-
-    asyncio.run(main())
-
-
-def test_the_lease_is_asked_for_where_the_candidate_stands():
-    async def main():
-        fake = LeaseApi()
-        async with talking_to(fake) as api:
-            leadership = Leadership(api, Candidate("own", "controller", "a", "https://a:1"), TIMING)
-            await leadership._attempt()
-        return [(method, path) for method, path, _, _ in fake.asked]
-
-    assert asyncio.run(main()) == [("GET", PATH), ("POST", PATH.removesuffix("/controller"))]
+async def test_a_standby_takes_over_at_the_moment_the_lease_is_over_and_looks_often_before(stand):
+    lease, clock, a, b = stand
+    await a._attempt()
+    await b._attempt()
+    assert 0.4 <= b._pause() <= 0.6
+    clock.now += 14.9
+    assert round(b._pause(), 6) == 0.1
+    # What the holder says of itself holds, where its settings are others than ours.
+    lease.stored["spec"]["leaseDurationSeconds"] = 20
+    lease.stored["metadata"]["resourceVersion"] = "77"
+    await b._attempt()
+    clock.now += 19.9
+    await b._attempt()
+    assert not b.leads
+    clock.now += 0.2
+    await b._attempt()
+    assert b.leads
 
 
-def test_an_error_of_the_api_server_says_its_own_words():
-    error = ApiError(403, "leases is forbidden")
-    assert str(error) == "the API server answered 403: leases is forbidden"
+async def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successor(stand):
+    lease, _, a, b = stand
+    await a._attempt()
+    await b._attempt()
+    await a.withdraw()
+    assert (a.leads, a.leader, lease.stored["spec"]["holderIdentity"]) == (False, None, "")
+    await a._attempt()
+    assert not a.leads
+    await b._attempt()
+    await a._attempt()
+    assert (b.leads, b.transition, a.leads, a.leader) == (True, 1, False, "https://b:1")
 
 
-def test_a_standby_takes_over_at_the_moment_the_lease_is_over_and_looks_often_before():
-    async def main():
-        async with candidates(2) as (lease, clock, a, b):
-            await a._attempt()
-            await b._attempt()
-            assert 0.4 <= b._pause() <= 0.6
-            clock.now += 14.9
-            assert round(b._pause(), 6) == 0.1
-            # What the holder says of itself holds, where its settings are others than ours.
-            lease.stored["spec"]["leaseDurationSeconds"] = 20
-            lease.stored["metadata"]["resourceVersion"] = "77"
-            await b._attempt()
-            clock.now += 19.9
-            await b._attempt()
-            assert not b.leads
-            clock.now += 0.2
-            await b._attempt()
-            assert b.leads
-
-    asyncio.run(main())
-
-
-def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successor():
-    async def main():
-        async with candidates(2) as (lease, _, a, b):
-            await a._attempt()
-            await b._attempt()
-            await a.withdraw()
-            assert (a.leads, a.leader, lease.stored["spec"]["holderIdentity"]) == (False, None, "")
-            await a._attempt()
-            assert not a.leads
-            await b._attempt()
-            await a._attempt()
-            assert (b.leads, a.leads, a.leader) == (True, False, "https://b:1")
-
-    asyncio.run(main())
+async def test_a_leader_with_a_reason_not_to_lead_leads_on_until_another_without_one_offers_itself(stand):
+    lease, _, a, b = stand
+    faults = []
+    a._reason_not_to_lead = lambda: faults[0] if faults else None
+    await a._attempt()
+    faults.append("watch of pods: no event for 120 s")
+    await a._attempt()
+    assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, faults[0])
+    await a._attempt()
+    assert a.leads
+    await b._attempt()
+    assert (a.leads, b.leads) == (True, False)
+    assert lease.stored["metadata"]["annotations"][SUCCESSOR_ANNOTATION] == "b"
+    await a._attempt()
+    assert not a.leads
+    await a._attempt()
+    assert not a.leads
+    await b._attempt()
+    assert (b.leads, b.transition) == (True, 1)
+    assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://b:1"}
 
 
-def test_a_leader_with_a_reason_not_to_lead_leads_on_until_another_without_one_offers_itself():
-    async def main():
-        async with candidates(2) as (lease, _, a, b):
-            faults = []
-            a._reason_not_to_lead = lambda: faults[0] if faults else None
-            await a._attempt()
-            faults.append("watch of pods: no event for 120 s")
-            await a._attempt()
-            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, faults[0])
-            await a._attempt()
-            assert a.leads
-            await b._attempt()
-            assert (a.leads, b.leads) == (True, False)
-            assert lease.stored["metadata"]["annotations"][SUCCESSOR_ANNOTATION] == "b"
-            await a._attempt()
-            assert not a.leads
-            await a._attempt()
-            assert not a.leads
-            await b._attempt()
-            assert (b.leads, b.transition) == (True, 1)
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://b:1"}
-
-    asyncio.run(main())
+async def test_nobody_yields_to_a_standby_that_is_no_better(stand):
+    lease, _, a, b = stand
+    a._reason_not_to_lead = b._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
+    await a._attempt()
+    await b._attempt()
+    await a._attempt()
+    assert (a.leads, SUCCESSOR_ANNOTATION in lease.stored["metadata"]["annotations"]) == (True, False)
+    a._reason_not_to_lead = lambda: None
+    await a._attempt()
+    assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
 
 
-def test_nobody_yields_to_a_standby_that_is_no_better():
-    async def main():
-        async with candidates(2) as (lease, _, a, b):
-            a._reason_not_to_lead = b._reason_not_to_lead = lambda: "watch of pods: no event for 120 s"
-            await a._attempt()
-            await b._attempt()
-            await a._attempt()
-            assert (a.leads, SUCCESSOR_ANNOTATION in lease.stored["metadata"]["annotations"]) == (True, False)
-            a._reason_not_to_lead = lambda: None
-            await a._attempt()
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
-
-    asyncio.run(main())
+async def test_a_standby_with_a_reason_not_to_lead_lets_others_go_first_and_leads_if_none_comes(stand):
+    _, clock, a, b = stand
+    await a._attempt()
+    await b._attempt()
+    b._reason_not_to_lead = lambda: "watch of nodes: no event for 120 s"
+    clock.now += 29.9
+    await b._attempt()
+    assert not b.leads
+    clock.now += 0.1
+    await b._attempt()
+    assert b.leads
 
 
-def test_a_standby_with_a_reason_not_to_lead_lets_others_go_first_and_leads_if_none_comes():
-    async def main():
-        async with candidates(2) as (_, clock, a, b):
-            await a._attempt()
-            await b._attempt()
-            b._reason_not_to_lead = lambda: "watch of nodes: no event for 120 s"
-            clock.now += 29.9
-            await b._attempt()
-            assert not b.leads
-            clock.now += 0.1
-            await b._attempt()
-            assert b.leads
-
-    asyncio.run(main())
+async def test_a_renewal_under_way_does_not_take_back_what_is_given_up(stand):
+    lease, _, a, _ = stand
+    await a._attempt()
+    await asyncio.gather(a._attempt(), a.withdraw(), a._attempt())
+    assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
 
 
-def test_a_renewal_under_way_does_not_take_back_what_is_given_up():
-    async def main():
-        async with candidates(1) as (lease, _, a):
-            await a._attempt()
-            await asyncio.gather(a._attempt(), a.withdraw(), a._attempt())
-            assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
-
-    asyncio.run(main())
-
-
-def test_a_leader_that_was_cut_off_leads_again_at_once_if_nobody_took_over():
-    async def main():
-        async with candidates(1) as (_, clock, a):
-            await a._attempt()
-            clock.now += 10
-            assert not a.leads
-            await a._attempt()
-            assert (a.leads, a.transition) == (True, 1)
-
-    asyncio.run(main())
+async def test_a_leader_that_was_cut_off_leads_again_at_once_if_nobody_took_over(stand):
+    _, clock, a, _ = stand
+    await a._attempt()
+    clock.now += 10
+    assert not a.leads
+    await a._attempt()
+    assert (a.leads, a.transition) == (True, 1)

@@ -21,6 +21,7 @@ from service import yielding
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 from tests.cluster.objects import listed, pod
 
+pytestmark = pytest.mark.anyio
 LARGEST = 1_450_000
 """Bytes of an object that etcd accepts by default; JSON writes each `<` in it as six."""
 RESOURCES = [
@@ -152,14 +153,8 @@ def test_a_page_of_the_largest_objects_of_any_resource_is_read_within_the_bound(
     assert api.limits[-1] == 1
 
 
-def test_other_tasks_may_run_between_two_objects(monkeypatch):
+async def test_other_tasks_may_run_between_two_objects(monkeypatch):
     monkeypatch.setattr(yielding, "TIME_SLICE_SECONDS", 0.0)
-
-    async def main():
-        others = asyncio.create_task(count_steps())
-        await list_all(Pager(10, 10, 10), THINGS)
-        others.cancel()
-        return steps[0]
 
     async def count_steps():
         while True:
@@ -167,4 +162,7 @@ def test_other_tasks_may_run_between_two_objects(monkeypatch):
             await asyncio.sleep(0)
 
     steps = [0]
-    assert asyncio.run(main()) == 4
+    others = asyncio.create_task(count_steps())
+    await list_all(Pager(10, 10, 10), THINGS)
+    others.cancel()
+    assert steps[0] == 4

@@ -3,12 +3,15 @@
 import asyncio
 
 import httpx
+import pytest
 
 from cluster import watch_health
 from controller import process
 from tests.cluster.fake_api import reply, talking_to
 from tests.cluster.objects import listed, node, pod
 from tests.controller.replicas import QUICK, ClusterApi, page_rows, plain, running, until
+
+pytestmark = pytest.mark.anyio
 
 
 async def ready(replica):
@@ -30,19 +33,17 @@ async def until_said(replica, text):
     return await until(said)
 
 
-def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_path):
-    async def main():
-        fake = ClusterApi([node("gpu-0")], [pod("a")])
-        async with talking_to(fake) as api, running(api, tmp_path, **QUICK) as replica:
-            await until_said(replica, "leading")
-            fake.away = True
-            await until(lambda: not replica.leads)
-            away = await until_said(replica, "out of reach")
-            ledger = await page_rows(replica)
-            fake.away = False
-            return away, await until_said(replica, "leading"), ledger
-
-    (status, text), again, ledger = asyncio.run(main())
+async def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_path):
+    fake = ClusterApi([node("gpu-0")], [pod("a")])
+    async with talking_to(fake) as api, running(api, tmp_path, **QUICK) as replica:
+        await until_said(replica, "leading")
+        fake.away = True
+        await until(lambda: not replica.leads)
+        away = await until_said(replica, "out of reach")
+        ledger = await page_rows(replica)
+        fake.away = False
+        again = await until_said(replica, "leading")
+    status, text = away
     assert again[0] == 200
     # Unready, it would lose its streams, by which webhooks place: it knows what it knew.
     assert status == 200
@@ -51,31 +52,29 @@ def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_p
     assert "gpu-0" in ledger
 
 
-def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path, monkeypatch):
+async def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path, monkeypatch):
     monkeypatch.setattr(watch_health, "UNHEALTHY_AFTER_SECONDS", 0.5)
 
-    async def main():
-        fake, other = ClusterApi([node("gpu-0")]), ClusterApi([node("gpu-0")])
-        other.lease = fake.lease
-        folders = [tmp_path / name for name in "ab"]
-        for folder in folders:
-            folder.mkdir()
-        async with (
-            talking_to(fake) as api,
-            talking_to(other) as other_api,
-            running(api, folders[0]) as first,
-        ):
-            await until_said(first, "leading in term 0")
-            fake.refused.add("pods")
-            fake.watches["pods"].close()
-            fault = await until_said(first, "pods is forbidden")
-            metrics = (await plain(first, "/metrics")).text
-            alone = first.leads
-            async with running(other_api, folders[1]) as second:
-                await until(lambda: second.leads)
-                return fault, metrics, alone, first.leads
-
-    (status, text), metrics, alone, still = asyncio.run(main())
+    fake, other = ClusterApi([node("gpu-0")]), ClusterApi([node("gpu-0")])
+    other.lease = fake.lease
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    async with (
+        talking_to(fake) as api,
+        talking_to(other) as other_api,
+        running(api, folders[0]) as first,
+    ):
+        await until_said(first, "leading in term 0")
+        fake.refused.add("pods")
+        fake.watches["pods"].close()
+        fault = await until_said(first, "pods is forbidden")
+        metrics = (await plain(first, "/metrics")).text
+        alone = first.leads
+        async with running(other_api, folders[1]) as second:
+            await until(lambda: second.leads)
+            still = first.leads
+    status, text = fault
     assert status == 200
     assert text.startswith("leading in term 0; watch of pods: no event for ")
     assert text.endswith(" s: ApiError: the API server answered 403: pods is forbidden")
@@ -109,65 +108,52 @@ class SlowSlices(ClusterApi):
             await super()._one(writer)
 
 
-def test_a_controller_of_claims_leads_once_it_knows_what_dra_drivers_offer(tmp_path, monkeypatch):
+async def test_a_controller_of_claims_leads_once_it_knows_what_dra_drivers_offer(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "SLICES_SECONDS", 60)
 
-    async def main():
-        fake = SlowSlices([node("gpu-0")])
-        async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
-            await fake.is_asked.wait()
-            await replica._state.synced.wait()
-            for _ in range(5):
-                await until_said(replica, "standing by")
-            fake.may_list.set()
-            await until(lambda: replica.leads)
-            return fake.asked_early
-
-    assert not asyncio.run(main())
+    fake = SlowSlices([node("gpu-0")])
+    async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
+        await fake.is_asked.wait()
+        await replica._state.synced.wait()
+        for _ in range(5):
+            await until_said(replica, "standing by")
+        fake.may_list.set()
+        await until(lambda: replica.leads)
+        assert not fake.asked_early
 
 
-def test_a_controller_leads_though_it_may_not_read_resource_slices(tmp_path, monkeypatch):
+async def test_a_controller_leads_though_it_may_not_read_resource_slices(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "SLICES_SECONDS", 0.1)
 
-    async def main():
-        fake = ClusterApi([node("gpu-0")])
-        fake.refused.add("resourceslices")
-        async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
-            await until(lambda: replica.leads)
-
-    asyncio.run(main())
+    fake = ClusterApi([node("gpu-0")])
+    fake.refused.add("resourceslices")
+    async with talking_to(fake) as api, running(api, tmp_path, claim_templates=True) as replica:
+        await until(lambda: replica.leads)
 
 
-def test_a_leader_that_is_asked_to_stop_hands_over_while_it_still_serves(tmp_path):
-    async def main():
-        fake = ClusterApi([node("gpu-0")])
-        folders = [tmp_path / name for name in "ab"]
-        for folder in folders:
-            folder.mkdir()
-        async with (
-            talking_to(fake) as api,
-            running(api, folders[0], stop_delay=60) as first,
-            running(api, folders[1]) as second,
-        ):
-            await until(lambda: first.leads or second.leads)
-            leader, standby = (first, second) if first.leads else (second, first)
-            leader._withdraw()
-            # The Lease would be theirs for a quarter of an hour.
-            await until(lambda: standby.leads)
-            return leader.leads, (await plain(leader, "/livez")).status_code
-
-    assert asyncio.run(main()) == (False, 200)
+async def test_a_leader_that_is_asked_to_stop_hands_over_while_it_still_serves(tmp_path):
+    fake = ClusterApi([node("gpu-0")])
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    async with (
+        talking_to(fake) as api,
+        running(api, folders[0], stop_delay=60) as first,
+        running(api, folders[1]) as second,
+    ):
+        await until(lambda: first.leads or second.leads)
+        leader, standby = (first, second) if first.leads else (second, first)
+        leader._withdraw()
+        # The Lease would be theirs for a quarter of an hour.
+        await until(lambda: standby.leads)
+        assert (leader.leads, (await plain(leader, "/livez")).status_code) == (False, 200)
 
 
-def test_a_controller_that_seldom_looks_at_certificates_is_not_stuck(tmp_path):
+async def test_a_controller_that_seldom_looks_at_certificates_is_not_stuck(tmp_path):
     """By --ca-retry, which has no upper bound."""
     hour = 3600
-
-    async def main():
-        changes = {"issue_certificates": "injector", "ca_retry": hour}
-        async with talking_to(ClusterApi()) as api, running(api, tmp_path, **changes) as replica:
-            await until(lambda: replica.leads)
-            return replica._leader.tasks()
-
-    (task,) = (task for task in asyncio.run(main()) if task.name == "certificates")
+    changes = {"issue_certificates": "injector", "ca_retry": hour}
+    async with talking_to(ClusterApi()) as api, running(api, tmp_path, **changes) as replica:
+        await until(lambda: replica.leads)
+        (task,) = (task for task in replica._leader.tasks() if task.name == "certificates")
     assert task.period_seconds > hour

@@ -20,6 +20,7 @@ from tests.controller.watch.test_ledger_store import Clock, pages, ready_state, 
 from tests.ledger.cluster import request_of
 from tests.service.loop_steps import Steps
 
+pytestmark = pytest.mark.anyio
 NODES = 10 * NODES_AT_ONCE + 1
 NAMES = [f"gpu-{number:03}" for number in range(NODES)]
 
@@ -36,59 +37,46 @@ def views(monkeypatch):
     return counted
 
 
-def test_once_all_agents_are_listed_nodes_without_one_are_distinguished_in_slices():
-    async def main():
-        state, _ = ready_state(*NAMES)
-        steps = Steps()
-        state.ledger.set_node = steps.count(state.ledger.set_node)
-        await state.watched_cards.replace(pages([]))
-        return steps, {node.fact.agent for node in state.nodes.values()}
-
-    steps, agents = asyncio.run(main())
+async def test_once_all_agents_are_listed_nodes_without_one_are_distinguished_in_slices():
+    state, _ = ready_state(*NAMES)
+    steps = Steps()
+    state.ledger.set_node = steps.count(state.ledger.set_node)
+    await state.watched_cards.replace(pages([]))
+    agents = {node.fact.agent for node in state.nodes.values()}
     assert (steps.total, agents) == (NODES, {"missing"})
     assert steps.most <= FACTS_AT_ONCE
 
 
-def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(views):
-    async def main():
-        state, _ = ready_state(*NAMES)
-        for number in range(2 * FACTS_AT_ONCE):
-            state.set_pod(seen_pod(f"w{number:03}"))
-        steps = views()
-        shown = b"".join([part async for part in ledger_json(state, "https://x:1", 7)])
-        return shown, state, steps.most
-
-    shown, state, most = asyncio.run(main())
-    assert most == NODES_AT_ONCE
+async def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(views):
+    state, _ = ready_state(*NAMES)
+    for number in range(2 * FACTS_AT_ONCE):
+        state.set_pod(seen_pod(f"w{number:03}"))
+    steps = views()
+    shown = b"".join([part async for part in ledger_json(state, "https://x:1", 7)])
+    assert steps.most == NODES_AT_ONCE
     assert msgspec.json.decode(shown, type=LedgerReply) == LedgerReply(state.ledger.view(), "https://x:1", 7)
 
 
-def test_an_empty_ledger_is_json_too():
-    async def main():
-        return b"".join([part async for part in ledger_json(ready_state()[0], None, 0)])
-
-    reply = msgspec.json.decode(asyncio.run(main()), type=LedgerReply)
+async def test_an_empty_ledger_is_json_too():
+    shown = b"".join([part async for part in ledger_json(ready_state()[0], None, 0)])
+    reply = msgspec.json.decode(shown, type=LedgerReply)
     assert (reply.ledger.nodes, reply.ledger.backlog, reply.leader) == ((), (), None)
 
 
 @pytest.mark.parametrize("what", ["nodes", "pods"])
-def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
+async def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
     count = 5 * FACTS_AT_ONCE + 1
 
     def items(first):
         numbers = range(first, first + count)
         return [seen_node(f"n{i}") if what == "nodes" else seen_pod(f"p{i}", node="n0") for i in numbers]
 
-    async def main():
-        state, steps = LedgerStore(Clock()), Steps()
-        sink = state.watched_nodes if what == "nodes" else state.watched_pods
-        sink = dataclasses.replace(sink, set=steps.count(sink.set), remove=steps.count(sink.remove))
-        await sink.replace(pages(items(0)))
-        await sink.replace(pages(items(count - 1)))
-        return getattr(state, what), steps
-
-    kept, steps = asyncio.run(main())
-    assert len(kept) == count
+    state, steps = LedgerStore(Clock()), Steps()
+    sink = state.watched_nodes if what == "nodes" else state.watched_pods
+    sink = dataclasses.replace(sink, set=steps.count(sink.set), remove=steps.count(sink.remove))
+    await sink.replace(pages(items(0)))
+    await sink.replace(pages(items(count - 1)))
+    assert len(getattr(state, what)) == count
     assert (steps.total, steps.most) == (count + count + count - 1, FACTS_AT_ONCE)
 
 

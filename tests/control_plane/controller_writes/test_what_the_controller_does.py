@@ -8,7 +8,6 @@ import pytest
 
 from certs.observation import SecretContent
 from cluster.kube_client import JSON_PATCH, connect
-from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.store import CertificateStore, Installation
 from controller.geometry.mig_manager import MigManager
 from controller.policies.policy_delivery import PolicyDelivery
@@ -143,7 +142,7 @@ def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen
             store = CertificateStore(api, Installation(OWN_NAMESPACE, RELEASE))
             for pem in (b"one", b"one\ntwo"):
                 await store.write_bundle(pem, await store.read_bundle())
-            await CertificateDelivery(api, OWN_NAMESPACE, f"{RELEASE}-tls").trigger(SecretContent({}, {}))
+            await store.deliver(SecretContent({}, {}))
 
     asyncio.run(main())
     [entry] = control_plane.api.get(CONFIGURATION, RELEASE, api=ADMISSION)["webhooks"]

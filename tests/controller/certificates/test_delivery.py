@@ -3,7 +3,7 @@
 import asyncio
 
 from certs.observation import SecretContent
-from controller.certificates.delivery import CertificateDelivery
+from controller.certificates.store import CertificateStore, Installation
 from kube.names import CERTIFICATE_ANNOTATION
 from tests.cluster.fake_api import FakeApi, reply, talking_to
 
@@ -23,7 +23,7 @@ def asked(*replies, content=CONTENT):
 
     async def main():
         async with talking_to(fake) as api:
-            await CertificateDelivery(api, "own", "x-tls").trigger(content)
+            await CertificateStore(api, Installation("own", "x")).deliver(content)
 
     asyncio.run(main())
     return fake.asked
@@ -41,15 +41,6 @@ def test_pods_that_mount_the_secret_are_touched_through_their_status():
     assert listed[:2] == ("GET", "/api/v1/namespaces/own/pods")
     assert touched[:2] == ("PATCH", "/api/v1/namespaces/own/pods/one/status")
     assert touched[3] == {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark_of(CONTENT)}}}
-
-
-def test_a_pod_is_touched_once_for_a_certificate():
-    pods = [
-        pod("one", MOUNTED, **{CERTIFICATE_ANNOTATION: mark_of(CONTENT)}),
-        pod("two", MOUNTED, **{CERTIFICATE_ANNOTATION: "older"}),
-    ]
-    [_, touched] = asked(reply({"items": pods}), reply({}))
-    assert touched[1] == "/api/v1/namespaces/own/pods/two/status"
 
 
 def test_the_mark_changes_with_what_is_served_and_tells_nothing_of_the_key():

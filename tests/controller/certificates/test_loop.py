@@ -12,7 +12,8 @@ from certs.rotation import RotationSettings
 from cluster.kube_client import ApiError
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import Bundle, Version
+from controller.certificates.store import Bundle, Installation, Version
+from tests.cluster.events import KeptEvents
 
 NAMES = ("x-webhook.own.svc",)
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,7 +23,7 @@ AT_ONCE = RotationSettings(retry=timedelta(0))
 class Store:
     """Secrets and caBundle in memory; it lets no Secret be created, as the chart's rights."""
 
-    name = "x"
+    installation = Installation("own", "x")
 
     def __init__(self, *suffixes, bundle=b""):
         self.secrets = {suffix: SecretContent({}, {}) for suffix in suffixes}
@@ -73,7 +74,9 @@ def metrics(registry):
 
 
 def run(store, metrics, looks):
-    loop = CertificateLoop(store, Leads(looks), metrics, NAMES, AT_ONCE, clock=lambda: START)
+    loop = CertificateLoop(
+        store, Leads(looks), metrics, NAMES, AT_ONCE, events=KeptEvents(), clock=lambda: START
+    )
     asyncio.run(loop.run())
 
 
@@ -143,7 +146,9 @@ def configuration_missing(registry):
 
 
 def certificates_for(store, leadership, metrics, _directory):
-    return CertificateLoop(store, leadership, metrics, NAMES, AT_ONCE, clock=lambda: START)
+    return CertificateLoop(
+        store, leadership, metrics, NAMES, AT_ONCE, events=KeptEvents(), clock=lambda: START
+    )
 
 
 def bundle_for(store, leadership, metrics, directory):

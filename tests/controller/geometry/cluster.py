@@ -17,6 +17,7 @@ from controller.watch.resources import pods as pod_resource
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from testbed.mig_manager import MigManagerStandIn, gpu_node_labels
+from tests.cluster.events import KeptEvents
 
 NAMES = ResourceNames()
 DELAY = 4.0
@@ -54,7 +55,7 @@ class MigCluster:
         self._work_turns = work_turns
         self._made = 0
         self.nodes, self.pods, self.managers = {}, {}, {}
-        self.events = []
+        self.kept = KeptEvents()
         self.config_map = None
         self.version = 0
         self.crash_after = None
@@ -114,7 +115,7 @@ class MigCluster:
             self.leadership,
             metrics,
             options,
-            events=self,
+            events=self.kept,
             clock=clock,
             wall=wall,
         )
@@ -207,8 +208,9 @@ class MigCluster:
             free.get(key, 0) >= int(amount) for key, amount in wants.items()
         )
 
-    def write(self, event):
-        self.events.append(event)
+    @property
+    def events(self):
+        return self.kept.bodies
 
     async def request(self, method, path, *, query=None, body=None, content_type=None):
         if self.refuse:

@@ -47,12 +47,6 @@ def test_a_pending_pod_runs_after_its_node_was_divided():
     assert (event["reason"], event["type"], event["involvedObject"]["name"]) == ("MigDivided", "Normal", "n0")
 
 
-def test_the_config_map_is_begun_before_anything_is_asked():
-    cluster = MigCluster()
-    asyncio.run(cluster.turn())
-    assert set(yaml.safe_load(cluster.config_map)["mig-configs"]) == {"all-disabled", "all-enabled"}
-
-
 def test_the_config_map_is_there_before_any_node_is_ours_as_the_mig_managers_pods_wait_for_it():
     cluster = MigCluster()
     for node in cluster.nodes.values():

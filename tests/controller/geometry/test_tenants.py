@@ -87,12 +87,3 @@ def test_a_node_is_not_divided_again_before_the_pause_is_over_no_matter_who_lead
     assert node_of(cluster, "q") is None
     asyncio.run(cluster.run(80))
     assert node_of(cluster, "q") == "n0"
-
-
-def test_a_card_that_is_not_divided_yet_waits_for_no_pause():
-    cluster = MigCluster(cards=(2,), pause_seconds=300.0)
-    cluster.add_pod("p", "7g.40gb")
-    asyncio.run(cluster.run(20))
-    cluster.add_pod("q", "3g.20gb")
-    asyncio.run(cluster.run(20))
-    assert (node_of(cluster, "p"), node_of(cluster, "q")) == ("n0", "n0")

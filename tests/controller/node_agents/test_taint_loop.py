@@ -8,9 +8,8 @@ from prometheus_client import CollectorRegistry
 from cluster.kube_client import REQUEST_SECONDS
 from cluster.leader_loop import BUDGET_SECONDS
 from cluster.watch_health import WatchHealth
-from controller.node_agents.decision import GRACE_SECONDS
 from controller.node_agents.metrics import NodeAgentMetrics
-from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, TaintLoop
+from controller.node_agents.taint_loop import FIRST_PAUSE_SECONDS, GRACE_SECONDS, TaintLoop
 from controller.watch.agent_coverage import read_agent_pods
 from controller.watch.gpu_node import AgentReport
 from controller.watch.ledger_store import LedgerStore
@@ -107,90 +106,57 @@ def test_a_node_that_was_started_again_is_held_until_its_agent_has_reported_from
     assert back.fake.asked[0][3][-1]["path"] == "/spec/taints/1"
 
 
-def test_a_rolling_update_of_the_agent_holds_nothing():
-    cluster = Cluster().add("n").report("n", registered=False)
-    cluster.steps = [0.0, GRACE_SECONDS - 1]
-    assert cluster.patches() == []
+def left(*taints, offered="0", **more):
+    """A node whose agent left, by its last report."""
+    return Cluster().add("n", *taints, gpu=False, offered=offered, **more).report("n", registered=False)
 
 
-def test_an_agent_that_stays_unregistered_has_its_node_held():
-    cluster = Cluster().add("n").report("n", registered=False)
-    cluster.steps = [0.0, GRACE_SECONDS]
-    assert cluster.patches() == [("n", "add")]
-
-
-def test_an_agent_that_died_without_a_word_has_its_node_held_by_what_the_kubelet_offers():
-    cluster = Cluster().add("n", offered="0").report("n")
-    cluster.steps = [0.0, GRACE_SECONDS - 1, GRACE_SECONDS]
-    assert cluster.patches() == [("n", "add")]
-    assert Cluster().add("n", TAINT, offered="0").report("n").patches() == []
-    assert Cluster().add("n", TAINT).report("n").patches() == [("n", "remove")]
-
-
-def test_a_held_node_waits_for_an_agent_that_is_only_about_to_register():
-    assert Cluster().add("n", TAINT).report("n", registered=False).patches() == []
-
-
-@pytest.mark.parametrize("agents", [ON_GPUS, EVERYWHERE])
-def test_nodes_without_an_agent_to_be_are_never_held(agents):
-    assert Cluster(agents).add("cpu", gpu=False).patches() == []
-
-
-def test_a_node_that_the_daemon_set_no_longer_covers_is_let_go():
-    assert Cluster().add("n", TAINT, gpu=False, boot="boot-2").report("n").patches() == [("n", "remove")]
-
-
-def test_a_node_whose_agent_leaves_is_held_while_pods_use_its_slices():
-    # At once: the next device plugin does not know of them.
-    leaving = Cluster().add("n", gpu=False).report("n").run_pod("half", "n")
-    assert leaving.patches() == [("n", "add")]
-    left = Cluster().add("n", gpu=False, offered="0").report("n", registered=False).run_pod("half", "n")
-    assert left.patches() == [("n", "add")]
-
-
-def test_it_is_held_though_another_plugin_offers_its_cards_whole():
-    left = Cluster().add("n", gpu=False, offered="0", whole="2").report("n", registered=False)
-    assert left.run_pod("half", "n").patches() == [("n", "add")]
-
-
-def test_it_stays_held_until_the_last_of_these_pods_has_ended():
-    def left():
-        return Cluster().add("n", TAINT, gpu=False, offered="0").report("n", registered=False)
-
-    used, ended = left().run_pod("half", "n"), left().run_pod("half", "n")
-    used.steps = [0.0, 10 * GRACE_SECONDS]
-    assert used.patches() == []
-    ended.store.remove_pod(("team", "half"))
-    assert ended.patches() == [("n", "remove")]
-
-
-def test_it_stays_held_though_its_status_is_older_than_the_end_of_its_agent():
-    cluster = Cluster().add("n", TAINT, gpu=False).report("n", registered=False).run_pod("half", "n")
-    cluster.steps = [0.0, GRACE_SECONDS - 1]
-    assert cluster.patches() == []
-
-
-def test_another_device_plugin_with_the_same_names_may_have_the_node():
-    cluster = Cluster().add("n", gpu=False).report("n", registered=False).run_pod("half", "n")
-    cluster.steps = [0.0, GRACE_SECONDS]
-    assert cluster.patches() == []
-    cluster = Cluster().add("n", TAINT, gpu=False).report("n", registered=False).run_pod("half", "n")
-    cluster.steps = [0.0, GRACE_SECONDS]
-    assert cluster.patches() == [("n", "remove")]
+ADDED, REMOVED = [("n", "add")], [("n", "remove")]
+ON_TIME, LATE = [0.0, GRACE_SECONDS - 1], [0.0, GRACE_SECONDS]
+PAUSED = {"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}
 
 
 @pytest.mark.parametrize(
-    ("labels", "whole"),
-    [({"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"}, {}), ({}, {"gpu": "1"})],
-    ids=["paused by the GPU operator", "in use by whole GPUs"],
+    ("cluster", "steps", "patched"),
+    [
+        pytest.param(Cluster().add("n").report("n"), LATE, [], id="serves"),
+        pytest.param(Cluster().add("n", TAINT).report("n"), [0.0], REMOVED, id="serves again"),
+        pytest.param(Cluster().add("n").report("n", registered=False), ON_TIME, [], id="rolling update"),
+        pytest.param(Cluster().add("n").report("n", registered=False), LATE, ADDED, id="stays unregistered"),
+        pytest.param(Cluster().add("n", TAINT).report("n", registered=False), LATE, [], id="held, registers"),
+        pytest.param(Cluster().add("n", TAINT, boot="boot-2").report("n"), LATE, [], id="held, restarts"),
+        pytest.param(Cluster().add("n", offered="0").report("n"), ON_TIME, [], id="just fell silent"),
+        pytest.param(Cluster().add("n", offered="0").report("n"), LATE, ADDED, id="died without a word"),
+        pytest.param(Cluster().add("n", TAINT, offered="0").report("n"), LATE, [], id="held, dead"),
+        pytest.param(Cluster().add("n", gpu=False), [0.0], [], id="no agent to be"),
+        pytest.param(Cluster(EVERYWHERE).add("n", gpu=False), [0.0], [], id="no GPUs"),
+        pytest.param(
+            Cluster().add("n", TAINT, gpu=False, boot="boot-2").report("n"), [0.0], REMOVED, id="not covered"
+        ),
+        # At once: the next device plugin does not know of the pods.
+        pytest.param(
+            Cluster().add("n", gpu=False).report("n").run_pod("half", "n"), [0.0], ADDED, id="leaves, in use"
+        ),
+        pytest.param(left().run_pod("half", "n"), [0.0], ADDED, id="left, in use"),
+        pytest.param(left(whole="2").run_pod("half", "n"), [0.0], ADDED, id="others offer its cards whole"),
+        pytest.param(left(TAINT).run_pod("half", "n"), [0.0, 10 * GRACE_SECONDS], [], id="held, in use"),
+        pytest.param(left(TAINT), [0.0], REMOVED, id="held, the last pod has ended"),
+        pytest.param(left(TAINT, offered="8").run_pod("half", "n"), ON_TIME, [], id="held, old status"),
+        pytest.param(left(TAINT, offered="8").run_pod("half", "n"), LATE, REMOVED, id="held, others offer"),
+        pytest.param(left(offered="8").run_pod("half", "n"), LATE, [], id="others offer the same"),
+        pytest.param(left(**PAUSED).run_pod("user", "n"), [0.0], [], id="paused by the GPU operator"),
+        pytest.param(left().run_pod("user", "n", gpu="1"), [0.0], [], id="in use by whole GPUs"),
+        pytest.param(
+            Cluster().add("n", gpu=False, offered="0").run_pod("half", "n"),
+            [0.0],
+            [],
+            id="never had an agent",
+        ),
+    ],
 )
-def test_a_node_is_not_held_that_is(labels, whole):
-    cluster = Cluster().add("n", gpu=False, offered="0", **labels).report("n", registered=False)
-    assert cluster.run_pod("user", "n", **whole).patches() == []
-
-
-def test_a_node_that_never_had_an_agent_is_not_held_by_what_pods_use_there():
-    assert Cluster().add("n", gpu=False, offered="0").run_pod("half", "n").patches() == []
+def test_a_node_is_held_while_its_agent_does_not_serve_or_left_pods_behind(cluster, steps, patched):
+    cluster.steps = steps
+    assert cluster.patches() == patched
 
 
 def test_with_the_agent_off_our_taint_goes_everywhere_and_no_other_does():

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from controller.pods.claim_room import KEPT_SECONDS, ClaimRoomFinder
+from controller.pods.claim_room import ClaimRoomFinder
+from controller.pods.walks import KEPT_SECONDS, Walks
 from controller.watch.ledger_store import LedgerStore
 from kube.dra import DRIVER
 from kube.scheduling import Constraints
@@ -64,7 +65,7 @@ def test_until_claims_are_listed_nothing_is_known():
 
 def test_pods_that_wait_for_the_same_share_a_walk(state):
     clock = Clock()
-    finder = ClaimRoomFinder(state, clock)
+    finder = ClaimRoomFinder(state, Walks(clock))
     first = find(state, finder=finder)
     state.watched_claims.remove(("team", "train-claim"))
     assert find(state, finder=finder) is first

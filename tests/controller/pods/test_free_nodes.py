@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from controller.pods.free_nodes import KEPT_SECONDS, FreeNodesFinder
+from controller.pods.free_nodes import FreeNodesFinder
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 
 
@@ -16,19 +16,3 @@ def test_a_node_that_takes_no_pods_or_whose_gpu_is_cordoned_is_not_called_free()
         state.set_node(msgspec.structs.replace(known, fact=fact))
     found = asyncio.run(FreeNodesFinder(state).find(seen_pod("x").fact))
     assert (found.most, found.others) == ((("c", 8),), 0)
-
-
-def test_what_was_found_serves_pods_that_want_the_same_for_some_time():
-    state, clock = ready_state("a")
-    finder = FreeNodesFinder(state, clock)
-
-    async def main():
-        first = await finder.find(seen_pod("x").fact)
-        state.set_pod(seen_pod("y", node="a"))
-        same = await finder.find(seen_pod("z").fact)
-        clock.now += KEPT_SECONDS
-        return first, same, await finder.find(seen_pod("z").fact)
-
-    first, same, later = asyncio.run(main())
-    assert first == same
-    assert (first.most, later.most) == ((("a", 8),), (("a", 4),))

@@ -7,13 +7,16 @@ import msgspec
 import pytest
 
 from controller.pods import pod_demands
-from controller.pods.pod_demands import MAX_KEPT, READS_PER_SECOND, PodClaims, PodDemands
+from controller.pods.pod_demands import READS_PER_SECOND, DemandsReader, PodDemands
 from controller.watch.resources import InjectedPod
 from kube.dra import CLAIM_NAME, NVIDIA_DRIVER, REQUEST_NAME
 from kube.scheduling import Constraints
 from ledger.claim_room import ClaimAsk
+from modes.claim_name import NamedShare
 from tests.cluster.objects import listed, pod
 from tests.controller.watch.test_ledger_store import seen_pod
+
+IN_ZONE = PodDemands(Constraints({"zone": "a"}))
 
 
 class Api:
@@ -53,12 +56,12 @@ def clock():
 
 @pytest.fixture
 def demands(api, clock):
-    return PodDemands(api, clock)
+    return DemandsReader(api, clock)
 
 
-def of(demands, *names, uid=None):
+def of(demands, *names, uid=None, claimed=()):
     """What pods demand, one after the other."""
-    seen = [seen_pod(name) for name in names]
+    seen = [seen_pod(name, claimed=claimed) for name in names]
     if uid is not None:
         seen = [msgspec.structs.replace(each, injected=InjectedPod(uid=uid, asked="0.5")) for each in seen]
 
@@ -69,7 +72,7 @@ def of(demands, *names, uid=None):
 
 
 def test_a_pod_is_read_once_a_minute(api, demands, clock):
-    assert of(demands, "x", "x") == [Constraints({"zone": "a"})] * 2
+    assert of(demands, "x", "x") == [IN_ZONE] * 2
     assert api.asked == [("/api/v1/namespaces/team/pods", "metadata.name=x")]
     clock.now += pod_demands.KEPT_SECONDS
     of(demands, "x")
@@ -77,7 +80,7 @@ def test_a_pod_is_read_once_a_minute(api, demands, clock):
 
 
 def test_another_pod_of_the_same_name_is_read_for_itself(api, demands):
-    assert of(demands, "x", uid="x") == [Constraints({"zone": "a"})]
+    assert of(demands, "x", uid="x") == [IN_ZONE]
     assert of(demands, "x", uid="of another") == [None]
     assert len(api.asked) == 2
 
@@ -96,7 +99,7 @@ def test_after_a_failure_nothing_is_read_for_a_while(api, demands, clock):
     assert len(api.asked) == 1
     api.error = None
     clock.now += pod_demands.PAUSE_SECONDS
-    assert of(demands, "x") == [Constraints({"zone": "a"})]
+    assert of(demands, "x") == [IN_ZONE]
 
 
 def test_a_pod_that_cannot_be_understood_delays_no_other(api, demands):
@@ -104,18 +107,18 @@ def test_a_pod_that_cannot_be_understood_delays_no_other(api, demands):
     assert of(demands, "x", "x") == [None, None]
     assert len(api.asked) == 1
     api.zone = "a"
-    assert of(demands, "y") == [Constraints({"zone": "a"})]
+    assert of(demands, "y") == [IN_ZONE]
 
 
 def test_what_is_kept_is_bounded_in_number_and_in_bytes(api, demands, clock):
-    for number in range(MAX_KEPT + 10):
+    for number in range(pod_demands.MAX_KEPT + 10):
         clock.now += 0.1
         of(demands, f"p{number}")
-    assert len(demands._kept) == MAX_KEPT
+    assert len(demands._kept) == pod_demands.MAX_KEPT
     api.zone = "z" * pod_demands.MAX_BYTES
     api.asked.clear()
     clock.now += 1.0
-    assert of(demands, "large", "large") == ["too long"] * 2
+    assert of(demands, "large", "large") == [PodDemands("too long")] * 2
     assert len(api.asked) == 1
 
 
@@ -146,10 +149,14 @@ class ClaimApi(Api):
         return json.dumps(listed(found)).encode()
 
 
+def claims_of(demands, *names):
+    return of(demands, *names, claimed=(NamedShare(mib=60000),))
+
+
 def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
     api = ClaimApi()
-    claims = PodClaims(api, clock)
-    first, second = of(claims, "x", "x")
+    claims = DemandsReader(api, clock)
+    first, second = claims_of(claims, "x", "x")
     assert first is second
     assert (first.claim.name, first.claim.asked) == ("x-claim", ClaimAsk(60000))
     assert first.of_node == Constraints({"zone": "a"})
@@ -158,27 +165,27 @@ def test_a_claim_is_read_with_the_demands_of_its_pod_once_a_minute(clock):
 
 def test_a_claim_that_is_not_created_yet_is_read_again_soon(clock):
     api = ClaimApi(is_created=False)
-    claims = PodClaims(api, clock)
-    assert [each.claim.state for each in of(claims, "x", "x")] == ["not created"] * 2
+    claims = DemandsReader(api, clock)
+    assert [each.claim.state for each in claims_of(claims, "x", "x")] == ["not created"] * 2
     assert len(api.asked) == 2
     api.is_created = True
     clock.now += pod_demands.UNSETTLED_SECONDS
-    assert [each.claim.state for each in of(claims, "x")] == ["waiting"]
+    assert [each.claim.state for each in claims_of(claims, "x")] == ["waiting"]
 
 
 def test_a_claim_that_cannot_be_read_stops_reads_for_a_while_and_one_that_is_malformed_does_not(clock):
     api = ClaimApi()
     api.error = TimeoutError()
-    assert of(PodClaims(api, clock), "x", "y") == [None, None]
+    assert claims_of(DemandsReader(api, clock), "x", "y") == [None, None]
     assert len(api.asked) == 2
     malformed = ClaimApi(amount="much")
-    assert of(PodClaims(malformed, clock), "x", "y") == [None, None]
+    assert claims_of(DemandsReader(malformed, clock), "x", "y") == [None, None]
     assert len(malformed.asked) == 4
 
 
 def test_a_pod_without_a_claim_of_ours_is_not_read_again_and_again(clock):
     api = ClaimApi(name="own")
-    first, second = of(PodClaims(api, clock), "x", "x")
+    first, second = claims_of(DemandsReader(api, clock), "x", "x")
     assert first is second
     assert first.claim.state == "unread"
     assert len(api.asked) == 1

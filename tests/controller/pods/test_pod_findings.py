@@ -30,6 +30,13 @@ def changed(**fields):
     return msgspec.structs.replace(INJECTED, **fields)
 
 
+def unscheduled(said, reason="Unschedulable", **metadata):
+    """A labelled pod of which the scheduler says something."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, **metadata)
+    return made | {"status": {"phase": "Pending", "conditions": [condition]}}
+
+
 def events(before, after):
     return [(finding.reason, finding.message) for finding in findings(before, after)]
 
@@ -65,9 +72,7 @@ def test_a_pod_whose_claim_no_node_can_give_waits_for_a_card():
     ],
 )
 def test_whether_cards_are_lacking_is_what_the_scheduler_says_of_claims(said, lacks):
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
-    found = pod("a", node=None, labels={"clearml-injector/fraction": "0.5"})
-    found["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = unscheduled(said)
     assert not read_object(pods(ResourceNames()), found).injected.lacks_cards
     found["spec"]["resourceClaims"] = [{"name": CLAIM_NAME}]
     assert read_object(pods(ResourceNames()), found).injected.lacks_cards is lacks
@@ -193,13 +198,11 @@ def test_an_injected_share_without_mib_is_limited_by_an_agent(label, annotations
     ],
 )
 def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, product):
-    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, annotations=ANNOTATIONS)
+    made = unscheduled(f"0/1 nodes: 1 Insufficient {resource}.", annotations=ANNOTATIONS)
     made["spec"]["containers"][0]["resources"] = {each: {resource: "1"} for each in ("limits", "requests")}
     bound = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
     made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    made["status"] = {"conditions": [{**lacks, "message": f"0/1 nodes: 1 Insufficient {resource}."}]}
     found = read_object(pods(ResourceNames()), made)
     assert [each.reason for each in findings(None, found)] == ["WaitingForSlices"]
     assert not found.is_limited_by_agent
@@ -242,10 +245,7 @@ def test_a_waiting_pod_that_someone_owns_learns_what_helps_without_harm(kind, ad
     ],
 )
 def test_an_owner_that_is_no_controllers_is_not_kept(owner):
-    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, ownerReferences=[owner])
-    said = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1."
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
-    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    made = unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1.", ownerReferences=[owner])
     found = read_object(pods(ResourceNames()), made)
     assert found.injected.lacks_slices
     assert found.injected.owner is None
@@ -292,10 +292,7 @@ def test_containers_on_different_gpus_wait_where_one_of_these_has_too_few_slices
     ],
 )
 def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, said, waits):
-    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"})
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
-    made["status"] = {"phase": "Pending", "conditions": [condition]}
-    found = read_object(pods(ResourceNames()), made)
+    found = read_object(pods(ResourceNames()), unscheduled(said, reason))
     assert found.injected.lacks_slices is waits
 
 

@@ -16,16 +16,9 @@ class Policies:
     problem = None
 
 
-def managed(manager, operation, data):
-    """An entry of managedFields, as API servers write it."""
-    fields = {"f:data": data} if data else {"f:metadata": {"f:annotations": {}}}
-    return {"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": fields}
-
-
 class Api:
     def __init__(self):
         self.events = []
-        self.managed = [managed("helm", "Apply", {"f:default.yaml": {}})]
         self.error = None
 
     async def request(self, method, path, *, body=None, seconds=None):
@@ -33,7 +26,7 @@ class Api:
             raise self.error
         if method == "GET":
             assert path == "/api/v1/namespaces/own/configmaps/fi-policies"
-            return msgspec.json.encode({"metadata": {"uid": "u-1", "managedFields": self.managed}})
+            return msgspec.json.encode({"metadata": {"uid": "u-1"}})
         assert (method, path) == ("POST", "/api/v1/namespaces/own/events")
         self.events.append(body)
         return b"{}"
@@ -68,30 +61,6 @@ def test_a_broken_set_is_an_event_on_its_config_map_once_an_hour(world):
     assert first["message"].startswith("the policies are broken and not in force: default.yaml:3: limitr")
     assert first["message"].endswith("fraction-injector check lists every problem")
     assert first["metadata"]["name"] != api.events[1]["metadata"]["name"]
-
-
-def test_after_an_edit_of_the_config_map_the_advice_is_not_to_look_for_it_in_the_values(world):
-    api, policies, check = world
-    policies.problem = "default.yaml:3: limitr: unknown key"
-    api.managed += [managed("kubectl-annotate", "Update", {}), managed("kubectl-edit", "Update", {"f:a": {}})]
-    assert check() == 1
-    message = api.events[0]["message"]
-    assert "the ConfigMap was changed by kubectl-edit, so the values may be right" in message
-    assert "helm upgrade --force-conflicts" in message
-    policies.problem = "x" * 5000
-    assert check() == 2
-    assert len(api.events[1]["message"]) <= 1024
-
-
-def test_another_manager_of_the_chart_is_no_edit(world):
-    api, policies, check = world
-    api.managed = [
-        managed("kubectl-client-side-apply", "Update", {"f:a": {}}),
-        managed("argocd", "Apply", {"f:a": {}}),
-    ]
-    policies.problem = "a"
-    assert check() == 1
-    assert "fix the values and run helm upgrade" in api.events[0]["message"]
 
 
 def test_another_mistake_and_the_same_one_after_it_was_fixed_are_reported(world):

@@ -17,12 +17,10 @@ from controller.publish.gpu_ledger import (
     status_of,
     view_of,
 )
-from controller.publish.node_problems import lacking
 from kube.dra import DRIVER
 from ledger.card_view import CardShare, CardView
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Holding, NodeView, Unlisted
-from modes.facts import NodeFact
 from modes.units import profile_of_resource
 from testbed.controller_process import CRD
 from tests.ledger.cluster import gpu_node, holder
@@ -113,13 +111,12 @@ def test_what_is_written_reads_back_as_the_same_view():
 
 
 def test_sums_beyond_what_the_resource_can_hold_are_published_as_the_most_that_it_can():
-    card = dataclasses.replace(CARD, memory_mib=2**64, claimed_mib=2**65, free_mib=2**64)
     huge = [Holding("team", name, "holder", 9 * 10**18) for name in "ab"]
     rest = Unlisted(2, 18 * 10**18, 18 * 10**18)
     one_pod = GpuView(1, 8, (Holding("team", "c", "holder", 18 * 10**18),))
     pooled = GpuView(None, 8, (), unlisted=rest)
     original = view(GpuView(0, 8, tuple(huge)), one_pod, pooled)
-    original = dataclasses.replace(original, unlisted=rest, cards=(card,))
+    original = dataclasses.replace(original, unlisted=rest)
     status = status_of(original, 1, NOW, ())
     assert (status.used, status.over, status.gpus[0].used) == (2**63 - 1,) * 3
     numbers = list(integers_in(status_manifest("gpu-0", status)))
@@ -199,20 +196,6 @@ def test_a_node_that_takes_no_fractions_says_what_it_lacks_and_what_to_run(chang
     assert (condition.type, condition.status) == ("TakesFractions", str(reason == "Sliced"))
     assert condition.reason == reason
     assert message in condition.message
-
-
-def test_the_start_names_nodes_that_take_no_fractions():
-    nodes = [
-        NodeFact(name="sound", gpus=((0, 8),), slices_per_gpu=8, gpu_mib=81920),
-        NodeFact(name="cpu"),
-        *(NodeFact(name=name, gpus=((0, 8),), slices_per_gpu=8) for name in "dcba"),
-        NodeFact(name="whole", pooled=8, pooled_gpus=8, gpu_mib=81920),
-        NodeFact(name="pool", pooled=64, pooled_gpus=8, gpu_mib=81920),
-    ]
-    first, second = lacking(nodes)
-    assert (first["reason"], first["count"], first["nodes"]) == ("NoMemoryLabel", 4, "a, b, c")
-    assert "kubectl label node d nvidia.com/gpu.memory=" in first["what"]
-    assert (second["reason"], second["count"], second["nodes"]) == ("WholeGpus", 1, "whole")
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 64])

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.publish import gpu_ledger_writer as publishing_module
@@ -14,6 +15,7 @@ from tests.cluster.objects import event
 from tests.controller.replicas import until
 from tests.controller.watch.test_ledger_store import ready_state, seen_pod
 
+pytestmark = pytest.mark.anyio
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 LEDGER = f"{LEDGERS}/a"
 
@@ -94,11 +96,16 @@ class LedgersApi(FakeApi):
             self._watch.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch):
+    monkeypatch.setattr(publishing_module, "SECONDS_BETWEEN_ROUNDS", 0.02)
+
+
 @asynccontextmanager
-async def publishing(fake, state, clock, leadership=None):
+async def publishing(fake, state, leadership=None):
     async with talking_to(fake) as api:
         metrics = ControllerMetrics(CollectorRegistry())
-        writer = GpuLedgerWriter(api, state, leadership or Leadership(), metrics, clock)
+        writer = GpuLedgerWriter(api, state, leadership or Leadership(), metrics)
         task = asyncio.create_task(writer.run())
         try:
             yield writer
@@ -112,74 +119,59 @@ def used(fake):
     return [body["status"]["used"] for _, path, _, body in fake.asked if path.endswith("/status")]
 
 
-def test_changes_within_a_second_are_one_write():
-    async def main():
-        state, clock = ready_state("a")
-        fake = LedgersApi()
-        async with publishing(fake, state, clock):
-            await until(lambda: len(used(fake)) == 1)
-            for name in ("x", "y"):
-                state.set_pod(seen_pod(name, node="a"))
-            clock.now = 1.0
-            state.mark("a")
-            await until(lambda: len(used(fake)) == 2)
-        return used(fake), fake.writes
-
+async def test_changes_of_one_round_are_one_write():
     status = ("PATCH", f"{LEDGER}/status")
-    assert asyncio.run(main()) == ([0, 8], [("PATCH", LEDGER), status, status])
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    async with publishing(fake, state):
+        await until(lambda: len(used(fake)) == 1)
+        for name in ("x", "y"):
+            state.set_pod(seen_pod(name, node="a"))
+        await until(lambda: len(used(fake)) == 2)
+    assert (used(fake), fake.writes) == ([0, 8], [("PATCH", LEDGER), status, status])
 
 
-def test_a_write_that_failed_is_made_again():
-    async def main():
-        state, clock = ready_state("a")
-        fake = LedgersApi()
-        fake.refusals = 1
-        async with publishing(fake, state, clock):
-            await until(lambda: len(fake.writes) == 1)
-            clock.now = 1.0
-            await until(lambda: used(fake))
-        return used(fake)
-
-    assert asyncio.run(main()) == [0]
+async def test_a_write_that_failed_is_made_again():
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    fake.refusals = 1
+    async with publishing(fake, state):
+        await until(lambda: used(fake))
+    assert used(fake) == [0]
 
 
-def test_what_no_longer_leads_writes_nothing():
-    async def main():
-        state, clock = ready_state("a")
-        leadership = Leadership()
-        leadership.leads = False
-        fake = LedgersApi()
-        async with publishing(fake, state, clock, leadership) as writer:
-            await writer.run()
-        return fake.writes
-
-    assert asyncio.run(main()) == []
+async def test_what_no_longer_leads_writes_nothing():
+    state, _ = ready_state("a")
+    leadership = Leadership()
+    leadership.leads = False
+    fake = LedgersApi()
+    async with publishing(fake, state, leadership):
+        await until(lambda: not state._readers)
+    assert fake.writes == []
 
 
-def test_a_ledger_of_a_higher_term_raises_ours_and_one_without_a_node_is_deleted():
-    async def main():
-        state, clock = ready_state()
-        fake = LedgersApi({"metadata": {"name": "gone"}, "status": {"leaseTransition": 9}})
-        leadership = Leadership()
-        async with publishing(fake, state, clock, leadership):
-            await until(lambda: not fake.stored)
-        return leadership.raised, fake.writes
-
-    assert asyncio.run(main()) == ([10], [("DELETE", f"{LEDGERS}/gone")])
+async def test_a_ledger_of_a_higher_term_raises_ours_and_one_without_a_node_is_deleted():
+    state, _ = ready_state()
+    fake = LedgersApi({"metadata": {"name": "gone"}, "status": {"leaseTransition": 9}})
+    leadership = Leadership()
+    async with publishing(fake, state, leadership):
+        await until(lambda: not fake.stored)
+    assert (leadership.raised, fake.writes) == ([10], [("DELETE", f"{LEDGERS}/gone")])
 
 
 def test_what_somebody_deletes_edits_or_disowns_is_written_again():
     async def main():
-        state, clock = ready_state("a")
+        state, _ = ready_state("a")
         state.set_pod(seen_pod("x", node="a"))
         fake = LedgersApi()
 
         def is_right():
             found = fake.stored.get("a", {})
             owners = found.get("metadata", {}).get("ownerReferences") or [{}]
-            return (found.get("status", {}).get("used"), owners[0].get("uid")) == (4, "uid-a")
+            status = found.get("status", {})
+            return (status.get("used"), owners[0].get("uid")) == (4, "uid-a") and status["gpus"] != "broken"
 
-        async with publishing(fake, state, clock) as writer:
+        async with publishing(fake, state) as writer:
             await until(is_right)
             right = msgspec.json.decode(msgspec.json.encode(fake.stored["a"]))
             for harm in (
@@ -188,70 +180,62 @@ def test_what_somebody_deletes_edits_or_disowns_is_written_again():
                 lambda: fake.put({**right, "metadata": {"name": "a", "ownerReferences": []}}),
                 lambda: fake.put({**right, "status": {"leaseTransition": 3, "gpus": "broken"}}),
             ):
-                await until(lambda: not writer._writing)
                 harm()
-                assert not is_right() or fake.stored["a"]["status"]["gpus"] == "broken"
-                clock.now += 5.0
-                await until(lambda: is_right() and fake.stored["a"]["status"]["gpus"] != "broken")
-            await until(lambda: not writer._writing)
+                assert not is_right()
+                await until(is_right)
+            await rounds(writer)
             count = len(fake.writes)
-            clock.now += 5.0
             state.mark("a")
-            await until(lambda: not writer._due._taken and writer._due.next() is None)
+            await rounds(writer)
             return len(fake.writes) - count
 
     # Its own writes come back on the watch, and are no news.
     assert asyncio.run(main()) == 0
 
 
-def test_slow_writes_hold_up_nobody_else():
-    async def main():
-        names = [f"n{number}" for number in range(3 * WRITES_AT_ONCE)]
-        state, clock = ready_state(*names)
-        fake = LedgersApi()
-        fake.slow = set(names[: WRITES_AT_ONCE - 1])
-        async with publishing(fake, state, clock):
-            await until(lambda: len(fake.stored) == len(names) - len(fake.slow))
-        return fake.slow.isdisjoint(fake.stored)
-
-    assert asyncio.run(main())
+async def rounds(writer):
+    """Wait until the writer has come to rest."""
+    for _ in range(2):
+        await until(lambda: not writer._changes._names)
+        await asyncio.sleep(3 * publishing_module.SECONDS_BETWEEN_ROUNDS)
 
 
-def test_a_write_that_is_never_answered_ends_and_is_made_again(monkeypatch):
+async def test_slow_writes_hold_up_nobody_else():
+    names = [f"n{number}" for number in range(3 * WRITES_AT_ONCE)]
+    state, _ = ready_state(*names)
+    fake = LedgersApi()
+    fake.slow = set(names[: WRITES_AT_ONCE - 1])
+    async with publishing(fake, state):
+        await until(lambda: len(fake.stored) == len(names) - len(fake.slow))
+    assert fake.slow.isdisjoint(fake.stored)
+
+
+async def test_a_write_that_is_never_answered_ends_and_is_made_again(monkeypatch):
     monkeypatch.setattr(publishing_module, "WRITE_SECONDS", 0.05)
 
-    async def main():
-        state, clock = ready_state("a")
-        fake = LedgersApi()
-        fake.slow = {"a"}
-        async with publishing(fake, state, clock):
-            await until(lambda: fake.writes)
-            fake.slow.clear()
-            clock.now += 5.0
-            await until(lambda: used(fake) == [0])
-
-    asyncio.run(main())
+    state, _ = ready_state("a")
+    fake = LedgersApi()
+    fake.slow = {"a"}
+    async with publishing(fake, state):
+        await until(lambda: fake.writes)
+        fake.slow.clear()
+        await until(lambda: used(fake) == [0])
 
 
-def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
-    async def main():
-        state, clock = ready_state("a", "b")
-        fake = LedgersApi()
-        async with publishing(fake, state, clock) as writer:
-            await until(lambda: len(used(fake)) == 2)
-            for name in ("a", "b"):
-                found = fake.stored[name]
-                fake.put({**found, "status": {**found["status"], "leaseTransition": 8}})
-            clock.now += 5.0
-            await until(lambda: writer.behind)
-            count = len(fake.writes)
-            state.set_pod(seen_pod("x", node="a"))
-            clock.now += 5.0
-            await until(lambda: not writer._due._taken and writer._due.next() is None)
-            behind = writer._metrics.terms_behind._value.get()
-            return writer.behind, len(fake.writes) - count, behind
-
-    text, writes, behind = asyncio.run(main())
+async def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
+    state, _ = ready_state("a", "b")
+    fake = LedgersApi()
+    async with publishing(fake, state) as writer:
+        await until(lambda: len(used(fake)) == 2)
+        for name in ("a", "b"):
+            found = fake.stored[name]
+            fake.put({**found, "status": {**found["status"], "leaseTransition": 8}})
+        await until(lambda: writer.behind)
+        count = len(fake.writes)
+        state.set_pod(seen_pod("x", node="a"))
+        await rounds(writer)
+        text, writes = writer.behind, len(fake.writes) - count
+        behind = writer._metrics.terms_behind._value.get()
     assert text == (
         "GpuLedgers are written in term 8 by another controller, this one leads in term 3: uninstall one of "
         "two installations, then restart this controller"

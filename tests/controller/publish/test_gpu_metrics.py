@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.publish.gpu_metrics import CARD_NAME, KEPT_SECONDS, NAME, GpuMetrics
@@ -10,6 +11,8 @@ from controller.watch.resources import SeenNode, SeenPod
 from kube.dra import DRIVER
 from modes.facts import NodeFact, PodFact
 from tests.controller.cards import with_cards
+
+pytestmark = pytest.mark.anyio
 
 
 def rendered(state, *, leads):
@@ -66,7 +69,7 @@ def held(name, slices):
     return SeenPod(PodFact(namespace="team", name=name, node="gpu-0", takes=((0, slices),)), None)
 
 
-def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
+async def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
     state, clock, leads = store(), Clock(), [True]
     metrics = GpuMetrics(state, lambda: leads[0], clock)
 
@@ -74,20 +77,17 @@ def test_a_rendering_is_kept_for_seconds_and_by_the_leader_alone():
         text = (await metrics.text()).decode()
         return [line.rpartition(" ")[2] for line in text.splitlines() if 'gpu="0",state="used"' in line]
 
-    async def main():
-        found = [await used()]
-        state.set_pod(held("b", 2))
-        clock.now = KEPT_SECONDS - 0.1
-        found.append(await used())
-        leads[0] = False
-        found.append(await used())
-        leads[0] = True
-        found.append(await used())
-        state.set_pod(held("c", 1))
-        clock.now += KEPT_SECONDS
-        return [*found, await used()]
-
-    assert asyncio.run(main()) == [["0"], ["0"], [], ["2"], ["3"]]
+    found = [await used()]
+    state.set_pod(held("b", 2))
+    clock.now = KEPT_SECONDS - 0.1
+    found.append(await used())
+    leads[0] = False
+    found.append(await used())
+    leads[0] = True
+    found.append(await used())
+    state.set_pod(held("c", 1))
+    clock.now += KEPT_SECONDS
+    assert [*found, await used()] == [["0"], ["0"], [], ["2"], ["3"]]
 
 
 def test_a_scrape_that_ends_early_leaves_the_next_one_to_walk():

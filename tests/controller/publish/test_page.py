@@ -4,8 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
-from controller.pods.pod_demands import ClaimDemands
+from controller.pods.pod_demands import PodDemands
 from controller.policies.watched_policies import WatchedPolicies
 from controller.publish import page
 from controller.watch.gpu_node import AgentReport, UnlimitedContainer, UnlimitedContainers
@@ -19,19 +20,25 @@ from ledger.placement_request import Quota
 from ledger.why_claim import ShareClaim
 from modes.claim_name import NamedShare
 from modes.facts import QuotaWait
-from modes.gpu_kinds import EVERY_KIND
 from modes.resource_names import ResourceNames
+from modes.units import Gpu
 from tests.controller.cards import part, with_cards
 from tests.controller.watch.test_ledger_store import ready_state, seen_node, seen_pod
 from web.source import NodeNotes
 
+pytestmark = pytest.mark.anyio
+
 
 async def nothing(_pod):
-    return Constraints()
+    return PodDemands(Constraints())
 
 
-def reasons(state, clock, *names, demands=nothing, claim_of=nothing):
-    made = page.WaitingReasons(state, ResourceNames(), demands, claim_of, clock=clock)
+def waiting_reasons(state, demands=nothing, **more):
+    return page.WaitingReasons(state, ResourceNames(), demands, **more)
+
+
+def reasons(state, clock, *names, demands=nothing):
+    made = waiting_reasons(state, demands, clock=clock)
     pending = {each.name: each for each in state.ledger.pending()}
     gone = SimpleNamespace(namespace="team", name="gone")
 
@@ -67,37 +74,34 @@ def test_a_labelled_pod_waits_in_the_words_of_the_command():
     injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True, owner=owner)
     state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
     [pending] = state.ledger.pending()
-    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), nothing, nothing).of(pending)).text
+    said = asyncio.run(waiting_reasons(state).of(pending)).text
     assert said.startswith(
         'Pod team/y requested clearml-injector/fraction "0.500". Policy "default" gives it'
     )
     assert "It needs 4 slices of GPU 0. Free now: a: 2." in said
 
 
-def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
+async def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
     state, clock = ready_state("a")
     state.set_pod(seen_pod("x", node="a", takes=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, takes=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), nothing, nothing, clock=clock), []
-    find = made._finder.find
-    made._finder.find = lambda fact, *how, **more: walks.append(fact.name) or find(fact, *how, **more)
+    made, walks = waiting_reasons(state, clock=clock), []
+    walk = made._finder._walk
+    made._finder._walk = lambda wanted, demands: walks.append(wanted.amounts) or walk(wanted, demands)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):
         return await made.of(pending[name])
 
-    async def main():
-        first = [await why(name) for name in ("w4", "v4", "w5")]
-        clock.now += page.SECONDS_BETWEEN_WALKS
-        return first, await why("w5")
-
-    first, later = asyncio.run(main())
+    first = [await why(name) for name in ("w4", "v4", "w5")]
+    clock.now += page.SECONDS_BETWEEN_WALKS
+    later = await why("w5")
     assert first[0] == first[1]
     assert first[0].text == later.text.replace("5 slices", "4 slices")
     assert first[0].cause == "needs 4 slices of GPU 0"
     assert first[2].cause == "waits for slices; free slices are being searched"
-    assert walks == ["w4", "w5"]
+    assert walks == [((Gpu(0), 4),), ((Gpu(0), 5),)]
 
 
 def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
@@ -109,7 +113,7 @@ def test_nodes_that_a_pods_own_demands_leave_out_are_not_called_free():
 
     async def only_a(_pod):
         by_name = Requirement("metadata.name", "In", ("a",))
-        return Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),))
+        return PodDemands(Constraints(required_terms=(NodeSelectorTerm(None, (by_name,)),)))
 
     left_out = (
         "1 more node has such GPUs, but the pod's own nodeSelector, affinity or tolerations exclude them"
@@ -132,7 +136,7 @@ def test_a_pod_whose_demands_are_not_known_yet_is_reported():
     assert reported == ["waits for slices; free slices are being searched"]
 
     async def too_long(_pod):
-        return "too long"
+        return PodDemands("too long")
 
     [reported] = reasons(state, clock, "y", demands=too_long)
     assert reported.startswith("the pod's own nodeSelector, affinity or tolerations are too long to compare")
@@ -144,27 +148,18 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     policies = WatchedPolicies(tmp_path)
     state, _ = ready_state("a")
     state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
-    facts = page.about(
-        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing, nothing), policies
-    )
+    facts = page.about(state, lambda: "leading", waiting_reasons(state), policies)
     assert facts.quotas() == (Quota("namespace", "team", 16),)
     assert facts.quotas() is facts.quotas()
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
-    assert (
-        page.about(
-            state, lambda: "", page.WaitingReasons(state, ResourceNames(), nothing, nothing), None
-        ).quotas()
-        == ()
-    )
+    assert page.about(state, lambda: "", waiting_reasons(state), None).quotas() == ()
     (tmp_path / "default.yaml").write_text("broken: [")
     assert WatchedPolicies(tmp_path).quotas() == ()
 
 
 def test_a_node_is_held_by_the_taint_of_its_agent_and_its_gpus_are_unhealthy_by_the_report():
     state, _ = ready_state("a", "b", "c")
-    notes = page.about(
-        state, lambda: "leading", page.WaitingReasons(state, ResourceNames(), nothing, nothing), None
-    ).notes
+    notes = page.about(state, lambda: "leading", waiting_reasons(state), None).notes
     for name, key in (("a", AGENT_TAINT), ("b", "example.com/other")):
         known = seen_node(name)
         taints = (Taint(key, "NoSchedule"),)
@@ -205,7 +200,7 @@ def claiming(name="y", injected=LACKS, **fact):
 
 
 async def that_claim(_pod):
-    return ClaimDemands(CLAIM, EVERY_KIND, Constraints())
+    return PodDemands(Constraints(), claim=CLAIM)
 
 
 def reason_of_a_claim(pod=None, claim_of=that_claim, change=lambda state: None, *, listed=True):
@@ -217,7 +212,7 @@ def reason_of_a_claim(pod=None, claim_of=that_claim, change=lambda state: None, 
     state.set_pod(pod or claiming())
     change(state)
     [(pending, _)] = state.ledger.first_pending(5)
-    made = page.WaitingReasons(state, ResourceNames(), nothing, claim_of, clock=clock)
+    made = waiting_reasons(state, claim_of, clock=clock)
     return asyncio.run(made.of(pending))
 
 
@@ -256,18 +251,17 @@ def test_a_claim_that_is_not_known_yet_is_reported():
     assert reason_of_a_claim(listed=False).cause == searched
 
     async def too_long(_pod):
-        return ClaimDemands(CLAIM, EVERY_KIND, "too long")
+        return PodDemands("too long", claim=CLAIM)
 
     assert reason_of_a_claim(claim_of=too_long).cause.endswith("are too long to compare")
 
     async def of_any_cards(_pod):
-        return ClaimDemands(ShareClaim(state="waiting", name="y-claim"), EVERY_KIND, Constraints())
+        return PodDemands(Constraints(), claim=ShareClaim(state="waiting", name="y-claim"))
 
     assert reason_of_a_claim(claim_of=of_any_cards).cause == "a claim: it is not known which cards have room"
 
     async def deleted(_pod):
-        claim = ShareClaim(state="deleted", name="y-claim")
-        return ClaimDemands(claim, EVERY_KIND, Constraints())
+        return PodDemands(Constraints(), claim=ShareClaim(state="deleted", name="y-claim"))
 
     assert reason_of_a_claim(claim_of=deleted).cause == "its claim was deleted"
 
@@ -296,9 +290,9 @@ def test_cards_are_searched_once_for_claims_of_the_same_and_not_too_often_for_ot
     async def claim_of(pod):
         mib = 70000 if pod.fact.name == "z" else 60000
         claim = ShareClaim(state="waiting", driver=DRIVER, asked=ClaimAsk(mib))
-        return ClaimDemands(claim, EVERY_KIND, Constraints())
+        return PodDemands(Constraints(), claim=claim)
 
-    made = page.WaitingReasons(state, ResourceNames(), nothing, claim_of, clock=clock)
+    made = waiting_reasons(state, claim_of, clock=clock)
 
     async def main():
         return [(await made.of(pending)).cause for pending, _ in state.ledger.first_pending(5)]

@@ -1,8 +1,9 @@
 """What the leader keeps of what pods used: against an API server of a few lines, by a clock of the test's."""
 
-import asyncio
 import json
 from datetime import UTC, datetime
+
+import pytest
 
 from controller.use.history_loop import SAVE_SECONDS, STEP_SECONDS, UseHistoryLoop
 from controller.use.store import HISTORY, UseStore
@@ -19,6 +20,7 @@ from tests.cluster.objects import claiming, node, pod, read_object
 from tests.controller.cards import offer, part
 
 NAMES = ResourceNames()
+pytestmark = pytest.mark.anyio
 STORE = "/api/v1/namespaces/ours/configmaps/use"
 READ, WRITE = ("GET", STORE), ("PATCH", STORE)
 OK = reply({})
@@ -68,69 +70,52 @@ class World:
         return self.fake.asked[-1][3]["data"][HISTORY]
 
 
-def in_world(check):
-    async def run():
-        fake = FakeApi()
-        async with talking_to(fake) as api:
-            await check(World(api, fake))
-
-    asyncio.run(run())
+@pytest.fixture
+async def world():
+    fake = FakeApi()
+    async with talking_to(fake) as api:
+        yield World(api, fake)
 
 
-def test_the_history_is_saved_at_once_then_from_time_to_time():
-    async def check(world):
-        assert await world.after(0, OK, OK) == [READ, WRITE]
-        [owner] = json.loads(world.written)["owners"]
-        assert (owner["pods"], owner["seconds"], owner["peakMiB"], owner["lastSeen"]) == (1, 0, 9000, 1000)
-        assert await world.after(STEP_SECONDS) == []
-        assert await world.after(SAVE_SECONDS, OK) == [WRITE]
-        [owner] = json.loads(world.written)["owners"]
-        assert owner["seconds"] == 3 * STEP_SECONDS, "of the longer pause nobody knows more than a minute"
-
-    in_world(check)
+async def test_the_history_is_saved_at_once_then_from_time_to_time(world):
+    assert await world.after(0, OK, OK) == [READ, WRITE]
+    [owner] = json.loads(world.written)["owners"]
+    assert (owner["pods"], owner["seconds"], owner["peakMiB"], owner["lastSeen"]) == (1, 0, 9000, 1000)
+    assert await world.after(STEP_SECONDS) == []
+    assert await world.after(SAVE_SECONDS, OK) == [WRITE]
+    [owner] = json.loads(world.written)["owners"]
+    assert owner["seconds"] == 3 * STEP_SECONDS, "of the longer pause nobody knows more than a minute"
 
 
-def test_a_claim_is_kept_in_mib_of_its_card():
-    async def check(world):
-        world.state.watched_offers.set(offer("gpu-0"))
-        world.state.watched_claims.set(CardClaim("team", "c", "a", (part("gpu-0", 40960, "gpu-0"),)))
-        share = ClaimedShare(DRIVER, Fraction(4, 8))
-        world.state.set_pod(read_object(pods(NAMES), claiming(world.pod, share)))
-        card = {"index": 0, "uuid": "GPU-gpu-0-0", "memoryMiB": 81920, "healthy": True}
-        world.state.set_agent(read_object(gpu_nodes(), report(gpus=[card], offer="dra")))
-        await world.after(0, OK, OK)
-        [owner] = json.loads(world.written)["owners"]
-        assert (owner["size"], owner["held"], owner["enough"]) == ([81920, True], 40960, 9000)
-
-    in_world(check)
+async def test_a_claim_is_kept_in_mib_of_its_card(world):
+    world.state.watched_offers.set(offer("gpu-0"))
+    world.state.watched_claims.set(CardClaim("team", "c", "a", (part("gpu-0", 40960, "gpu-0"),)))
+    share = ClaimedShare(DRIVER, Fraction(4, 8))
+    world.state.set_pod(read_object(pods(NAMES), claiming(world.pod, share)))
+    card = {"index": 0, "uuid": "GPU-gpu-0-0", "memoryMiB": 81920, "healthy": True}
+    world.state.set_agent(read_object(gpu_nodes(), report(gpus=[card], offer="dra")))
+    await world.after(0, OK, OK)
+    [owner] = json.loads(world.written)["owners"]
+    assert (owner["size"], owner["held"], owner["enough"]) == ([81920, True], 40960, 9000)
 
 
-def test_the_next_leader_goes_on_with_what_was_saved():
-    async def check(world):
-        await world.after(0, OK, OK)
-        await world.after(SAVE_SECONDS, OK)
-        text = world.written
-        world.restart()
-        assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: text}}), OK) == [READ, WRITE]
-        [owner] = json.loads(world.written)["owners"]
-        assert (owner["pods"], owner["seconds"]) == (1, 60)
-
-    in_world(check)
+async def test_the_next_leader_goes_on_with_what_was_saved(world):
+    await world.after(0, OK, OK)
+    await world.after(SAVE_SECONDS, OK)
+    text = world.written
+    world.restart()
+    assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: text}}), OK) == [READ, WRITE]
+    [owner] = json.loads(world.written)["owners"]
+    assert (owner["pods"], owner["seconds"]) == (1, 60)
 
 
-def test_a_history_that_cannot_be_read_is_not_replaced_and_one_that_makes_no_sense_is():
-    async def check(world):
-        assert await world.after(0, refusal(500, "no")) == [READ]
-        assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: "["}}), OK) == [READ, WRITE]
-
-    in_world(check)
+async def test_a_history_that_cannot_be_read_is_not_replaced_and_one_that_makes_no_sense_is(world):
+    assert await world.after(0, refusal(500, "no")) == [READ]
+    assert await world.after(STEP_SECONDS, reply({"data": {HISTORY: "["}}), OK) == [READ, WRITE]
 
 
-def test_what_could_not_be_saved_is_saved_in_the_next_step():
-    async def check(world):
-        assert await world.after(0, OK, refusal(500, "no")) == [READ, WRITE]
-        assert await world.after(STEP_SECONDS, OK) == [WRITE]
-        world.leading.leads = False
-        assert await world.after(SAVE_SECONDS) == []
-
-    in_world(check)
+async def test_what_could_not_be_saved_is_saved_in_the_next_step(world):
+    assert await world.after(0, OK, refusal(500, "no")) == [READ, WRITE]
+    assert await world.after(STEP_SECONDS, OK) == [WRITE]
+    world.leading.leads = False
+    assert await world.after(SAVE_SECONDS) == []

@@ -1,6 +1,5 @@
 """Which idle pods are warned and evicted: against an API server of a few lines, by a clock of the test's."""
 
-import asyncio
 import json
 from datetime import UTC, datetime
 
@@ -27,6 +26,7 @@ from tests.cluster.objects import claiming, listed, node, pod, read_object
 from tests.controller.cards import offer
 
 NAMES = ResourceNames()
+pytestmark = pytest.mark.anyio
 RULE = IdleRule(600, evicts=True, grace_seconds=300)
 NOTES = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
 POD = "/api/v1/namespaces/team/pods"
@@ -74,13 +74,13 @@ class Leading:
 class World:
     """A node with one pod, the loop, its clock and its API server."""
 
-    def __init__(self, api, fake, rule):
+    def __init__(self, api, fake):
         self.now, self.fake, self.leading, self.why = 1000.0, fake, Leading(), None
         self.state = LedgerStore(lambda: self.now)
         self.events = EventsOfSteps(api)
         self.state.set_node(read_object(nodes(NAMES), node("gpu-0")))
         self.state.set_pod(read_object(pods(NAMES), idle_pod()))
-        self.rule, self.api, self.pods = rule, api, ("a",)
+        self.rule, self.api, self.pods = RULE, api, ("a",)
         self.restart()
 
     def restart(self):
@@ -116,132 +116,101 @@ class World:
         return self.fake.asked
 
 
-def in_world(check, rule=RULE):
-    async def run():
-        fake = FakeApi()
-        async with talking_to(fake) as api:
-            await check(World(api, fake, rule))
-
-    asyncio.run(run())
+@pytest.fixture
+async def world():
+    fake = FakeApi()
+    async with talking_to(fake) as api:
+        yield World(api, fake)
 
 
-def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace():
-    async def check(world):
-        (_, _, _, event), (_, _, _, stored) = await world.warned()
-        assert (event["reason"], event["type"]) == ("IdleShareWarning", "Warning")
-        assert event["message"].endswith(": it is evicted after another 5 min, unless one runs")
-        assert json.loads(stored["data"][WARNINGS]) == {"a": [100, 860]}
-        assert await world.reported(1159) == []
-        assert await world.reported(1160, reply(listed(idle_pod())), OK, OK) == EVICT
-        (_, _, _, eviction), (_, _, _, event) = world.fake.asked[1:]
-        assert (eviction["kind"], eviction["deleteOptions"]) == ("Eviction", {"preconditions": {"uid": "a"}})
-        assert event["reason"] == "IdleShareEvicted"
-        ending = idle_pod(deletionTimestamp=time(1200))
-        assert await world.reported(1220) == []
-        assert await world.after(HELD_SECONDS, reply(listed(ending))) == [("GET", POD)]
-
-    in_world(check)
+async def test_an_idle_pod_is_warned_then_evicted_once_after_the_grace(world):
+    (_, _, _, event), (_, _, _, stored) = await world.warned()
+    assert (event["reason"], event["type"]) == ("IdleShareWarning", "Warning")
+    assert event["message"].endswith(": it is evicted after another 5 min, unless one runs")
+    assert json.loads(stored["data"][WARNINGS]) == {"a": [100, 860]}
+    assert await world.reported(1159) == []
+    assert await world.reported(1160, reply(listed(idle_pod())), OK, OK) == EVICT
+    (_, _, _, eviction), (_, _, _, event) = world.fake.asked[1:]
+    assert (eviction["kind"], eviction["deleteOptions"]) == ("Eviction", {"preconditions": {"uid": "a"}})
+    assert event["reason"] == "IdleShareEvicted"
+    ending = idle_pod(deletionTimestamp=time(1200))
+    assert await world.reported(1220) == []
+    assert await world.after(HELD_SECONDS, reply(listed(ending))) == [("GET", POD)]
 
 
-def test_an_idle_pod_with_a_claim_is_warned_too_and_counts_as_eighths_of_its_card():
-    async def check(world):
-        share = ClaimedShare(DRIVER, Fraction.of_memory(30720, 8), (81920,))
-        world.state.watched_offers.set(offer("gpu-0"))
-        world.state.set_pod(read_object(pods(NAMES), claiming(idle_pod(), share)))
-        await world.warned()
-        assert [(each.key, each.slices) for each in world.loop._idle.on_node("gpu-0")] == [(("team", "a"), 3)]
-
-    in_world(check)
+async def test_an_idle_pod_with_a_claim_is_warned_too_and_counts_as_eighths_of_its_card(world):
+    share = ClaimedShare(DRIVER, Fraction.of_memory(30720, 8), (81920,))
+    world.state.watched_offers.set(offer("gpu-0"))
+    world.state.set_pod(read_object(pods(NAMES), claiming(idle_pod(), share)))
+    await world.warned()
+    assert [(each.key, each.slices) for each in world.loop._idle.on_node("gpu-0")] == [(("team", "a"), 3)]
 
 
-def test_the_next_leader_knows_the_warning_and_waits_for_a_new_report():
-    async def check(world):
-        await world.warned()
-        world.restart()
-        stored = reply({"data": {WARNINGS: '{"a": [100, 860]}'}})
-        assert await world.reported(1200, stored) == [("GET", STORE)], "the report may be years old"
-        assert await world.reported(1260, reply(listed(idle_pod())), OK, OK) == EVICT
-
-    in_world(check)
+async def test_the_next_leader_knows_the_warning_and_waits_for_a_new_report(world):
+    await world.warned()
+    world.restart()
+    stored = reply({"data": {WARNINGS: '{"a": [100, 860]}'}})
+    assert await world.reported(1200, stored) == [("GET", STORE)], "the report may be years old"
+    assert await world.reported(1260, reply(listed(idle_pod())), OK, OK) == EVICT
 
 
-def test_nobody_is_evicted_whose_warning_was_not_stored():
-    async def check(world):
-        await world.reported(800, reply({"data": {}}))
-        assert await world.reported(860, OK, refusal(500, "no")) == WARN
-        world.restart()
-        await world.reported(1200, reply({"data": {}}))
-        assert await world.reported(1260, OK, OK) == WARN
-
-    in_world(check)
+async def test_nobody_is_evicted_whose_warning_was_not_stored(world):
+    await world.reported(800, reply({"data": {}}))
+    assert await world.reported(860, OK, refusal(500, "no")) == WARN
+    world.restart()
+    await world.reported(1200, reply({"data": {}}))
+    assert await world.reported(1260, OK, OK) == WARN
 
 
-def test_a_silent_agent_evicts_nobody():
-    async def check(world):
-        await world.warned()
-        world.why = "not now"
-        assert await world.reported(1200) == []
-        world.why = None
-        assert await world.after(FRESH_SECONDS + 1) == await world.after(1000) == []
-
-    in_world(check)
+async def test_a_silent_agent_evicts_nobody(world):
+    await world.warned()
+    world.why = "not now"
+    assert await world.reported(1200) == []
+    world.why = None
+    assert await world.after(FRESH_SECONDS + 1) == await world.after(1000) == []
 
 
-def test_a_kernel_after_the_warning_keeps_the_pod_and_it_is_warned_again():
-    async def check(world):
-        await world.warned()
-        assert await world.reported(1200, OK, idle_since=None) == [("PATCH", STORE)]
-        assert await world.reported(1900, OK, OK, idle_since=1250) == WARN
-
-    in_world(check)
+async def test_a_kernel_after_the_warning_keeps_the_pod_and_it_is_warned_again(world):
+    await world.warned()
+    assert await world.reported(1200, OK, idle_since=None) == [("PATCH", STORE)]
+    assert await world.reported(1900, OK, OK, idle_since=1250) == WARN
 
 
 @pytest.mark.parametrize("rule", [None, IdleRule(600)])
-def test_without_the_policy_nobody_is_warned_or_evicted(rule):
-    async def check(world):
-        found = [("POST", EVENTS)] if rule is not None else []
-        assert await world.reported(800) == []
-        assert await world.reported(860, OK) == found
-        assert await world.reported(99999) == await world.reported(999999) == []
-
-    in_world(check, rule)
+async def test_without_the_policy_nobody_is_warned_or_evicted(world, rule):
+    world.rule = rule
+    found = [("POST", EVENTS)] if rule is not None else []
+    assert await world.reported(800) == []
+    assert await world.reported(860, OK) == found
+    assert await world.reported(99999) == await world.reported(999999) == []
 
 
-def test_a_disruption_budget_keeps_a_pod_and_that_is_said_once():
-    async def check(world):
-        await world.warned()
-        found, full = reply(listed(idle_pod())), refusal(429, "disruption budget")
-        assert await world.reported(1200, found, full, OK) == EVICT
-        event = world.fake.asked[-1][3]
-        assert (event["reason"], event["type"]) == ("IdleShareKept", "Normal")
-        assert event["message"].endswith("the API server answered 429: disruption budget")
-        assert await world.reported(1260) == []
-        assert await world.after(HELD_SECONDS, found, full) == EVICT[:2]
-        assert await world.reported(1320) == []
-        assert await world.after(HELD_SECONDS) == [], "the second pause is longer"
-        assert await world.reported(1400) == []
-        assert await world.after(HELD_SECONDS, found, OK, OK) == EVICT
-
-    in_world(check)
+async def test_a_disruption_budget_keeps_a_pod_and_that_is_said_once(world):
+    await world.warned()
+    found, full = reply(listed(idle_pod())), refusal(429, "disruption budget")
+    assert await world.reported(1200, found, full, OK) == EVICT
+    event = world.fake.asked[-1][3]
+    assert (event["reason"], event["type"]) == ("IdleShareKept", "Normal")
+    assert event["message"].endswith("the API server answered 429: disruption budget")
+    assert await world.reported(1260) == []
+    assert await world.after(HELD_SECONDS, found, full) == EVICT[:2]
+    assert await world.reported(1320) == []
+    assert await world.after(HELD_SECONDS) == [], "the second pause is longer"
+    assert await world.reported(1400) == []
+    assert await world.after(HELD_SECONDS, found, OK, OK) == EVICT
 
 
-def test_a_replica_that_does_not_lead_asks_nothing():
-    async def check(world):
-        await world.warned()
-        world.leading.leads = False
-        assert await world.reported(1200) == []
-
-    in_world(check)
+async def test_a_replica_that_does_not_lead_asks_nothing(world):
+    await world.warned()
+    world.leading.leads = False
+    assert await world.reported(1200) == []
 
 
 @pytest.mark.parametrize("change", [{"annotations": {}}, {"creationTimestamp": time(500)}])
-def test_pods_that_are_not_ours_or_that_replaced_an_idle_one_are_not_idle(change):
-    async def check(world):
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(**change)))
-        assert await world.reported(800) == await world.reported(860) == []
-        assert world.loop._idle.on_node("gpu-0") == []
-
-    in_world(check)
+async def test_pods_that_are_not_ours_or_that_replaced_an_idle_one_are_not_idle(world, change):
+    world.state.set_pod(read_object(pods(NAMES), idle_pod(**change)))
+    assert await world.reported(800) == await world.reported(860) == []
+    assert world.loop._idle.on_node("gpu-0") == []
 
 
 WAITING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
@@ -258,77 +227,59 @@ WAITING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
         {"phase": "Running", "containerStatuses": [{"state": {"running": {"startedAt": "?"}}}]},
     ],
 )
-def test_time_before_all_containers_started_is_not_idle(status):
-    async def check(world):
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
-        assert await world.reported(800) == await world.reported(860) == await world.reported(1099) == []
-        assert world.loop._idle.on_node("gpu-0") == []
-
-    in_world(check)
+async def test_time_before_all_containers_started_is_not_idle(world, status):
+    world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+    assert await world.reported(800) == await world.reported(860) == await world.reported(1099) == []
+    assert world.loop._idle.on_node("gpu-0") == []
 
 
-def test_a_pod_whose_containers_started_long_ago_is_idle():
-    async def check(world):
-        status = {"phase": "Running", "containerStatuses": [container(90), container(500)]}
-        world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
-        await world.reported(1099)
-        assert world.loop._idle.on_node("gpu-0") == []
-        await world.reported(1100, reply({"data": {}}))
-        assert [each.idle_since for each in world.loop._idle.on_node("gpu-0")] == [500]
-
-    in_world(check)
+async def test_a_pod_whose_containers_started_long_ago_is_idle(world):
+    status = {"phase": "Running", "containerStatuses": [container(90), container(500)]}
+    world.state.set_pod(read_object(pods(NAMES), idle_pod(status=status)))
+    await world.reported(1099)
+    assert world.loop._idle.on_node("gpu-0") == []
+    await world.reported(1100, reply({"data": {}}))
+    assert [each.idle_since for each in world.loop._idle.on_node("gpu-0")] == [500]
 
 
-def test_a_warning_before_the_nodes_clock_was_set_back_does_not_count():
-    async def check(world):
-        await world.warned()
-        world.restart()
-        stored = reply({"data": {WARNINGS: '{"a": [5000, 5600]}'}})
-        await world.reported(9000, stored, idle_since=200)
-        assert await world.reported(9060, OK, OK, idle_since=200) == WARN
-
-    in_world(check)
+async def test_a_warning_before_the_nodes_clock_was_set_back_does_not_count(world):
+    await world.warned()
+    world.restart()
+    stored = reply({"data": {WARNINGS: '{"a": [5000, 5600]}'}})
+    await world.reported(9000, stored, idle_since=200)
+    assert await world.reported(9060, OK, OK, idle_since=200) == WARN
 
 
-def test_stored_warnings_of_another_form_count_as_none():
-    async def check(world):
-        await world.reported(1200, reply({"data": {WARNINGS: '{"a": 860}'}}))
-        assert await world.reported(1260, OK, OK) == WARN
-
-    in_world(check)
+async def test_stored_warnings_of_another_form_count_as_none(world):
+    await world.reported(1200, reply({"data": {WARNINGS: '{"a": 860}'}}))
+    assert await world.reported(1260, OK, OK) == WARN
 
 
-def test_few_pods_are_evicted_at_once():
-    async def check(world):
-        world.pods = tuple([f"p{number:02}" for number in range(MAX_EVICTED + 3)])
-        for each in world.pods:
-            world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
-        warned = {each: [100, 860] for each in world.pods}
-        await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
-        for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
-            answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), OK)]
-            asked = await world.reported(1260 + number, *answers, *[OK for _ in few])
-            assert evictions(asked) == list(few)
-
-    in_world(check)
+async def test_few_pods_are_evicted_at_once(world):
+    world.pods = tuple([f"p{number:02}" for number in range(MAX_EVICTED + 3)])
+    for each in world.pods:
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
+    warned = {each: [100, 860] for each in world.pods}
+    await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
+    for number, few in enumerate((world.pods[:MAX_EVICTED], world.pods[MAX_EVICTED:])):
+        answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), OK)]
+        asked = await world.reported(1260 + number, *answers, *[OK for _ in few])
+        assert evictions(asked) == list(few)
 
 
-def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it():
-    async def check(world):
-        world.pods = tuple([f"p{number:02}" for number in range(8 * MAX_EVICTED)])
-        for each in world.pods:
-            world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
-        warned = {each: [100, 860] for each in world.pods}
-        await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
-        tried = []
-        for number in range(8):
-            few = world.pods[number * MAX_EVICTED :][:MAX_EVICTED]
-            full = refusal(429, "disruption budget")
-            answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), full)]
-            tried += evictions(await world.reported(1260 + number, *answers, *[OK for _ in few]))
-        assert tried == list(world.pods)
-
-    in_world(check)
+async def test_pods_that_may_not_be_evicted_do_not_keep_others_from_it(world):
+    world.pods = tuple([f"p{number:02}" for number in range(8 * MAX_EVICTED)])
+    for each in world.pods:
+        world.state.set_pod(read_object(pods(NAMES), idle_pod(each)))
+    warned = {each: [100, 860] for each in world.pods}
+    await world.reported(1200, reply({"data": {WARNINGS: json.dumps(warned)}}))
+    tried = []
+    for number in range(8):
+        few = world.pods[number * MAX_EVICTED :][:MAX_EVICTED]
+        full = refusal(429, "disruption budget")
+        answers = [answer for each in few for answer in (reply(listed(idle_pod(each))), full)]
+        tried += evictions(await world.reported(1260 + number, *answers, *[OK for _ in few]))
+    assert tried == list(world.pods)
 
 
 def evictions(asked):

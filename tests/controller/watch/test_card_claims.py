@@ -48,8 +48,9 @@ def test_of_the_agents_driver_a_claim_holds_a_share_of_the_card():
     assert [each.mib_of(81559) for each in found] == [10194, 81559]
 
 
-def test_a_begun_mib_is_taken():
-    assert read(claim(result(memory="1500000000"))).parts == (part("gpu-0", 1431),)
+@pytest.mark.parametrize(("memory", "mib"), [("1500000000", 1431), ("9E", 2**20)])
+def test_a_begun_mib_is_taken_and_more_than_any_card_has_is_cut(memory, mib):
+    assert read(claim(result(memory=memory))).parts == (part("gpu-0", mib),)
 
 
 @pytest.mark.parametrize(

@@ -196,18 +196,6 @@ def test_an_object_that_is_not_sound_counts_nothing(gpus):
     assert read(gpus) is None
 
 
-@pytest.mark.parametrize("cards_first", [True, False])
-def test_the_cards_of_a_node_are_the_ledgers_whichever_came_first(store, cards_first):
-    steps = [
-        lambda: store.set_agent(SAYS),
-        lambda: store.set_node(SeenNode(NODE, "uid-1")),
-    ]
-    for step in steps if cards_first else reversed(steps):
-        step()
-    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [40960, 81920]
-    assert store.nodes["mixed"].fact.cards == ((0, 40960), (1, 81920))
-
-
 def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
     store.set_node(SeenNode(NODE, "uid-1"))
     store.set_agent(SAYS)

@@ -15,13 +15,13 @@ from prometheus_client import CollectorRegistry
 
 from controller.placement_api import ControllerApi
 from controller.pods.pending_pod import StoredPod
+from controller.pods.pod_demands import PodDemands
 from controller.publish.gpu_ledger import status_of
 from controller.publish.ledger_stream import backlog_json, ledger_json
 from controller.publish.metrics import ControllerMetrics
 from controller.publish.page import WaitingReasons
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
-from kube.scheduling import Constraints
 from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
@@ -38,7 +38,6 @@ from tests.long.campaign.controller.invariants import (
     difference,
     footprint,
 )
-from tests.long.campaign.controller.page import no_claim
 from tests.long.campaign.controller.watched_objects import NAMES, WatchedObjects
 from tests.long.campaign.line_counts import LineCount
 
@@ -71,7 +70,7 @@ class Epoch(WatchedObjects):
         self.dice, self._counts = dice, counts
         leadership: Any = SimpleNamespace(leads=True, leader="https://a:1", transition=1)
         self._api = ControllerApi(self.store, leadership, ControllerMetrics(CollectorRegistry()))
-        self.reasons = WaitingReasons(self.store, NAMES, self._demands, no_claim, clock=lambda: self.now)
+        self.reasons = WaitingReasons(self.store, NAMES, self._demands, clock=lambda: self.now)
         self._granted: dict[str, Granted] = {}
         self._number = 0
         for name in asks.NODES[: dice.randint(2, len(asks.NODES))]:
@@ -79,10 +78,11 @@ class Epoch(WatchedObjects):
         for name in self._objects:
             self._list(name)
 
-    async def _demands(self, pod: SeenPod) -> Constraints | None:
+    async def _demands(self, pod: SeenPod) -> PodDemands | None:
         """Return what a pod demands of its node, as it is stored; None where it cannot be read."""
         try:
-            return msgspec.convert(self._objects["pods"].get(pod.fact.key), StoredPod).constraints
+            stored = msgspec.convert(self._objects["pods"].get(pod.fact.key), StoredPod)
+            return PodDemands(stored.constraints)
         except msgspec.ValidationError:
             return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
+from controller.pods.pod_demands import PodDemands
 from controller.publish.page import WaitingReasons, about
 from controller.watch.ledger_store import LedgerStore
 from controller.watch.resources import SeenPod
@@ -33,20 +34,16 @@ SECONDS = 20.0
 """After which a stream that says nothing is a finding."""
 
 
-async def no_claim(_pod: SeenPod) -> None:
-    """Return that no claim could be read."""
-
-
-async def any_node(_pod: SeenPod) -> Constraints:
+async def any_node(_pod: SeenPod) -> PodDemands:
     """Say of each pod that it demands nothing of its node."""
-    return Constraints()
+    return PodDemands(Constraints())
 
 
 class Pages:
     """A page of a ledger that goes on changing."""
 
     def __init__(self, store: LedgerStore) -> None:
-        reasons = WaitingReasons(store, ResourceNames(), any_node, no_claim)
+        reasons = WaitingReasons(store, ResourceNames(), any_node)
         facts = about(store, lambda: "leading", reasons, None)
         self._page = Page(store, facts)
 
